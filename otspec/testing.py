@@ -16,11 +16,12 @@ from otspec.engine_audit import (
     audit_engine,
     audit_texts,
 )
+from otspec.engine_audit.adapters.function import Completes
 from otspec.engine_audit.prompts import DEFAULT
 
 
 def assert_lossless(
-    subject: Engine | Sequence[Any],
+    subject: Engine | Completes | Sequence[Any],
     plain: Sequence[Any] | None = None,
     *,
     law: Laws | Callable[..., Any] | None = None,
@@ -33,9 +34,9 @@ def assert_lossless(
 
     Parameters
     ----------
-    subject : Engine or sequence
-        An engine, as `otspec.engine_audit.Engine` has it, or independent texts with drafts of one prompt: strings, or
-        their tokens by number.
+    subject : Engine, callable or sequence
+        An engine or a function that completes prompts, as `otspec.engine_audit.audit_engine` takes them, or independent
+        texts with drafts of one prompt: strings, or their tokens by number.
     plain : sequence, optional
         As many texts without drafts; an engine draws its own.
     law : Laws or callable, optional
@@ -72,7 +73,7 @@ def assert_lossless(
     AssertionError: not lossless: ...
     """
     laws = FunctionLaws(law, ends) if callable(law) else law
-    if isinstance(subject, Engine):
+    if isinstance(subject, Engine) or callable(subject):
         audit = audit_engine(subject, samplings, prompts, laws=laws, **options)
     else:
         audit = audit_texts(subject, plain, laws=laws, **options)

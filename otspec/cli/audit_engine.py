@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import json as json_module
 from pathlib import Path
@@ -14,7 +15,7 @@ from otspec.cli.groups import Of, grouped
 from otspec.cli.loading import load
 from otspec.cli.prompts import FORMAT, gather
 from otspec.engine_audit.settings import EngineAuditSettings
-from otspec.errors import DataError, ProblemError
+from otspec.errors import ProblemError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
 from otspec.writing import write_text
 
@@ -37,8 +38,8 @@ def audit_engine(
     engine: Annotated[
         str,
         typer.Argument(
-            help="vllm, openvino, http, transformers, otspec, that of another package, or an adapter of yours: "
-            "module:Class or path/to/file.py:Class."
+            help="http, transformers, otspec, that of another package, or a function of yours that completes prompts: "
+            "module:function or path/to/file.py:function."
         ),
     ],
     target: Annotated[
@@ -50,7 +51,7 @@ def audit_engine(
     plain_url: Annotated[str | None, typer.Option(help="Of the same server without drafts.")] = None,
     model: Annotated[str | None, typer.Option(help="What the server calls the model.")] = None,
     more: Annotated[
-        list[str] | None, typer.Option("--set", help="Another setting of the adapter, as name=value; repeat it.")
+        list[str] | None, typer.Option("--set", help="Another setting of the engine, as name=value; repeat it.")
     ] = None,
     law: Annotated[
         str | None,
@@ -60,16 +61,8 @@ def audit_engine(
             show_default="the target, if it is shipped or a folder of transformers",
         ),
     ] = None,
-    draft_law: Annotated[
-        str | None,
-        typer.Option(
-            help=f"The model that tells the law of the drafts: shipped, a folder, or {WITHOUT} not to hold acceptance "
-            "against the optimum.",
-            show_default="the draft model, if it is shipped or a folder of transformers",
-        ),
-    ] = None,
     dtype: Annotated[
-        str | None, typer.Option(help="The type of these models' weights.", show_default="float32")
+        str | None, typer.Option(help="The type of its weights, as the engine has them.", show_default="float32")
     ] = None,
     temperature: Annotated[str, typer.Option(help="Temperatures, separated by commas; greedy is always tried.")] = "1",
     top_k: Annotated[str | None, typer.Option(help="How many tokens to keep, in a list too; all keeps all.")] = None,
@@ -103,7 +96,6 @@ def audit_engine(
     asked = {name: value for name, value in given.items() if value is not None} | dict(map(_setting, more or []))
     progress_as_ours()
     laws = _laws(law, target, dtype)
-    draft_laws = _draft_laws(draft_law, None if laws is None else draft, dtype)
     audited = _started(engine, asked)
     try:
         with progress_bar() as bar:
@@ -113,7 +105,6 @@ def audit_engine(
                 samplings,
                 texts,
                 laws=laws,
-                draft_laws=draft_laws,
                 store=None if json is None else json.with_name(f"{json.name}.texts.jsonl"),
                 about={"settings": asked},
                 progress=lambda done, most: bar.update(task, completed=done, total=most),
@@ -128,9 +119,14 @@ def audit_engine(
 
 
 def _started(name: str, settings: dict[str, Any]) -> Engine:
+    """An adapter by its name, or what is named in a module: a function that completes, or a class of engines."""
     from otspec.engine_audit.adapters import make, start
+    from otspec.engine_audit.adapters.function import Function
 
-    return make(name, load(name), settings) if ":" in name else start(name, settings)
+    if ":" not in name:
+        return start(name, settings)
+    found = load(name)
+    return make(name, found, settings) if inspect.isclass(found) else Function(found, settings)
 
 
 def _laws(law: str | None, target: str | None, dtype: str | None) -> Laws | None:
@@ -139,22 +135,6 @@ def _laws(law: str | None, target: str | None, dtype: str | None) -> Laws | None
 
     name = law or _readable(target)
     return None if name is None or name == WITHOUT else ModelLaws.load(name, dtype)
-
-
-def _draft_laws(law: str | None, draft: str | None, dtype: str | None) -> Laws | None:
-    """Those of the draft model, in the same way; a draft model that nobody named for its law may be unreadable."""
-    from otspec.engine_audit import ModelLaws
-
-    name = law or _readable(draft)
-    if name is None or name == WITHOUT:
-        return None
-    try:
-        return ModelLaws.load(name, dtype, drafts=True)
-    except DataError as error:
-        if law is not None:
-            raise
-        console.print(f"acceptance is not held against the optimum: {error}", highlight=False, soft_wrap=True)
-        return None
 
 
 def _readable(model: str | None) -> str | None:

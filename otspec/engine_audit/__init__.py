@@ -6,7 +6,7 @@ without.  What computes is imported when first asked for, so that the command ca
 
 from typing import TYPE_CHECKING
 
-from otspec.engine_audit.engine import Acceptance, Drafting, Engine, EngineDied, Sampling, TellsDrafting, Text
+from otspec.engine_audit.engine import Acceptance, Engine, EngineDied, Sampling, Text
 from otspec.engine_audit.settings import EngineAuditOptions, EngineAuditSettings
 from otspec.lazy import names_of
 
@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from otspec.engine_audit.entry import audit_engine
     from otspec.engine_audit.given import audit_texts
     from otspec.engine_audit.laws import FunctionLaws, Laws, ModelLaws
-    from otspec.engine_audit.outcome import EngineOutcome, EngineVerdict, FirstDrafts
+    from otspec.engine_audit.outcome import EngineOutcome, EngineVerdict
     from otspec.engine_audit.report import EngineAudit
 
 _HOME_OF = {
     "EngineAudit": "report",
     "EngineOutcome": "outcome",
     "EngineVerdict": "outcome",
-    "FirstDrafts": "outcome",
     "FunctionLaws": "laws",
     "Laws": "laws",
     "ModelLaws": "laws",
@@ -31,7 +30,6 @@ _HOME_OF = {
 
 __all__ = [
     "Acceptance",
-    "Drafting",
     "Engine",
     "EngineAudit",
     "EngineAuditOptions",
@@ -39,12 +37,10 @@ __all__ = [
     "EngineDied",
     "EngineOutcome",
     "EngineVerdict",
-    "FirstDrafts",
     "FunctionLaws",
     "Laws",
     "ModelLaws",
     "Sampling",
-    "TellsDrafting",
     "Text",
     "audit_engine",
     "audit_texts",

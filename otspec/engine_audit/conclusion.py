@@ -9,7 +9,6 @@ from otspec.auditing.evidence import at_look
 from otspec.auditing.outcome import Finding, Test
 from otspec.auditing.report import power
 from otspec.engine_audit.engine import Acceptance
-from otspec.engine_audit.first_drafts import Held
 from otspec.engine_audit.judge import INDEPENDENCE, LAW, Judge
 from otspec.engine_audit.outcome import Divergence, EngineOutcome, EngineVerdict, Place
 from otspec.engine_audit.settings import EngineAuditSettings
@@ -23,31 +22,29 @@ def conclude(
     findings: Sequence[Finding],
     told: Acceptance | None,
     settings: EngineAuditSettings,
-    held: Held,
 ) -> EngineOutcome:
     """What it all came to; `findings` are those that the judge has not made."""
     places = judge.places(at_look(1 - settings.confidence, looks - 1)) if looks else ()
-    found = (*judge.findings(), *findings, *([] if held.finding is None else [held.finding]))
-    verdict, reason = _verdict(judge, tests, places, found, looks, held)
+    found = (*judge.findings(), *findings)
+    verdict, reason = _verdict(judge, tests, places, found, looks)
     return EngineOutcome(
         verdict,
         reason,
         judge.compared_with,
         judge.texts,
         judge.plain_texts,
-        tuple(tests) if held.test is None else (*tests, held.test),
+        tuple(tests),
         places,
         judge.control,
         tuple(divergences),
         found,
         told,
         judge.undecided,
-        held.figures,
     )
 
 
 def _verdict(
-    judge: Judge, tests: Sequence[Test], places: Sequence[Place], findings: Sequence[Finding], looks: int, held: Held
+    judge: Judge, tests: Sequence[Test], places: Sequence[Place], findings: Sequence[Finding], looks: int
 ) -> tuple[EngineVerdict, str]:
     if (doubt := judge.doubt()) is not None:
         return EngineVerdict.CANNOT_TELL, doubt
@@ -57,8 +54,6 @@ def _verdict(
     if rejected:
         test = rejected.get(INDEPENDENCE, rejected.get(LAW, tests[0]))
         return EngineVerdict.NOT_LOSSLESS, f"{_contradicted(judge, test)}, most at {test.largest}"
-    if held.test is not None and held.test.rejected:
-        return EngineVerdict.NOT_LOSSLESS, f"{held.figures} ({_evidence(held.test)}), most at {held.test.largest}"
     for finding in findings:
         if finding.bias:
             return EngineVerdict.NOT_LOSSLESS, finding.message
@@ -76,8 +71,6 @@ def _verdict(
         f"{judge.texts:,} texts show none, and the control{size} was caught at {judge.control.caught:,}; the first "
         f"token is off by at most {first:.3f} in total variation, whole texts by at most {most:.3f}"
     )
-    if held.figures is not None:
-        reason += f"; {held.figures}"
     return EngineVerdict.NO_EVIDENCE, reason
 
 

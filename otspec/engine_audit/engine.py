@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from otspec.errors import ProblemError
 
@@ -73,6 +73,25 @@ class Text(NamedTuple):
     """"length", "stop", or "" where the engine does not say."""
 
 
+def as_text(given: Any) -> Text:
+    """A `Text` as it is; a string, or a sequence of token ids, as one.
+
+    Raises
+    ------
+    ProblemError
+        If it is none of these.
+    """
+    if isinstance(given, Text):
+        return given
+    if isinstance(given, str):
+        return Text((), given)
+    try:
+        tokens = tuple(int(token) for token in given)
+    except (TypeError, ValueError) as error:
+        raise ProblemError(f"{given!r} is no text; pass a string, its tokens by number, or an otspec Text") from error
+    return Text(tokens, "")
+
+
 class Acceptance(NamedTuple):
     """What an engine says of its drafts, since it started."""
 
@@ -94,24 +113,6 @@ class Acceptance(NamedTuple):
             self.accepted - earlier.accepted,
             tuple(now - before for now, before in pairs),
         )
-
-
-class Drafting(NamedTuple):
-    """How an engine draws the drafts of one position, from the law of its draft model."""
-
-    sampling: Sampling
-    """What is done to the draft model's logits; at temperature 0 its likeliest token is drafted."""
-    n: int = 1
-    """How many drafts there are of one position: the paths that are drafted at once."""
-    scheme: str = "iid"
-    """The law of these, by its name in `otspec.schemes`."""
-    after: int | None = None
-    """How many tokens a text has when it is first drafted for: 0, or 1 where the prompt's pass gives the first token.
-    None if that is not known."""
-
-    def __str__(self) -> str:
-        how = "the likeliest tokens" if self.sampling.greedy else f"drawn at {self.sampling}"
-        return how if self.n == 1 else f"{how}, {self.n} at once ({self.scheme})"
 
 
 @runtime_checkable
@@ -157,14 +158,3 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Give back what the engine holds; it is not asked again."""
-
-
-@runtime_checkable
-class TellsDrafting(Protocol):
-    """An engine that says how its drafts are drawn, so that its acceptance can be held against the optimum.
-
-    No engine needs to; one that does has to count its drafts, too (`Engine.acceptance`).
-    """
-
-    def drafting(self, sampling: Sampling) -> Drafting | None:
-        """How drafts are drawn where tokens are by `sampling`; None if they are no draws from a draft model's law."""

@@ -12,9 +12,9 @@ from otspec.auditing.evidence import at_look
 from otspec.auditing.outcome import Test
 from otspec.auditing.settings import Progress, check_progress, no_progress
 from otspec.engine_audit import greedy
+from otspec.engine_audit.adapters.function import Completes, as_engine
 from otspec.engine_audit.conclusion import conclude
-from otspec.engine_audit.engine import Engine, Sampling, TellsDrafting
-from otspec.engine_audit.first_drafts import Held, hold_against_optimum
+from otspec.engine_audit.engine import Engine, Sampling
 from otspec.engine_audit.judge import LAW, Cell, Judge, next_batch
 from otspec.engine_audit.known import ByLaw
 from otspec.engine_audit.laws import Laws
@@ -32,12 +32,11 @@ LOOKS = 4
 
 
 def audit_engine(
-    engine: Engine,
+    engine: Engine | Completes,
     samplings: Sequence[Sampling] = (Sampling(),),
     prompts: Sequence[str] = DEFAULT,
     *,
     laws: Laws | None = None,
-    draft_laws: Laws | None = None,
     store: Path | None = None,
     about: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
@@ -47,16 +46,14 @@ def audit_engine(
 
     Parameters
     ----------
-    engine : Engine
-        What is audited; it is not closed.
+    engine : Engine or callable
+        What is audited: an engine, which is not closed, or a function of the prompt, the number of texts, their length,
+        the `Sampling`, the seed and ``drafts=`` to texts, as `Engine.texts` has them.
     samplings : sequence of Sampling
         Each is audited; greedy text is compared in any case.
     prompts : sequence of str
     laws : Laws, optional
         The exact laws, as `ModelLaws` has them; without them text with drafts is compared with text without.
-    draft_laws : Laws, optional
-        Those of the draft model, by the same tokens.  If the engine says how it drafts (`TellsDrafting`), how many
-        drafts it accepts is held against the optimum.
     store : Path, optional
         A file that keeps the texts: an audit that was interrupted goes on from it.
     about : mapping, optional
@@ -81,20 +78,22 @@ def audit_engine(
 
     Examples
     --------
-    >>> from otspec.engine_audit import FunctionLaws, audit_engine
-    >>> from otspec.engine_audit.adapters.function import Function
-    >>> law = lambda before: [0.7, 0.2, 0.1]
-    >>> audit = audit_engine(Function(law, law), prompts=[""], laws=FunctionLaws(law))
+    >>> import numpy as np
+    >>> from otspec.engine_audit import FunctionLaws, Sampling, audit_engine
+    >>> def engine(prompt, count, length, sampling, seed, drafts):
+    ...     law = [1, 0, 0] if sampling.greedy else [0.7, 0.2, 0.1]
+    ...     return np.random.default_rng((seed, drafts)).choice(3, (count, length), p=law)
+    >>> audit = audit_engine(engine, prompts=[""], laws=FunctionLaws(lambda before: [0.7, 0.2, 0.1]))
     >>> audit.verdict.value
     'no evidence'
-    >>> wrong = lambda before: [0.6, 0.2, 0.2] if before else [0.7, 0.2, 0.1]
-    >>> print(audit_engine(Function(law, wrong), prompts=[""], laws=FunctionLaws(law)).outcome.worst.position > 1)
-    True
+    >>> def forgets(prompt, count, length, sampling, seed, drafts):  # the temperature, with drafts
+    ...     return engine(prompt, count, length, Sampling() if drafts else sampling, seed, drafts)
+    >>> laws = FunctionLaws(lambda before: [0.7, 0.2, 0.1])
+    >>> audit_engine(forgets, prompts=[""], laws=laws).outcome.divergences[0].cause
+    'rule'
     """
-    settings = EngineAuditSettings(**options)
+    audited, settings = as_engine(engine), EngineAuditSettings(**options)
     check_progress(progress)
-    if draft_laws is not None and laws is None:
-        raise ProblemError("the law of the drafts is given without that of the target; the optimum depends on both")
     if not samplings:
         raise ProblemError("there is no sampling; pass one such as Sampling(1.0)")
     if not prompts or not all(isinstance(prompt, str) for prompt in prompts):
@@ -112,28 +111,21 @@ def audit_engine(
         )
     header = {
         "otspec": importlib.import_module("otspec").__version__,
-        "engine": [engine.name, engine.version, engine.method],
+        "engine": [audited.name, audited.version, audited.method],
         "prompts": list(prompts),
         "samplings": [[one.temperature, one.top_k, one.top_p, one.min_p] for one in samplings],
         **settings.drawing(),
         **dict(about or {}),
     }
-    counted = draft_laws is not None and isinstance(engine, TellsDrafting)
-    judge: Judge = ByPairs(cells, settings) if laws is None else ByLaw(cells, settings, laws, tests=3 if counted else 2)
-    held = Held()
+    judge: Judge = ByPairs(cells, settings) if laws is None else ByLaw(cells, settings, laws)
     with Texts(store, header) as texts:
-        source = Source(engine, texts, settings)
+        source = Source(audited, texts, settings)
         divergences = list(_greedy(source, distinct, laws, settings))
         tests, looks = watch(judge, source.batch(judge), settings.texts // max(len(cells), 1), settings, progress)
-        told = engine.acceptance()
-        sure = judge.doubt() is not None or (not settings.all_texts and any(test.rejected for test in tests))
-        if cells and laws is not None and draft_laws is not None and not sure:
-            held = hold_against_optimum(
-                engine, source.short, cells, laws, draft_laws, settings, judge.threshold, progress
-            )
+        told = audited.acceptance()
     found = greedy.finding_of(divergences, len(distinct))
-    outcome = conclude(judge, tests, looks, divergences, found, told, settings, held)
-    return EngineAudit(outcome, settings, engine.name, engine.version, engine.method)
+    outcome = conclude(judge, tests, looks, divergences, found, told, settings)
+    return EngineAudit(outcome, settings, audited.name, audited.version, audited.method)
 
 
 def _greedy(

@@ -10,9 +10,8 @@ import numpy as np
 
 from otspec.auditing.settings import no_progress
 from otspec.engine_audit.conclusion import conclude
-from otspec.engine_audit.engine import Sampling, Text
+from otspec.engine_audit.engine import Sampling, Text, as_text
 from otspec.engine_audit.entry import watch
-from otspec.engine_audit.first_drafts import Held
 from otspec.engine_audit.judge import Batch, Cell, Judge
 from otspec.engine_audit.known import ByLaw
 from otspec.engine_audit.laws import Laws
@@ -62,7 +61,7 @@ def audit_texts(
     >>> audit_texts(drafted, plain).verdict.value
     'not lossless'
     """
-    found, without = ([_text(one) for one in texts] for texts in (drafted, () if plain is None else plain))
+    found, without = ([as_text(one) for one in texts] for texts in (drafted, () if plain is None else plain))
     if laws is None and plain is None:
         raise ProblemError("there is nothing to compare the texts with; pass texts without drafts, or the exact law")
     count = len(found) if laws is not None else min(len(found), len(without))
@@ -86,7 +85,7 @@ def audit_texts(
         return Batch(found[first:done], without[first:done], control[first:done])
 
     tests, looks = watch(judge, draw, min(count, settings.texts), settings, no_progress)
-    outcome = conclude(judge, tests, looks, (), (), None, settings, Held())
+    outcome = conclude(judge, tests, looks, (), (), None, settings)
     return EngineAudit(outcome, settings, "texts", "", f"{len(found):,} with drafts, {len(without):,} without")
 
 
@@ -97,15 +96,3 @@ def repeated(plain: Sequence[Text], rng: np.random.Generator) -> tuple[list[Text
     shifted = [*plain[1:], plain[0]]
     rule = Control(f"texts without drafts, {SHARE:.0%} of them replaced by the most frequent one", off, None)
     return [usual if coin < SHARE else text for text, coin in zip(shifted, rng.random(len(plain)), strict=True)], rule
-
-
-def _text(given: Any) -> Text:
-    if isinstance(given, Text):
-        return given
-    if isinstance(given, str):
-        return Text((), given)
-    try:
-        tokens = tuple(int(token) for token in given)
-    except (TypeError, ValueError) as error:
-        raise ProblemError(f"{given!r} is no text; pass a string, its tokens by number, or an otspec Text") from error
-    return Text(tokens, "")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from otspec.auditing.outcome import Finding
 from otspec.engine_audit.draws import whole
 from otspec.engine_audit.engine import Text
@@ -26,7 +28,7 @@ def compare(
     laws : Laws, optional
         By which both tokens are judged.
     tolerance : float
-        By how much logits may be off by rounding.
+        By how much logits may be off by rounding, if not by more in the arithmetic of the laws (`Laws.rounding`).
     """
     if not (plain.tokens and drafted.tokens):
         place = _first_difference(plain.text, drafted.text)
@@ -43,6 +45,7 @@ def compare(
     if laws is None or place in (len(first), len(second)):
         return Divergence(prompt, place + 1, own, other, None, None, None, "unknown")
     logits = next(iter(laws.along(prompt, [second[: place + 1]])))[-1]
+    tolerance = max(tolerance, laws.rounding * float(logits[np.isfinite(logits)].std()))
     scores = float(logits[first[place]]), float(logits[second[place]]), float(logits.max())
     greedy, tie = scores[2] - scores[0] <= tolerance, scores[2] - min(scores[:2]) <= tolerance
     cause = "near tie" if tie else "rule" if greedy else "plain text"

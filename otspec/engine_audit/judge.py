@@ -17,8 +17,9 @@ from otspec.engine_audit.independence import Coincidences
 from otspec.engine_audit.outcome import Control, Place
 from otspec.engine_audit.settings import EngineAuditSettings
 
-LAW, INDEPENDENCE, OPTIMUM = "law", "independence", "optimum"
-"""Names of the tests.  The last is made where the law of the drafts is known (`otspec.engine_audit.first_drafts`)."""
+LAW, INDEPENDENCE = "law", "independence"
+TESTS = (LAW, INDEPENDENCE)
+"""Names of the tests, which share alpha."""
 
 FIRST_BATCH = 32
 """Texts of each cell that the first look is at; each following look has as many as all before, up to a batch."""
@@ -58,18 +59,14 @@ class Judge(ABC):
     settings : EngineAuditSettings
     ends : frozenset of int
         Tokens that end a text, where known.
-    tests : int
-        How many tests there are, those of others included: they share alpha.
     """
 
     compared_with: str
     """In words: what texts with drafts are compared with."""
 
-    def __init__(
-        self, cells: Sequence[Cell], settings: EngineAuditSettings, ends: frozenset[int], tests: int = 2
-    ) -> None:
+    def __init__(self, cells: Sequence[Cell], settings: EngineAuditSettings, ends: frozenset[int]) -> None:
         self.cells, self.settings = cells, settings
-        self.threshold = math.log(tests / settings.alpha)
+        self.threshold = math.log(len(TESTS) / settings.alpha)
         self.texts = self.plain_texts = 0
         self.undecided = 0
         self.ends, self.logprobs = Ends(settings.length, ends), LogProbabilities(settings.tolerance)

@@ -27,15 +27,15 @@ class ByLaw(Judge):
 
     Parameters
     ----------
-    cells, settings, tests
+    cells, settings
         As in `Judge`.
     laws : Laws
     """
 
     compared_with = "exact law"
 
-    def __init__(self, cells: Sequence[Cell], settings: EngineAuditSettings, laws: Laws, tests: int = 2) -> None:
-        super().__init__(cells, settings, laws.ends, tests)
+    def __init__(self, cells: Sequence[Cell], settings: EngineAuditSettings, laws: Laws) -> None:
+        super().__init__(cells, settings, laws.ends)
         self._laws, length = laws, settings.length
         self._drafted, self._plain, self._control = ([Positions(length) for _ in cells] for _ in range(3))
         self._neighbours = [Neighbours(length) for _ in cells]

@@ -14,6 +14,11 @@ from otspec.laws import BoolArray, FloatArray, as_law, law_from_logits
 
 ROWS = 4096
 """Positions that one pass of the model reads at most."""
+ROUNDING = {"bfloat16": 2.0**-3, "float16": 2.0**-6}
+"""By type: 16 units in the last place of a number that rounds by 2^-8, or 2^-11, as passes of other shapes may differ.
+
+In float32 that is less than any tolerance that is worth a name.
+"""
 
 
 class Laws(Protocol):
@@ -22,6 +27,10 @@ class Laws(Protocol):
     @property
     def ends(self) -> frozenset[int]:
         """Tokens that end a text."""
+
+    @property
+    def rounding(self) -> float:
+        """How far two passes over one text may be apart by rounding, as a share of the logits' standard deviation."""
 
     def along(self, prompt: str, texts: Sequence[tuple[int, ...]]) -> Iterator[FloatArray]:
         """Of each text the logits at which its tokens were drawn, shape (length of the text, V)."""
@@ -70,28 +79,25 @@ class ModelLaws:
         ends = tokenizer.eos_token_id if ends is None else ends
         self.ends = frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
         self.vocab = int(model.config.get_text_config().vocab_size)
+        self.rounding = ROUNDING.get(str(model.dtype).removeprefix("torch."), 0.0)
 
     @classmethod
-    def load(cls, model: str, dtype: str | None = None, *, drafts: bool = False) -> ModelLaws:
+    def load(cls, model: str, dtype: str | None = None) -> ModelLaws:
         """Of ``"shipped"`` or a folder, on the CPU; `dtype` as in `otspec.decode`, by default float32.
 
         Parameters
         ----------
         model, dtype : str
-        drafts : bool
-            Whether ``"shipped"`` is the draft model of the pair, and not the target.
 
         Raises
         ------
         DataError
             If there is no such folder, or its model cannot be read.
         """
-        from otspec.decode.pair.loading import SHIPPED, load_models, load_reader
+        from otspec.decode.pair.loading import SHIPPED, load_models
 
         if model != SHIPPED and not Path(model).is_dir():
             raise DataError(f"there is no folder {model}; pass {SHIPPED}, or a folder written by save_pretrained")
-        if drafts:
-            return cls(*load_reader(model, "cpu", dtype))
         models = load_models(model, None, "cpu", dtype)
         return cls(models.target, models.tokenizer)
 
@@ -143,7 +149,7 @@ class FunctionLaws:
     """
 
     def __init__(self, law: Callable[..., Any], ends: Sequence[int] = (), *, with_prompt: bool = False) -> None:
-        self._law, self._with_prompt = law, with_prompt
+        self._law, self._with_prompt, self.rounding = law, with_prompt, 0.0
         self.ends = frozenset(ends)
 
     def along(self, prompt: str, texts: Sequence[tuple[int, ...]]) -> Iterator[FloatArray]:

@@ -78,37 +78,6 @@ class Divergence:
     """"near tie", "rule", "plain text" (which is not greedy there), or "unknown"."""
 
 
-@dataclass(frozen=True)
-class FirstDrafts:
-    """How many texts accepted a draft when they were first drafted for, beside how many do by a lossless rule."""
-
-    drafts: str
-    """How they are drawn from the draft model's law, in words."""
-    length: int
-    """Tokens of these texts, so few that each is drafted for once."""
-    after: tuple[int, ...]
-    """How many tokens a text had then; two numbers where that is not known."""
-    texts: int
-    drafted: int
-    """Texts that were drafted for."""
-    accepted: int
-    """Texts that accepted a draft there."""
-    optimum: float
-    """The most that do so on average by a lossless rule; the larger number, where `after` has two."""
-    interval: tuple[float, float]
-    """Confidence interval of the chance of acceptance, of which `accepted` is `texts` draws."""
-    proof: int | None
-    """So many accepted would have been proof against the engine; None if there were too few texts for that."""
-
-    def __str__(self) -> str:
-        low, high = self.interval
-        return (
-            f"{self.accepted:,} of {self.texts:,} texts accept a first draft, {self.accepted / self.texts:.3f} "
-            f"({low:.3f} to {high:.3f}), and by a lossless rule at most {self.optimum / self.texts:.3f} do, if drafts "
-            f"are {self.drafts}"
-        )
-
-
 @dataclass(frozen=True, eq=False)
 class EngineOutcome:
     """What an audit of an engine came to."""
@@ -130,8 +99,6 @@ class EngineOutcome:
     acceptance: Acceptance | None
     undecided: int
     """Tokens left out because rounding decides which tokens their truncated law has."""
-    first_drafts: FirstDrafts | None = None
-    """None where they were not held against the optimum."""
 
     @property
     def worst(self) -> Place | None:

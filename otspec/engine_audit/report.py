@@ -8,7 +8,7 @@ from typing import Any
 
 from otspec.auditing.report import MARGIN, filled, plain, power, said_of
 from otspec.engine_audit.engine import Acceptance
-from otspec.engine_audit.outcome import EngineOutcome, EngineVerdict, FirstDrafts, Place
+from otspec.engine_audit.outcome import EngineOutcome, EngineVerdict, Place
 from otspec.engine_audit.settings import EngineAuditSettings
 
 SHOWN = 24
@@ -21,11 +21,12 @@ class EngineAudit:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from otspec.engine_audit import FunctionLaws, audit_engine
-    >>> from otspec.engine_audit.adapters.function import Function
-    >>> law = lambda before: [0.7, 0.2, 0.1]
-    >>> greedy = lambda before: [1.0, 0.0, 0.0]
-    >>> audit = audit_engine(Function(law, greedy), prompts=[""], laws=FunctionLaws(law))
+    >>> def engine(prompt, count, length, sampling, seed, drafts):
+    ...     law = [1, 0, 0] if drafts or sampling.greedy else [0.7, 0.2, 0.1]
+    ...     return np.random.default_rng(seed).choice(3, (count, length), p=law)
+    >>> audit = audit_engine(engine, prompts=[""], laws=FunctionLaws(lambda before: [0.7, 0.2, 0.1]))
     >>> str(audit).partition(":")[0]
     'NOT LOSSLESS'
     """
@@ -63,7 +64,7 @@ class EngineAudit:
     def _lines(self) -> list[tuple[str, str]]:
         outcome = self.outcome
         lines = [
-            ("engine", f"{self.engine} {self.version}; {self.method}"),
+            ("engine", " ".join(filter(None, (self.engine, self.version))) + f"; {self.method}"),
             ("texts", f"{outcome.texts:,} with drafts, {outcome.plain_texts:,} without, by {outcome.compared_with}"),
         ]
         lines += [(f"{test.name} test"[: MARGIN - 1], said_of(test)) for test in outcome.tests]
@@ -74,8 +75,6 @@ class EngineAudit:
         lines.append(("control", f"{caught}: {control.rule}{by}"))
         if outcome.acceptance is not None:
             lines.append(("acceptance", _accepted(outcome.acceptance)))
-        if outcome.first_drafts is not None:
-            lines.append(("first drafts", _first(outcome.first_drafts)))
         if outcome.undecided:
             lines.append(("left out", f"{outcome.undecided:,} tokens whose truncated law hangs on rounding"))
         return lines + [("finding", finding.message) for finding in outcome.findings]
@@ -93,9 +92,3 @@ def _accepted(told: Acceptance) -> str:
     if told.per_position and told.steps:
         text += "; by position " + ", ".join(f"{one / told.steps:.3f}" for one in told.per_position)
     return text
-
-
-def _first(figures: FirstDrafts) -> str:
-    after = " or ".join("the prompt" if not place else "one token" for place in figures.after)
-    proof = "more of such texts" if figures.proof is None else f"{figures.proof:,} of them"
-    return f"after {after}, {figures.length} tokens at most: {figures}; {proof} would be proof"

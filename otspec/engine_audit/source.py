@@ -9,7 +9,7 @@ import numpy as np
 from otspec.engine_audit.engine import Engine, EngineDied, Sampling, Text
 from otspec.engine_audit.judge import Batch, Cell, Judge
 from otspec.engine_audit.settings import EngineAuditSettings
-from otspec.engine_audit.storage import Drawn, Texts
+from otspec.engine_audit.storage import Texts
 from otspec.errors import ProblemError
 
 Draw = Callable[[Cell, int, int], Batch]
@@ -34,37 +34,23 @@ class Source:
         self, prompt: str, count: int, length: int, sampling: Sampling, kind: str, place: tuple[int, int]
     ) -> list[Text]:
         """Texts of a prompt; `kind` is "drafted", "plain" or "control", `place` the number of cell and look."""
-        return self._get(prompt, count, length, sampling, kind, place).texts
-
-    def short(self, cell: Cell, count: int, length: int, look: int) -> Drawn:
-        """Texts with drafts of a length of their own, and what became of their drafts."""
-        return self._get(cell.prompt, count, length, cell.sampling, "short", (cell.number, look, length))
-
-    def _get(
-        self, prompt: str, count: int, length: int, sampling: Sampling, kind: str, place: tuple[int, ...]
-    ) -> Drawn:
-        kinds = ("drafted", "plain", "control", "short")
+        kinds = ("drafted", "plain", "control")
         seeds = np.random.SeedSequence((self._settings.seed, kinds.index(kind), *place))
         seed = int(seeds.generate_state(1)[0]) % 2**31
 
-        def make() -> Drawn:
+        def make() -> list[Text]:
             try:
-                if kind != "short":
-                    return Drawn(self._engine.texts(prompt, count, length, sampling, seed, drafts=kind == "drafted"))
-                before = self._engine.acceptance()
-                texts = self._engine.texts(prompt, count, length, sampling, seed, drafts=True)
-                after = self._engine.acceptance()
+                return self._engine.texts(prompt, count, length, sampling, seed, drafts=kind == "drafted")
             except (ProblemError, ImportError):
                 raise
             except Exception as error:
                 request = f"{count} texts of {length} tokens after {prompt!r}, {sampling}, {kind}"
                 raise EngineDied(f"{self._engine.name} died at {request}: {type(error).__name__}: {error}") from error
-            return Drawn(texts, None if after is None else after.since(before))
 
         drawn = self._texts.get((kind, *place, count), make)
-        if len(drawn.texts) != count:
+        if len(drawn) != count:
             raise ProblemError(
-                f"{self._engine.name} was asked for {count} texts after {prompt!r} and gave {len(drawn.texts)}"
+                f"{self._engine.name} was asked for {count} texts after {prompt!r} and gave {len(drawn)}"
             )
         return drawn
 

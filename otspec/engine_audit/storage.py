@@ -6,22 +6,14 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
-from otspec.engine_audit.engine import Acceptance, Text
+from otspec.engine_audit.engine import Text
 from otspec.errors import DataError
 from otspec.locking import Lock
 from otspec.writing import named
 
 Key = tuple[Any, ...]
-
-
-class Drawn(NamedTuple):
-    """What came of a request."""
-
-    texts: list[Text]
-    told: Acceptance | None = None
-    """What became of the drafts of these texts, where that was asked for and the engine says so."""
 
 
 class Texts:
@@ -41,7 +33,7 @@ class Texts:
     """
 
     def __init__(self, path: Path | None, header: Mapping[str, Any]) -> None:
-        self._path, self._found = path, dict[Key, Drawn]()
+        self._path, self._found = path, dict[Key, list[Text]]()
         self._lock = None if path is None else Lock.of_file(path)
         if path is None:
             return
@@ -62,8 +54,8 @@ class Texts:
         """How many the file holds."""
         return len(self._found)
 
-    def get(self, key: Key, make: Callable[[], Drawn]) -> Drawn:
-        """What came of a request, from the file or drawn and added to it.
+    def get(self, key: Key, make: Callable[[], list[Text]]) -> list[Text]:
+        """The texts of a request, from the file or drawn and added to it.
 
         Parameters
         ----------
@@ -76,7 +68,7 @@ class Texts:
             return known
         drawn = make()
         if self._path is not None:
-            line = {"request": key, "texts": drawn.texts, **({} if drawn.told is None else {"told": drawn.told})}
+            line = {"request": key, "texts": drawn}
             with named(self._path), self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line, ensure_ascii=True) + "\n")
         self._found[key] = drawn
@@ -99,8 +91,7 @@ class Texts:
             if not isinstance(first, dict):
                 raise TypeError("no header")
             for line in lines:
-                texts = [_text(*fields) for fields in line["texts"]]
-                self._found[tuple(line["request"])] = Drawn(texts, _told(*line["told"]) if "told" in line else None)
+                self._found[tuple(line["request"])] = [_text(*fields) for fields in line["texts"]]
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path} is no file of texts of an audit ({error}); name another") from error
         if first != header:
@@ -115,7 +106,3 @@ class Texts:
 
 def _text(tokens: list[int], text: str, logprobs: list[float] | None, ended: str) -> Text:
     return Text(tuple(tokens), text, None if logprobs is None else tuple(logprobs), ended)
-
-
-def _told(steps: int, drafted: int, accepted: int, per_position: list[int]) -> Acceptance:
-    return Acceptance(steps, drafted, accepted, tuple(per_position))

@@ -13,22 +13,35 @@ from tests.cli.test_commands import otspec_command
 
 ENGINE = '''
 """Engines of two tokens, of which the second is too frequent with drafts by `off`."""
-from otspec.engine_audit.adapters.function import Function
+import numpy as np
 
 
-class Mine(Function):
-    def __init__(self, off=0.0, drafts=1):
-        super().__init__(lambda before: [0.75, 0.25], lambda before: [0.75 - off, 0.25 + off])
+def mine(prompt, count, length, sampling, seed, *, drafts, off=0.0, target=None):
+    "Two tokens."
+    law = np.array([0.75 - off, 0.25 + off] if drafts else [0.75, 0.25])
+    law = np.array([1, 0]) if sampling.greedy else law ** (1 / sampling.temperature)
+    return np.random.default_rng((seed, drafts)).choice(2, (count, length), p=law / law.sum())
 
 
-class OfModels(Mine):
-    def __init__(self, target=None, draft=None):
-        super().__init__()
+def dying(prompt, count, length, sampling, seed, drafts):
+    raise RuntimeError("no memory")
 
 
-class Dying(Mine):
-    def texts(self, *rest, **more):
-        raise RuntimeError("no memory")
+class Mine:
+    name, version, method = "class", "1", "as the function"
+
+    def __init__(self, off=0.0):
+        self.off = off
+
+    def texts(self, *request, drafts):
+        from otspec.engine_audit import Text
+        return [Text(tuple(map(int, one)), "") for one in mine(*request, drafts=drafts, off=self.off)]
+
+    def acceptance(self):
+        return None
+
+    def close(self):
+        pass
 '''
 QUICK = ("--prompt", "a", "--texts", "1500", "--length", "2", "--greedy-length", "2")
 
@@ -69,13 +82,19 @@ def here(importable: Callable[[str, str], Path]) -> Path:
 def test_verdict_and_exit_status(
     here: Path, ask: Callable[..., Shown], more: tuple[str, ...], status: int, said: str
 ) -> None:
-    shown = ask("audit-engine", "somebodys_engine:Mine", *QUICK, *more)
+    shown = ask("audit-engine", "somebodys_engine:mine", *QUICK, *more)
     assert shown.returncode == status, shown.stderr
     assert said in " ".join(shown.stdout.split())
 
 
+def test_a_class_of_engines(here: Path, ask: Callable[..., Shown]) -> None:
+    shown = ask("audit-engine", "somebodys_engine.py:Mine", *QUICK, "--set", "off=0.2")
+    assert shown.returncode == 1, shown.stderr
+    assert "class 1; as the function" in shown.stdout
+
+
 def test_the_result_in_a_file_and_texts_beside_it(here: Path, ask: Callable[..., Shown]) -> None:
-    arguments = ("audit-engine", "somebodys_engine.py:Mine", *QUICK, "--json", "verdict.json", "--temperature", "1,0.5")
+    arguments = ("audit-engine", "somebodys_engine.py:mine", *QUICK, "--json", "verdict.json", "--temperature", "1,0.5")
     first = ask(*arguments)
     verdict = json.loads((here / "verdict.json").read_text())
     assert verdict["verdict"] == "no evidence"
@@ -92,11 +111,12 @@ def test_the_result_in_a_file_and_texts_beside_it(here: Path, ask: Callable[...,
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("tgi",), "no engine 'tgi'; known: http, openvino"),
-        (("somebodys_engine:Mine", "--url", "x"), "somebodys_engine:Mine has no setting 'url'; it has off, drafts"),
+        (("tgi",), "no engine 'tgi'; known: http, otspec, transformers, or a function of yours"),
+        (("somebodys_engine:mine", "--url", "x"), "mine has no setting 'url'; it has off, target"),
+        (("somebodys_engine:Mine", "--url", "x"), "somebodys_engine:Mine has no setting 'url'; it has off"),
         (("somebodys_engine:Mine", "--set", "off"), "--set 'off' is no setting; write name=value"),
         (("somebodys_engine:Yours",), "somebodys_engine has no 'Yours'"),
-        (("somebodys_engine:Dying",), "function died at 1 texts of 32 tokens"),
+        (("somebodys_engine:dying",), "dying died at 1 texts of 32 tokens"),
         (("somebodys_engine:Mine", "--alpha", "2"), "alpha is 2.0; it lies between 0 and 1"),
         (("somebodys_engine:Mine", "--prompts", "nowhere.txt"), "there is no file nowhere.txt"),
         (("somebodys_engine:Mine", "--temperature", "-1"), "a temperature is finite and >= 0"),
@@ -115,8 +135,6 @@ def test_bad_input_is_one_sentence(
     ("arguments", "said"),
     [
         (("somebodys_engine:Mine", "--law", "nowhere"), "there is no folder nowhere; pass shipped, or a folder"),
-        (("somebodys_engine:Mine", "--draft-law", "nowhere"), "there is no folder nowhere; pass shipped, or a folder"),
-        (("somebodys_engine:Mine", "--draft-law", "shipped"), "the law of the drafts is given without that of the"),
         (("transformers",), "transformers needs the setting 'target'"),
     ],
 )
@@ -125,38 +143,3 @@ def test_bad_models_are_one_sentence(
 ) -> None:
     pytest.importorskip("transformers")
     test_bad_input_is_one_sentence(here, ask, arguments, said)
-
-
-def test_a_draft_model_whose_law_nobody_asked_for_may_be_unreadable(here: Path, ask: Callable[..., Shown]) -> None:
-    pytest.importorskip("transformers")
-    (here / "broken").mkdir()
-    (here / "broken" / "config.json").write_text("{}")
-    asked = (
-        "audit-engine",
-        "somebodys_engine:OfModels",
-        *QUICK,
-        "--texts",
-        "32",
-        "--draft",
-        "broken",
-        "--law",
-        "shipped",
-    )
-    shown = ask(*asked)
-    assert shown.returncode == 3
-    said = " ".join(shown.stdout.split())
-    assert "acceptance is not held against the optimum: the draft 'broken' cannot be loaded" in said
-    assert ask(*asked, "--draft-law", "none").stdout.count("the optimum") == 0
-    assert ask(*asked, "--draft-law", "broken").returncode == 2
-
-
-def test_acceptance_beside_the_optimum(ask: Callable[..., Shown]) -> None:
-    pytest.importorskip("transformers")
-    pair = ("--target", "shipped", "--draft", "shipped")
-    said = {
-        name: " ".join(ask("audit-engine", name, *pair, *QUICK[:2], "--texts", "64", "--length", "2").stdout.split())
-        for name in ("otspec", "transformers")
-    }
-    assert "first drafts after the prompt, 2 tokens at most: " in said["otspec"]
-    assert "of 32 texts accept a first draft" in said["otspec"]
-    assert "the optimum: transformers does not say how its drafts are drawn" in said["transformers"]

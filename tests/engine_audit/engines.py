@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from otspec.engine_audit import Acceptance, FunctionLaws, Sampling, Text
-from otspec.engine_audit.adapters.function import Function
+from otspec.engine_audit.laws import truncated
+from otspec.laws import FloatArray, as_law, draw_from_cumulative
 
 MARKOV = ((0.6, 0.3, 0.1), (0.2, 0.5, 0.3), (0.25, 0.25, 0.5))
 """The law of a token after each token; the first row is that of the first token, too."""
@@ -38,7 +41,65 @@ def biased_at(position: int) -> Callable[[tuple[int, ...]], Sequence[float]]:
     return law
 
 
-class Faulty(Function):
+NextLaw = Callable[[tuple[int, ...]], Any]
+"""From the tokens before to the law of the next, shape (V,)."""
+
+
+class LawEngine:
+    """An engine that draws token by token from laws.
+
+    Parameters
+    ----------
+    plain, drafted : callable
+        The law of the next token, shape (V,), from the tuple of those before: without drafts, and with.
+    ends : tuple of int
+        Tokens that end a text.
+    """
+
+    name, version, method = "laws", "0", "laws given by functions"
+
+    def __init__(self, plain: NextLaw, drafted: NextLaw, ends: tuple[int, ...] = ()) -> None:
+        self._after = {False: plain, True: drafted}
+        self._ends = frozenset(ends)
+        self._laws: dict[tuple[bool, Sampling, tuple[int, ...]], FloatArray] = {}
+
+    def texts(self, prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool) -> list[Text]:
+        """Texts, each token drawn from the law after those before it."""
+        rng = np.random.default_rng(seed)
+        found: list[tuple[int, ...]] = [()] * count
+        for _ in range(length):
+            rows: dict[tuple[int, ...], list[int]] = {}
+            for row, tokens in enumerate(found):
+                if not self._ends.intersection(tokens[-1:]):
+                    rows.setdefault(tokens, []).append(row)
+            for tokens, mine in rows.items():
+                drawn = draw_from_cumulative(self._cumulative(drafts, sampling, tokens), rng, len(mine))
+                for row, token in zip(mine, drawn.tolist(), strict=True):
+                    found[row] = (*tokens, token)
+        return [self._text(tokens) for tokens in found]
+
+    def acceptance(self) -> Acceptance | None:
+        """None: nothing is drafted."""
+        return None
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def _text(self, tokens: tuple[int, ...]) -> Text:
+        ended = "stop" if self._ends.intersection(tokens[-1:]) else "length"
+        return Text(tokens, " ".join(map(str, tokens)), None, ended)
+
+    def _cumulative(self, drafts: bool, sampling: Sampling, tokens: tuple[int, ...]) -> FloatArray:
+        """The law after some tokens, summed up, shape (V,)."""
+        key = drafts, sampling, tokens
+        if key not in self._laws:
+            with np.errstate(divide="ignore"):
+                logits = np.log(as_law("the law", self._after[drafts](tokens)))
+            self._laws[key] = np.cumsum(truncated(logits, sampling, 0.0).law)
+        return self._laws[key]
+
+
+class Faulty(LawEngine):
     """An engine whose texts with drafts are changed afterwards.
 
     Parameters

@@ -13,8 +13,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from otspec.decode import shipped  # noqa: E402
-from otspec.decode.pair.loading import save_model  # noqa: E402
-from otspec.engine_audit import Drafting, Engine, ModelLaws, Sampling, TellsDrafting, audit_engine  # noqa: E402
+from otspec.engine_audit import Engine, ModelLaws, Sampling  # noqa: E402
 from otspec.engine_audit.adapters import start  # noqa: E402
 from otspec.engine_audit.laws import truncated  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402
@@ -56,44 +55,6 @@ def test_an_engine_writes_what_it_is_asked_for(name: str) -> None:
         assert told.accepted == sum(told.per_position) <= told.drafted
         assert told.per_position[0] <= told.steps <= told.drafted
     engine.close()
-
-
-def test_our_own_drafts_are_at_the_optimum_and_drawn_from_the_prompt_on() -> None:
-    """Texts of two tokens are drafted for once, with one token."""
-    laws, draft_laws = ModelLaws.load("shipped"), ModelLaws.load("shipped", drafts=True)
-    asked: dict[str, Any] = {"texts": 256, "length": 2, "greedy_length": 2}
-    samplings = [Sampling(), Sampling(0.7)]
-    audit = audit_engine(start("otspec", PAIR), samplings, [PROMPT], laws=laws, draft_laws=draft_laws, **asked)
-    found = audit.outcome.first_drafts
-    assert found is not None
-    assert (found.length, found.after, found.texts, found.drafted) == (2, (0,), 128, 128)
-    assert abs(found.accepted - found.optimum) < 6 * math.sqrt(128) / 2
-    head = torch.tensor([laws.head(PROMPT)])
-    target, draft, _ = shipped.load()
-    with torch.inference_mode():
-        logits = [model(head).logits[0, -1].double() for model in (target, draft)]
-    both = [[(one / t).softmax(-1) for one in logits] for t in (1.0, 0.7)]
-    assert found.optimum == pytest.approx(64 * sum(float(torch.minimum(p, q).sum()) for p, q in both), abs=0.01)
-
-
-@each(settings=[{}, {"paths": 2}, {"paths": 2, "law": "without_replacement"}])
-def test_our_own_drafting_is_as_the_settings_say(settings: dict[str, Any]) -> None:
-    engine = start("otspec", {**PAIR, **settings})
-    assert isinstance(engine, TellsDrafting)
-    told = engine.drafting(Sampling(0.7))
-    assert told == Drafting(Sampling(0.7), settings.get("paths", 1), settings.get("law", "iid"), after=0)
-
-
-@each(name=["eagle", "foreign"])
-def test_drafts_that_follow_from_more_than_the_text_have_no_law_to_compare(name: str, tmp_path: Path) -> None:
-    """Of hidden states, and of another tokenizer."""
-    if name == "eagle":
-        save_model(shipped.eagle(), shipped.load().tokenizer, tmp_path / name)
-    else:
-        save_model(*shipped.foreign()[:2], tmp_path / name)
-    engine = start("otspec", {**PAIR, "draft": str(tmp_path / name)})
-    assert isinstance(engine, TellsDrafting)
-    assert engine.drafting(Sampling()) is None
 
 
 def test_the_exact_law_is_the_models() -> None:

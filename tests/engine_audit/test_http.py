@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from scipy.stats import chisquare
 
-from otspec.engine_audit import Acceptance, Drafting, EngineDied, Sampling
+from otspec.engine_audit import Acceptance, EngineDied, Sampling
 from otspec.engine_audit.adapters.http import Http, read_choice, read_metrics
 from otspec.errors import ProblemError
 
@@ -315,18 +315,6 @@ def test_metrics_tell_the_acceptance(fake: Fake) -> None:
     assert Http(url=fake.url).acceptance() == Acceptance(7, 21, 9, (6, 3))
     fake.script.pages = {}
     assert Http(url=fake.url).acceptance() is None
-
-
-def test_how_drafts_are_drawn_is_what_the_user_says(fake: Fake) -> None:
-    assert Http(url=fake.url).drafting(Sampling()) is None
-    sampled, likeliest = (Http(url=fake.url, drafted=how) for how in ("sampled", "likeliest"))
-    assert sampled.drafting(Sampling(0.7)) == Drafting(Sampling(0.7), after=1)
-    assert sampled.drafting(Sampling(0.7, top_k=5)) is None  # servers differ in what they cut
-    assert likeliest.drafting(Sampling(0.7, top_k=5)) == Drafting(Sampling(0.0), after=1)
-    fake.script.pages = {}  # of an unknown kind: it may draft the first token, too
-    assert Http(url=fake.url, drafted="sampled").drafting(Sampling()) == Drafting(Sampling())
-    with pytest.raises(ProblemError, match="drafted = 'often'; it is sampled or likeliest, or left out"):
-        Http(url=fake.url, drafted="often")
 
 
 def test_metrics_of_llama_cpp() -> None:

@@ -63,7 +63,7 @@ class Short(Faulty):
 
 
 def test_an_engine_that_dies_names_the_request() -> None:
-    with pytest.raises(EngineDied, match=r"function died at 1 texts of 6 tokens after 'x', T = 0, plain: .*: gone"):
+    with pytest.raises(EngineDied, match=r"laws died at 1 texts of 6 tokens after 'x', T = 0, plain: .*: gone"):
         audit_engine(Dying(), prompts=["x"], laws=LAWS, **QUICK)
 
 
@@ -83,11 +83,13 @@ def test_an_exact_law_needs_tokens_and_those_of_its_model() -> None:
 
 
 def test_engines_by_name() -> None:
-    with pytest.raises(ProblemError, match="no engine 'tgi'; known: http, openvino, otspec, transformers, vllm"):
+    with pytest.raises(
+        ProblemError, match="no engine 'tgi'; known: http, otspec, transformers, or a function"
+    ):
         start("tgi", {})
     with pytest.raises(ProblemError, match="mine makes Nothing, which lacks name, version, method, texts, acceptance"):
         make("mine", Nothing, {})
-    assert make("mine", Faulty, {}).name == "function"
+    assert make("mine", Faulty, {}).name == "laws"
 
 
 def test_settings_of_engines_by_name() -> None:

@@ -1,4 +1,7 @@
-"""Engines by name, one module each; those of other packages by entry points of the group `otspec.engines`."""
+"""Engines by name, one module each; those of other packages by entry points of the group `otspec.engines`.
+
+A function of the user's is an engine as well: `otspec.engine_audit.adapters.function`.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,6 @@ ENTRY_POINTS = "otspec.engines"
 """Group of entry points by which other packages bring adapters: a name, and what makes an engine of settings."""
 
 HOMES = {
-    "vllm": "otspec.engine_audit.adapters.vllm:Vllm",
-    "openvino": "otspec.engine_audit.adapters.openvino:OpenVino",
     "http": "otspec.engine_audit.adapters.http:Http",
     "transformers": "otspec.engine_audit.adapters.transformers:Transformers",
     "otspec": "otspec.engine_audit.adapters.decoder:Decoder",
@@ -77,7 +78,8 @@ def _maker(name: str) -> Callable[..., Any]:
     others = plugins(ENTRY_POINTS, taken=HOMES)
     if name not in others:
         raise ProblemError(
-            f"no engine {name!r}; known: {', '.join(sorted([*HOMES, *others]))}, or module:Class, path/to/file.py:Class"
+            f"no engine {name!r}; known: {', '.join(sorted([*HOMES, *others]))}, or a function of yours, "
+            "module:function or path/to/file.py:function"
         )
     maker: Callable[..., Any] = others[name]
     return maker

@@ -6,10 +6,8 @@ import importlib
 from typing import Any
 
 from otspec.decode.base.metrics import Metrics
-from otspec.decode.drafters.heads.model import Heads
-from otspec.decode.models.passes.conditioned import Conditioned
 from otspec.engine_audit.adapters.transformers import Plain
-from otspec.engine_audit.engine import Acceptance, Drafting, Sampling, Text
+from otspec.engine_audit.engine import Acceptance, Sampling, Text
 from otspec.errors import ProblemError
 
 BATCH = 64
@@ -69,12 +67,6 @@ class Decoder(Plain):
         if not found.offered:
             return None
         return Acceptance(found.offered[0], found.drafted_nodes, sum(found.accepted), tuple(found.accepted))
-
-    def drafting(self, sampling: Sampling) -> Drafting | None:
-        """As texts are, right after the prompt; None for a draft model that reads more than the text's tokens."""
-        if self.models.matching is not None or isinstance(self.models.draft, Conditioned | Heads):
-            return None
-        return Drafting(sampling, self._settings["paths"], self._settings["law"], after=0)
 
     def _batch(self, prompt: str, count: int, length: int, sampling: Sampling, seed: int) -> list[Text]:
         import torch

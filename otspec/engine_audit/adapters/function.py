@@ -1,77 +1,115 @@
-"""Laws, or a function that writes texts, as an engine: for tests of one's own code, and of audits."""
+"""A function that completes prompts, as an engine: the way to audit what no adapter reaches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
-import numpy as np
+from otspec.engine_audit.engine import Acceptance, Engine, Sampling, Text, as_text
+from otspec.errors import ProblemError
 
-from otspec.engine_audit.engine import Acceptance, Sampling, Text
-from otspec.engine_audit.laws import truncated
-from otspec.laws import FloatArray, as_law, draw_from_cumulative
+ARGUMENTS = ("prompt", "count", "length", "sampling", "seed", "drafts")
 
-NextLaw = Callable[[tuple[int, ...]], Any]
-"""From the tokens before to the law of the next, shape (V,)."""
+
+class Completes(Protocol):
+    """A function that completes a prompt; its arguments are those of `otspec.engine_audit.Engine.texts`.
+
+    A completion is a `Text`, its token ids, or, where the engine tells no tokens, a string.  Further arguments are
+    settings.
+    """
+
+    def __call__(
+        self, prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool, **settings: Any
+    ) -> Sequence[Any]:
+        """So many independent completions of the prompt."""
 
 
 class Function:
-    """An engine that draws token by token from laws.
+    """A function as an engine; its first line of documentation is told as the method.
 
     Parameters
     ----------
-    plain, drafted : callable
-        The law of the next token, shape (V,), from the tuple of those before: without drafts, and with.
-    ends : tuple of int
-        Tokens that end a text.
+    complete : callable
+        ``complete(prompt, count, length, sampling, seed, drafts=...)`` returns `count` independent completions of the
+        prompt, of `length` tokens at most, with drafts or without.  Each is a `Text`, a sequence of token ids without
+        the prompt's, or a string where there are no ids.  Another seed gives other texts, and `sampling.greedy` asks
+        for the likeliest tokens.
+    settings : mapping, optional
+        Keywords that it is called with besides.
+
+    Raises
+    ------
+    ProblemError
+        If it is no function, has not these arguments or no such setting, or needs one that is not given.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from otspec.engine_audit import Sampling
     >>> from otspec.engine_audit.adapters.function import Function
-    >>> engine = Function(lambda before: [0.0, 1.0], lambda before: [1.0, 0.0])
-    >>> engine.texts("", 1, 3, Sampling(), 0, drafts=True)[0].tokens
-    (0, 0, 0)
+    >>> def uniform(prompt, count, length, sampling, seed, drafts, vocab=5):
+    ...     "Uniform tokens."
+    ...     return np.random.default_rng((seed, drafts)).integers(vocab, size=(count, length))
+    >>> engine = Function(uniform, {"vocab": 2})
+    >>> print(engine.name, engine.method, len(engine.texts("", 3, 4, Sampling(), 0, drafts=True)))
+    uniform Uniform tokens, vocab 2 3
     """
 
-    name, version, method = "function", "0", "laws given by functions"
+    version = ""
 
-    def __init__(self, plain: NextLaw, drafted: NextLaw, ends: tuple[int, ...] = ()) -> None:
-        self._after = {False: plain, True: drafted}
-        self._ends = frozenset(ends)
-        self._laws: dict[tuple[bool, Sampling, tuple[int, ...]], FloatArray] = {}
+    def __init__(self, complete: Completes | Callable[..., Any], settings: Mapping[str, Any] | None = None) -> None:
+        if not callable(complete):
+            raise ProblemError(f"{complete!r} is no engine; pass a function, or an object with the names of Engine")
+        self.name = str(getattr(complete, "__name__", type(complete).__name__))
+        self._complete, self._settings = complete, dict(settings or {})
+        _check(self.name, inspect.signature(complete), self._settings)
+        documentation = (inspect.getdoc(complete) or "a function").splitlines()[0].rstrip(".")
+        self.method = ", ".join((documentation, *(f"{name} {value}" for name, value in self._settings.items())))
 
     def texts(self, prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool) -> list[Text]:
-        """Texts, each token drawn from the law after those before it."""
-        rng = np.random.default_rng(seed)
-        found: list[tuple[int, ...]] = [()] * count
-        for _ in range(length):
-            rows: dict[tuple[int, ...], list[int]] = {}
-            for row, tokens in enumerate(found):
-                if not self._ends.intersection(tokens[-1:]):
-                    rows.setdefault(tokens, []).append(row)
-            for tokens, mine in rows.items():
-                drawn = draw_from_cumulative(self._cumulative(drafts, sampling, tokens), rng, len(mine))
-                for row, token in zip(mine, drawn.tolist(), strict=True):
-                    found[row] = (*tokens, token)
-        return [self._text(tokens) for tokens in found]
+        """What the function returns, as texts."""
+        found = self._complete(prompt, count, length, sampling, seed, drafts=drafts, **self._settings)
+        return [as_text(one) for one in found]
 
     def acceptance(self) -> Acceptance | None:
-        """None: nothing is drafted."""
+        """None: a function does not count its drafts."""
         return None
 
     def close(self) -> None:
-        """Do nothing."""
+        """Do nothing: what the function holds is its own."""
 
-    def _text(self, tokens: tuple[int, ...]) -> Text:
-        ended = "stop" if self._ends.intersection(tokens[-1:]) else "length"
-        return Text(tokens, " ".join(map(str, tokens)), None, ended)
 
-    def _cumulative(self, drafts: bool, sampling: Sampling, tokens: tuple[int, ...]) -> FloatArray:
-        """The law after some tokens, summed up, shape (V,)."""
-        key = drafts, sampling, tokens
-        if key not in self._laws:
-            with np.errstate(divide="ignore"):
-                logits = np.log(as_law("the law", self._after[drafts](tokens)))
-            self._laws[key] = np.cumsum(truncated(logits, sampling, 0.0).law)
-        return self._laws[key]
+def as_engine(given: Any) -> Engine:
+    """An engine as it is, and a function as one.
+
+    Raises
+    ------
+    ProblemError
+        If it is neither.
+    """
+    if inspect.isclass(given):
+        raise ProblemError(f"{given.__name__} is a class; pass what it makes")
+    return given if isinstance(given, Engine) else Function(given)
+
+
+def _check(name: str, signature: inspect.Signature, settings: Mapping[str, Any]) -> None:
+    """Refuse a function that cannot be called with what it is asked and these settings."""
+    wanted = f"{name} takes ({', '.join(signature.parameters)}); an engine's function takes {', '.join(ARGUMENTS)}"
+    taken = signature.parameters.values()
+    others = [
+        one.name
+        for one in taken
+        if one.name not in ARGUMENTS and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+    ]
+    if not any(one.kind is one.VAR_KEYWORD for one in taken):
+        for setting in settings:
+            if setting not in others:
+                raise ProblemError(f"{name} has no setting {setting!r}; it has {', '.join(others) or 'none'}")
+    lacking = [one for one in others if signature.parameters[one].default is inspect.Parameter.empty]
+    if missing := [one for one in lacking if one not in settings]:
+        raise ProblemError(f"{wanted}; {', '.join(missing)} is a setting without a value")
+    try:
+        signature.bind("", 1, 1, Sampling(), 0, drafts=True, **settings)
+    except TypeError as error:
+        raise ProblemError(wanted) from error

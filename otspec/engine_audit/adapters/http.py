@@ -14,13 +14,10 @@ from typing import Any
 
 from otspec.engine_audit.adapters.seeding import request_seeds
 from otspec.engine_audit.adapters.wire import Server
-from otspec.engine_audit.engine import Acceptance, Drafting, EngineDied, Sampling, Text
+from otspec.engine_audit.engine import Acceptance, EngineDied, Sampling, Text
 from otspec.errors import ProblemError
 
 Json = Mapping[str, Any]
-DRAFTED = ("sampled", "likeliest")
-UNDRAFTED = ("vLLM", "llama.cpp")
-"""Servers that take the first token from the prompt's pass, and draft after it."""
 METRIC = re.compile(r"^\w+:spec_decode_num_(\w+?)(?:_total)?(?:\{(.*?)\})? ([0-9.eE+]+)$", re.MULTILINE)
 """A line of ``/metrics`` of vLLM or llama.cpp on drafts: what is counted, its labels, how many."""
 POSITION = re.compile(r'position="(\d+)"')
@@ -41,9 +38,6 @@ class Http:
         As the server calls it; not needed if it has one.
     method : str
         How it speculates, in words, for tables: servers do not say.
-    drafted : str, optional
-        How it draws drafts from a draft model's law, which servers do not say either: ``"sampled"`` as texts are, or
-        ``"likeliest"``.
     logprobs : bool
         Whether to ask for log-probabilities.
     together : int
@@ -76,7 +70,6 @@ class Http:
         plain_url: str | None = None,
         model: str | None = None,
         method: str = "as the server was started",
-        drafted: str | None = None,
         logprobs: bool = True,
         together: int = 8,
         parallel: int = 4,
@@ -89,9 +82,7 @@ class Http:
         for setting, value in (("together", together), ("parallel", parallel), ("attempts", attempts)):
             if value < 1:
                 raise ProblemError(f"{setting} = {value}; it is at least 1")
-        if drafted not in (None, *DRAFTED):
-            raise ProblemError(f"drafted = {drafted!r}; it is {' or '.join(DRAFTED)}, or left out")
-        self.method, self._drafted = method, drafted
+        self.method = method
         self._logprobs, self._together, self._parallel, self._body = logprobs, together, parallel, dict(body or {})
         servers = [Server(at, key, timeout, attempts, pause) for at in (url, plain_url) if at is not None]
         self._drafting, self._plain = servers[0], servers[1] if plain_url is not None else None
@@ -135,13 +126,6 @@ class Http:
         """What the server's ``/metrics`` say, of vLLM and of llama.cpp; None of others, or if it has no such page."""
         page = self._drafting.get("/metrics", text=True)
         return None if page is None else read_metrics(page)
-
-    def drafting(self, sampling: Sampling) -> Drafting | None:
-        """As ``drafted`` says; None of sampled drafts under truncations, by which some servers cut them, too."""
-        own = Sampling(0.0) if self._drafted == "likeliest" else sampling
-        if self._drafted is None or own not in (Sampling(0.0), Sampling(sampling.temperature)):
-            return None
-        return Drafting(own, after=1 if self.version.startswith(UNDRAFTED) else None)
 
     def close(self) -> None:
         """Nothing: the server is not ours."""
