@@ -83,9 +83,7 @@ def test_an_exact_law_needs_tokens_and_those_of_its_model() -> None:
 
 
 def test_engines_by_name() -> None:
-    with pytest.raises(
-        ProblemError, match="no engine 'tgi'; known: http, otspec, transformers, or a function"
-    ):
+    with pytest.raises(ProblemError, match="no engine 'tgi'; known: http, otspec, transformers, or a function"):
         start("tgi", {})
     with pytest.raises(ProblemError, match="mine makes Nothing, which lacks name, version, method, texts, acceptance"):
         make("mine", Nothing, {})
