@@ -91,7 +91,7 @@ class Recording:
 def recorded(sequences: int) -> Recording:
     """The first so many held-out sequences, and the positions after parts of them."""
     source, texts = open_source("shipped"), np.array(held_out(1 << 20))
-    of = np.arange(len(source)) % len(texts)  # see benchmarks.shipped_pair.record
+    of = np.arange(len(source)) % len(texts)  # prompts of four lengths, text after text
     chosen = [source.position(int(index)) for index in np.flatnonzero(of < sequences)]
     return Recording(
         np.array([position.target_logits for position in chosen]),

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.functional import cross_entropy
 from transformers import PreTrainedTokenizerFast
 
 from benchmarks.shipped_pair.corpus import read_corpus
-from benchmarks.shipped_pair.muon import Muon
-from benchmarks.shipped_pair.recipe import Recipe, Shape, batches, logits_of, new_model, tokens_of
+from benchmarks.shipped_pair.recipe import Recipe, Shape, new_model, tokens_of, train_on_text
 from otspec.decode.training.folder import RECORD
 
 
@@ -39,23 +36,14 @@ def pretrain(
     with torch.random.fork_rng():
         torch.manual_seed(recipe.seed)
         model = new_model(shape, tokenizer, recipe.context).to(device)
-    optimiser = Muon(model.named_parameters())
-    losses: list[torch.Tensor] = []
-    stream = batches(files, recipe, tokenizer.bos_token_id)
-    for step, rows in enumerate(islice(stream, recipe.steps)):
-        tokens = rows.to(device)
-        loss = cross_entropy(logits_of(model, tokens).flatten(0, 1), tokens[:, 1:].flatten())
-        loss.backward()
-        optimiser.step(recipe.rate_at(step))
-        losses.append(loss.detach())
-    last = torch.stack(losses[-100:]).mean().item()
+    losses = train_on_text(model, files, recipe, tokenizer.bos_token_id, device)
     record = {
         "kind": "pretrained",
         "parameters": sum(weights.numel() for weights in model.parameters()),
         "tokens": sum(map(len, files)),
         "steps": steps,
         "batch": recipe.batch,
-        "loss": last,
+        "loss": sum(losses[-100:]) / len(losses[-100:]),
         "seconds": round(time.perf_counter() - started, 1),
     }
     part = out.with_name(out.name + ".part")

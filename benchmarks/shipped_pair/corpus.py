@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import sysconfig
 import tokenize
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 LEFT_OUT = {
     *("test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "__phello__"),
@@ -18,37 +18,25 @@ LEFT_OUT = {
 }
 """Folders that are not part of the corpus; so are config-* and _sysconfigdata*, which describe one machine."""
 
-HELD_OUT = 20
-"""One file in this many is held out."""
 
-
-@dataclass(frozen=True)
-class Source:
-    """One file of the corpus."""
+class Source(NamedTuple):
+    """One file: its name in the standard library, with slashes, and its text."""
 
     name: str
-    """Relative to the standard library, with slashes."""
     text: str
 
     @property
     def held_out(self) -> bool:
-        """Whether the models never see it in training."""
-        return hashlib.sha256(self.name.encode()).digest()[0] * HELD_OUT < 256
+        """Whether the models never see it in training: one file in twenty."""
+        return hashlib.sha256(self.name.encode()).digest()[0] * 20 < 256
 
 
 def read_corpus(root: Path | None = None) -> list[Source]:
     """All files of the corpus in order of their names; without a root, of the running Python's standard library."""
-    folder = Path(sysconfig.get_path("stdlib")) if root is None else root
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
-    return [Source(name, _read(folder / name)) for name in names if _belongs(name)]
-
-
-def _belongs(name: str) -> bool:
-    parts = name.split("/")
-    generated = any(part.startswith(("config-", "_sysconfigdata")) for part in parts)
-    return not generated and LEFT_OUT.isdisjoint(parts)
-
-
-def _read(path: Path) -> str:
-    with tokenize.open(path) as file:  # reads the encoding as Python does
-        return file.read()
+    folder, found = Path(sysconfig.get_path("stdlib")) if root is None else root, []
+    for name in sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py")):
+        parts = name.split("/")
+        if LEFT_OUT.isdisjoint(parts) and not any(part.startswith(("config-", "_sysconfigdata")) for part in parts):
+            with tokenize.open(folder / name) as file:  # reads the encoding as Python does
+                found.append(Source(name, file.read()))
+    return found

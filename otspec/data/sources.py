@@ -13,8 +13,7 @@ from otspec.data.trees import ARRAYS as OF_TREES
 from otspec.errors import DataError
 
 RECORDED = {name.partition(".")[0]: Path(__file__).parent / name for name in ("shipped.npz", "smollm2.safetensors")}
-"""Files of recorded positions that come with the package, by name; see `benchmarks.shipped_pair.record`, and the header
-of the second, which `otspec record` wrote."""
+"""Files of recorded positions that come with the package, by name: see the pair's README, and the second's header."""
 NAMES = (*PROFILES, *RECORDED)
 """Every profile, synthetic or recorded."""
 
