@@ -53,7 +53,7 @@ INSIDE = {
         ("shipped",),
         ("pair",),
         ("methods",),
-        ("tuning", "training", "recording", "divergence"),
+        ("tuning", "training", "recording"),
         ("generation",),
     ),
     "otspec.verification": (
@@ -80,7 +80,7 @@ INSIDE = {
         ("fingerprint",),
         ("passes", "tokens"),
         ("context",),
-        ("target", "pairing", "replay", "after"),
+        ("target", "pairing", "after"),
         ("self_check",),
         ("head",),
     ),

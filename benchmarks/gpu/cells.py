@@ -15,7 +15,7 @@ import torch
 from benchmarks.gpu.synchronisations import counted
 from benchmarks.random_pair import random_pair
 from benchmarks.reporting import Record
-from otspec.decode import floor, shipped
+from otspec.decode import shipped
 from otspec.decode.methods.catalogue import Decode, decoder
 from otspec.decode.models.context import vocabulary
 from otspec.decode.pair.loading import SHIPPED, Models, load_models
@@ -198,19 +198,12 @@ class Bench:
             timed = sorted((decoded(new) for _ in range(TIMED)), key=speed)
         generation = timed[TIMED // 2]
         metrics = generation.metrics
-        by_phase = {"draft": models.draft, "target": models.target}
-        floors = {
-            phase: [floor(model, generation.passes[phase]) for _ in range(2)][-1]  # the first has graphs to capture
-            for phase, model in by_phase.items()
-            if model is not None and generation.passes.get(phase)
-        }
         return {
             "new": new,
             "vocab": vocabulary(models.target),
             "block_efficiency": metrics.block_efficiency,
             "tokens_per_s": speed(generation),
             "tokens_per_s_least_and_most": [speed(timed[0]), speed(timed[-1])],
-            "floor": floors,
             "peak_bytes": peak.get("bytes"),
             "synchronisations": count.per_step(trial.metrics.target_calls),
             "synchronised_at": count.places,

@@ -67,23 +67,22 @@ def speeds(records: Sequence[Record]) -> TextTable:
 
 
 def steps(measured: Sequence[Record]) -> TextTable:
-    """Milliseconds of a step by phase, the floor of its passes, and synchronisations."""
+    """Milliseconds of a step by phase, and synchronisations."""
     rows = []
     for one in measured:
-        calls, floors = one["target_calls"], one["floor"]
+        calls = one["target_calls"]
         seconds = {phase: spent / (1 if phase == "prompt" else calls) for phase, spent in one["seconds"].items()}
         rows.append(
             (
                 *_labels(one),
                 *(f"{1e3 * spent:.2f}" for spent in seconds.values()),
-                *(f"{1e3 * floors[phase] / calls:.2f}" if phase in floors else "-" for phase in ("draft", "target")),
                 "-" if one["synchronisations"] is None else f"{one['synchronisations']:.1f}",
             )
         )
-    header = (*LABELS, *PHASES, "rest", "draft floor", "target floor", "syncs")
+    header = (*LABELS, *PHASES, "rest", "syncs")
     note = (
-        "Milliseconds of a step of the whole batch; prompt: of the whole run. Floor: the same passes with nothing "
-        "around them. Syncs: times that the host waits for the device in a step."
+        "Milliseconds of a step of the whole batch; prompt: of the whole run. Syncs: times that the "
+        "host waits for the device in a step."
     )
     return TextTable("Where a step goes", header, rows, note, labels=len(LABELS))
 

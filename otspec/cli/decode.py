@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -23,12 +22,9 @@ from otspec.cli.sampling import Drafts, MaxNewTokens, PlaceOptions, SamplingOpti
 from otspec.decode.settings import DraftSettings
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
-from otspec.reporting.tables import TextTable
 from otspec.writing import named
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
     from otspec.decode import Generation, Metrics, Tuned
     from otspec.decode.base.text import Block
     from otspec.decode.methods.catalogue import Method
@@ -73,10 +69,6 @@ def decode(
         ),
     ] = "0",
     place: PlaceOptions,
-    profile: Annotated[
-        bool,
-        typer.Option("--profile", help="Show where a step's time goes, beside the passes with nothing around them."),
-    ] = False,
     transcript: Annotated[
         bool,
         typer.Option(
@@ -93,22 +85,6 @@ def decode(
             "--json; shown is the mean.",
         ),
     ] = None,
-    explain_divergence: Annotated[
-        bool,
-        typer.Option(
-            "--explain-divergence",
-            help="In place of texts: of each prompt the first token, at temperature 0 whatever is said, that is not "
-            "that of plain decoding, and whether a near tie of logits made it so or a wrong rule.",
-        ),
-    ] = False,
-    invariant: Annotated[
-        bool,
-        typer.Option(
-            "--invariant",
-            help="Passes of the target whose logits do not depend on how many rows they have, so that greedy text with "
-            "drafts is that of --method vanilla to the last bit: on a CPU, and slower.",
-        ),
-    ] = False,
     json_file: Annotated[
         Path | None,
         options.out_file(
@@ -135,22 +111,11 @@ def decode(
         if way.method.strategy is None:
             raise ProblemError(f"{way.name} keeps no log-probabilities; leave out --logprobs")
         limits |= {"logprobs": logprobs}
-    if invariant:
-        if way.method.strategy is None:
-            raise ProblemError(f"{way.name} makes its own passes; leave out --invariant")
-        if profile:
-            raise ProblemError("--profile knows the floor of passes as they come, not of --invariant; leave out one")
-        limits |= {"invariant": True}
-    if explain_divergence:
-        if json_file is not None:
-            raise ProblemError("--explain-divergence has no lines for --json; leave out one of the two")
-        _explain(session, conversations, limits)
-        return
     about = {**session.about, **sampling.all, "max_new_tokens": max_new_tokens}
     batches = [conversations[start : start + batch] for start in range(0, len(asked), batch)]
     seeds = _seeds(options.seeds_of("--seed", seed), batches)
     turns = sum(max(one.count for one in own) for own in batches)
-    total, floors, scores = _total(), Counter[str](), list[float]()
+    total, scores = _total(), list[float]()
     with ExitStack() as stack:
         lines = None
         if json_file is not None:
@@ -164,8 +129,6 @@ def decode(
             own = [asked[at].turns[number] for at in going]
             new = [session.text(tokens) for tokens in generation.new_tokens]
             total += generation.metrics
-            if profile:
-                floors.update(session.floors(generation))
             scores += [one for own_scores in generation.logprobs for one in own_scores]
             if transcript:
                 _show(own, [_in_blocks(session.text, blocks) for blocks in generation.blocks])
@@ -191,30 +154,6 @@ def decode(
         console.print(figure, highlight=False)
     if scores:
         console.print(f"log-probability {sum(scores) / len(scores):.4f} nats a token", highlight=False)
-    if profile:
-        console.print(_budget(total, floors).on_screen(console.width))
-
-
-def _explain(session: Session, conversations: Sequence[Conversation], limits: Mapping[str, Any]) -> None:
-    """Show where greedy texts with drafts part from plain decoding, and why."""
-    import torch
-
-    from otspec.decode import explain_divergence
-    from otspec.decode.methods.catalogue import strategy_of
-
-    way, models = session.way, session.models
-    if way.method.strategy is None:
-        raise ProblemError(f"{way.name} has no drafts of ours; leave out --explain-divergence")
-    strategy = strategy_of(way.name, models.drafts, way.settings, models.matching)
-    tokenizers = {"tokenizer": models.tokenizer, "draft_tokenizer": models.draft_tokenizer}
-    for number, one in enumerate(conversations, start=1):
-        ids = torch.tensor([list(one.first)], device=models.target.device)
-        found = explain_divergence(models.target, strategy, ids, **tokenizers, **limits)
-        if found is None:
-            console.print(f"prompt {number}: no token differs", highlight=False)
-            continue
-        spelled = " and ".join(repr(session.text([token])) for token in (found.plain, found.drafted))
-        console.print(f"prompt {number}: {found}; the two are {spelled}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _seeds(seeds: Sequence[int], batches: Sequence[Sequence[Conversation]]) -> list[SeedOfTurn]:
@@ -330,26 +269,6 @@ class Session:
         decoded: str = self.models.tokenizer.decode(tokens, skip_special_tokens=True)
         return decoded
 
-    def floors(self, generation: Generation) -> Mapping[str, float]:
-        """Seconds that the passes of a batch take with nothing around them, by phase."""
-        from otspec.decode.models import replay
-
-        return replay.least_seconds({"target": self.models.target, "draft": self._draft_model}, generation.passes)
-
-    @cached_property
-    def _draft_model(self) -> PreTrainedModel | None:
-        """The draft model as its passes are made: with the rows of its head that are computed."""
-        import torch
-
-        from otspec.decode.models.head import with_head_for, without_head
-
-        draft, settings = self.models.draft, self.way.settings
-        if draft is not None and self.models.matching is None and "draft_tokens" in settings:
-            return with_head_for(draft, torch.from_numpy(settings["draft_tokens"]))
-        if draft is not None and "draft_shortlist" in settings:
-            return without_head(draft)[0]
-        return draft
-
 
 def _session(
     way: Way,
@@ -428,26 +347,6 @@ def figures(metrics: Metrics) -> list[str]:
         *([f"drafts accepted to depth 1, 2, ...: {accepted}"] if accepted else []),
         f"seconds: {seconds}; {metrics.tokens / metrics.wall:.1f} tokens/s",
     ]
-
-
-def _budget(metrics: Metrics, floors: Mapping[str, float]) -> TextTable:
-    """Where the time of a step goes."""
-    steps = max(metrics.target_calls, 1)
-    spent = {phase: seconds for phase, seconds in metrics.seconds.items() if phase != "prompt"}
-    whole, least = sum(spent.values()), sum(floors.values())
-    rows: list[tuple[str, ...]] = [
-        (
-            phase,
-            f"{1e3 * seconds / steps:.3f}",
-            f"{seconds / whole:.1%}",
-            f"{1e3 * floors[phase] / steps:.3f}" if phase in floors else "-",
-        )
-        for phase, seconds in spent.items()
-    ]
-    rows.append(("a step", f"{1e3 * whole / steps:.3f}", "", f"{1e3 * least / steps:.3f}"))
-    ratio = f"a step takes {whole / least:.2f} times its floor" if least else "this method tells no passes"
-    note = f"Milliseconds of a step, prompts left out. Floor: the same passes with nothing around them; {ratio}."
-    return TextTable(f"Where {steps} steps go", ("phase", "ms", "share", "floor"), rows, note, labels=1)
 
 
 def _spelled(value: object) -> str:

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from otspec.decode import Tuning
     from otspec.decode.pair.loading import Models
 
-SERVERS = ("vllm", "sglang", "llama.cpp")
-"""Names of `otspec.decode.tuning.advice.SERVERS`, which takes torch to load."""
-BATCH = 16
-"""The largest batch whose passes are timed for a server."""
 STEPS = 100
 """Of the progress bar."""
 
@@ -34,12 +30,6 @@ STEPS = 100
 def _duration(value: float) -> float:
     if not 0 < value < math.inf:
         raise typer.BadParameter(f"{value:g} s; grant the measurement some time, 20 or more for figures to trust")
-    return value
-
-
-def _server(value: str | None) -> str | None:
-    if value is not None and value not in SERVERS:
-        raise typer.BadParameter(f"there is no server {value!r} to print settings for; take {', '.join(SERVERS)}")
     return value
 
 
@@ -62,14 +52,6 @@ def tune(
     seconds: Annotated[float, typer.Option(callback=_duration, help="About how many seconds to measure.")] = 25.0,
     seed: Annotated[int, options.seed(help="The seed of the first text; the next one has seed + 1.")] = 0,
     place: PlaceOptions,
-    server: Annotated[
-        str | None,
-        typer.Option(
-            "--print",
-            callback=_server,
-            help=f"Print settings for a server too, {', '.join(SERVERS)}: the number of tokens to draft by its batch.",
-        ),
-    ] = None,
     out: Annotated[Path, options.out_file("--out", help="The file for the settings, in JSON.")] = Path("settings.json"),
     json_file: Annotated[
         Path | None,
@@ -84,16 +66,12 @@ def tune(
     which chooses before every step how deep to draft, by what whole steps of every depth took.
     """
     counts, cuts = numbers("--paths", paths), numbers("--draft-top-k", draft_top_k)
-    if server is not None and 1 not in counts:
-        raise ProblemError(f"--paths is {paths}, and {server} drafts one path; add 1 to it")
     said = None if prompts is None else read_prompts(prompts)
     if said is None and pair.target != "shipped":
         raise DataError(f"no prompts for {pair.target}; pass --prompts FILE")
     if drafter is None:
         pair.check_drafts("ways to draft with one are compared")
-    from otspec.decode.drafters.catalogue import looks_at_target
     from otspec.decode.shipped import held_out
-    from otspec.decode.tuning.advice import Advice, DraftModel, advice_table, settings_for
     from otspec.decode.tuning.report import tables
 
     progress_as_ours()
@@ -108,7 +86,6 @@ def tune(
         depth=depth,
         draft_top_k=cuts,
         max_new_tokens=max_new_tokens,
-        batch=1 if server is None else BATCH,
         seconds=seconds,
         seed=seed,
     )
@@ -117,12 +94,6 @@ def tune(
     tuning.tuned.save(out)
     if json_file is not None:
         write_text(json_file, json.dumps(tuning.record(), indent=2) + "\n")
-    if server is not None:
-        advice = Advice.of(tuning)
-        console.print(advice_table(advice).on_screen(console.width))
-        drafts = DraftModel(names[1], looks_at_target(models.draft), sampling.given.get("temperature") != 0)
-        wanted = settings_for(server, advice, drafts)
-        console.print(f"Settings for {server}: {wanted}", highlight=False, soft_wrap=True, markup=False)
     console.print(f"Chosen: {tuning.tuned.why}", highlight=False, soft_wrap=True)
     by = "" if drafter is None else f"--drafter {drafter} "
     console.print(f"Wrote {out}; use it with `otspec decode {by}--settings {out}`", highlight=False, soft_wrap=True)

@@ -20,14 +20,12 @@ from otspec.lazy import names_of
 if TYPE_CHECKING:
     from otspec.decode.base.draft_laws import DRAFT_LAWS
     from otspec.decode.base.metrics import Metrics
-    from otspec.decode.divergence import Divergence, explain_divergence
     from otspec.decode.drafters.shortlists.router import Router
     from otspec.decode.drafters.shortlists.shortlists import Budget, Frequent
     from otspec.decode.drafters.shortlists.training import train_router
     from otspec.decode.generation import MultiDraftOutput, generate, multi_draft
     from otspec.decode.methods.multi_draft import MultiDraft
     from otspec.decode.models.after import model_after
-    from otspec.decode.models.replay import floor
     from otspec.decode.models.tokens.alignment import aligned_counts
     from otspec.decode.models.tokens.matching import matching_of
     from otspec.decode.pacing.costs import MeasuredCosts, PassCosts, PassTimes, StepCosts
@@ -45,11 +43,9 @@ _HOMES = {
     "otspec.decode.drafters.shortlists.router": ("Router",),
     "otspec.decode.drafters.shortlists.shortlists": ("Budget", "Frequent"),
     "otspec.decode.drafters.shortlists.training": ("train_router",),
-    "otspec.decode.divergence": ("Divergence", "explain_divergence"),
     "otspec.decode.generation": ("MultiDraftOutput", "generate", "multi_draft"),
     "otspec.decode.methods.multi_draft": ("MultiDraft",),
     "otspec.decode.models.after": ("model_after",),
-    "otspec.decode.models.replay": ("floor",),
     "otspec.decode.models.tokens.alignment": ("aligned_counts",),
     "otspec.decode.models.tokens.matching": ("matching_of",),
     "otspec.decode.pacing.costs": ("MeasuredCosts", "PassCosts", "PassTimes", "StepCosts"),
@@ -67,7 +63,6 @@ __all__ = [
     "DRAFT_LAWS",
     "JOINT",
     "Budget",
-    "Divergence",
     "DraftOptions",
     "DraftSettings",
     "Frequent",
@@ -87,8 +82,6 @@ __all__ = [
     "Tuned",
     "Tuning",
     "aligned_counts",
-    "explain_divergence",
-    "floor",
     "generate",
     "matching_of",
     "model_after",

@@ -38,7 +38,7 @@ def generate(
     paths, depth, solver, branching, law, pace, draft_* : optional
         What is drafted, how, and who verifies: the fields of `otspec.decode.DraftSettings`.  By default one path of
         three i.i.d. tokens, by block verification.
-    temperature, top_k, top_p, seed, streamer, tokenizer, draft_tokenizer, verify_on, logprobs, invariant : optional
+    temperature, top_k, top_p, seed, streamer, tokenizer, draft_tokenizer, verify_on, logprobs : optional
         How the run samples, where it verifies and what it tells: the fields of `otspec.decode.RunSettings`.  By
         default temperature 1 without truncation.
     attention_mask : Tensor, shape (B, S), optional
@@ -133,7 +133,7 @@ def multi_draft(
         The model that drafts, or several; `assistant_model` is not needed.
     **options
         The fields of `otspec.decode.DraftSettings`, and of `otspec.decode.RunSettings` seed, streamer, tokenizer,
-        draft_tokenizer, verify_on and invariant.  The streamer belongs here: transformers up to 5.23 does not hand on
+        draft_tokenizer and verify_on.  The streamer belongs here: transformers up to 5.23 does not hand on
         to a decoding method what was passed to `generate` as its `streamer`, which would get the prompt only and never
         end.
         The tokenizers are needed where the two models' vocabularies differ in size.

@@ -265,7 +265,6 @@ class RunOptions(TypedDict, total=False):
     verify_on: str | None
     transcript: bool
     logprobs: int | None
-    invariant: bool
 
     attention_mask: Any
     max_new_tokens: int
@@ -315,9 +314,6 @@ class RunSettings:
     logprobs : int, optional
         Keep the target's log-probabilities of the new tokens, and of so many likeliest ones beside each, 0 or more: as
         `Generation.logprobs`, `raw_logprobs` and `top_logprobs`.
-    invariant : bool
-        Whether the target's logits are to be the same to the last bit however many rows a pass has, so that greedy text
-        with drafts is the one without: on a CPU, at a price, see `docs/rollouts.md`.
 
     Examples
     --------
@@ -337,7 +333,6 @@ class RunSettings:
     verify_on: str | None = None
     transcript: bool = False
     logprobs: int | None = None
-    invariant: bool = False
 
     def __post_init__(self) -> None:
         if self.logprobs is not None and not (type(self.logprobs) is int and self.logprobs >= 0):

@@ -41,8 +41,6 @@ def test_tuning_writes_settings_that_decode_takes(
         "0.9",
         "--json",
         "all.json",
-        "--print",
-        "vllm",
     )
     assert otspec_command(monkeypatch, "tune", *arguments) == 0
     shown = capsys.readouterr().out
@@ -55,8 +53,6 @@ def test_tuning_writes_settings_that_decode_takes(
         "Measured",
         "plain decoding",
         "nested, K = 2",
-        "Predicted for a server",
-        "Settings for vllm: ",
         f"Chosen: {tuned.why}",
     ):
         assert part in shown, part
@@ -99,11 +95,6 @@ def test_decoding_by_a_file(
 BAD = [
     (("tune", "--seconds", "0"), "'--seconds': 0 s; grant the measurement some time"),
     (("tune", "--paths", "0"), "'0' is not a positive number"),
-    (
-        ("tune", "--print", "tgi"),
-        "'--print': there is no server 'tgi' to print settings for; take vllm, sglang, llama.cpp",
-    ),
-    (("tune", "--print", "vllm", "--paths", "2,4"), "--paths is 2,4, and vllm drafts one path; add 1 to it"),
     (("tune", "--drafter", "fr:64"), "--drafter fr:64 is settings of a draft model"),
     (("tune", "--prompts", "nowhere.txt"), "there is no file nowhere.txt"),
     (("tune", "--target", "other/model"), "no prompts for other/model; pass --prompts FILE"),

@@ -19,7 +19,6 @@ pytest.importorskip("transformers")
 import otspec  # noqa: E402
 from otspec import DataError, ProblemError  # noqa: E402
 from otspec.decode import MultiDraft, Tuned, Tuning, run, tune  # noqa: E402
-from otspec.decode.drafters.eagle.model import EagleLlama  # noqa: E402
 from otspec.decode.models.context import Context  # noqa: E402
 from otspec.decode.pacing.costs import PassTimes  # noqa: E402
 from otspec.decode.tuning.candidates import LOOKUP, PLAIN, Candidate, Family, families  # noqa: E402
@@ -426,13 +425,3 @@ def test_raced_times_are_pairs() -> None:
     with pytest.raises(ValueError, match="shape"):
         SpeedUp.of([1.0, 2.0], [1.0, 2.0, 3.0])
     assert Raced(PLAIN, (1.0, 1.0), SpeedUp.of([1.0, 1.0], [1.0, 1.0])).speed_up == SpeedUp(1.0, 1.0, 1.0)
-
-
-def test_passes_of_eagle_style_draft_models_are_timed_for_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    target, _ = pair(40)
-    eagle = EagleLlama.of_target(target)
-    tuning = on_own_clock(monkeypatch, 0.1, models=(target, eagle), paths=[1], draft_top_k=[], batch=4)
-    assert tuning.model.target.rows == (1, 2, 4, 8, 16)
-    assert tuning.model.draft is not None
-    assert tuning.model.draft.rows == (1, 2, 4)
-    assert tuning.model.draft.seconds == pytest.approx((0.1, 0.1, 0.1))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,8 +34,6 @@ class Pass:
     keep: int
     """Logits asked for."""
     masked: bool
-    moment: float = field(default=0.0, compare=False)
-    """When it began, in seconds of `time.perf_counter`."""
 
 
 class Context:
@@ -55,8 +52,6 @@ class Context:
         After how many of its layers hidden states are wanted, if any are: from 0, the embedding, to all of them.
     shifts, added : Tensor, optional
         What it is told of these texts, see `otspec.decode.drafters.sd2.model` and `otspec.decode.drafters.eagle.model`.
-    invariant : bool
-        Whether a row's logits are to be the same to the last bit in whichever pass it is.
 
     Raises
     ------
@@ -71,12 +66,11 @@ class Context:
         layers: Sequence[int] = (),
         shifts: torch.Tensor | None = None,
         added: torch.Tensor | None = None,
-        invariant: bool = False,
     ) -> None:
         check_model(model)
         _check_layers(model, layers)
         self.model = model
-        self.reader = reader_of(model, layers, invariant)
+        self.reader = reader_of(model, layers)
         self.reader.shifts, self.reader.added = shifts, added
         self.positions = positions(model)
         """How many tokens the model knows positions for."""
@@ -133,7 +127,7 @@ class Context:
             self._run.passes.append(Pass(batch, rows, start - self.end, keep, sees is not None))
             return self.reader.read_at(self._run, tokens, position, sees, self.trial - rows)[:, -keep:]
         mask = self._mask(rows, sees)
-        self.passes.append(Pass(batch, rows, start, keep, mask is not None, time.perf_counter()))
+        self.passes.append(Pass(batch, rows, start, keep, mask is not None))
         return self.reader.read(tokens, position, mask, start, keep)
 
     def in_one_graph(
@@ -173,8 +167,7 @@ class Context:
         if found is None:
             return None
         run, outputs = found
-        now = time.perf_counter()
-        self.passes += [replace(one, start=self.end + one.start, moment=now) for one in run.passes]
+        self.passes += [replace(one, start=self.end + one.start) for one in run.passes]
         self.trial = sum(one.rows for one in run.passes)
         return outputs
 

@@ -1,4 +1,4 @@
-"""Whether a model's pass over a tree is its reading, and to the last bit: read both ways before anything is decoded."""
+"""Whether a model's pass over a tree is its reading: read both ways before anything is decoded."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.models.context import Context, vocabulary
-from otspec.decode.models.passes.invariant import ROWS, InvariantReader
+from otspec.decode.models.context import vocabulary
 from otspec.decode.models.target import Target
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
@@ -32,8 +31,6 @@ NARROW = (torch.float16, torch.bfloat16)
 SHAPE = Shape((2, 2))
 _passed: WeakKeyDictionary[PreTrainedModel, tuple[object, ...]] = WeakKeyDictionary()
 """Models that passed, with what the answer depends on."""
-_invariant: WeakKeyDictionary[PreTrainedModel, tuple[object, ...]] = WeakKeyDictionary()
-"""Those whose rows came out the same to the last bit."""
 
 
 def check_reading(model: PreTrainedModel, name: str) -> None:
@@ -54,12 +51,12 @@ def check_reading(model: PreTrainedModel, name: str) -> None:
     ProblemError
         If they differ, or are no numbers after any text that was read.
     """
-    state = _state(model)
+    state = (model.dtype, model.device, model.config._attn_implementation, model.training)
     if _passed.get(model) == state:
         return
     difference, allowed = _difference(model, name)
     if not difference <= allowed and model.dtype in NARROW and not model.training:
-        difference, allowed = _difference(in_more_precision(model), name)
+        difference, allowed = _difference(_in_float32(model), name)
     if not difference <= allowed:
         why = (
             "it is in training mode, where no two passes agree: call .eval() first"
@@ -73,59 +70,6 @@ def check_reading(model: PreTrainedModel, name: str) -> None:
     _passed[model] = state
 
 
-def _state(model: PreTrainedModel) -> tuple[object, ...]:
-    """What the answers depend on."""
-    return model.dtype, model.device, model.config._attn_implementation, model.training
-
-
-def check_invariance(model: PreTrainedModel, name: str) -> None:
-    """Raise unless invariant passes of the model give a row the same bits alone and in any place among others.
-
-    A model is asked once; that takes about ten passes.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-    name : str
-        What the user calls it.
-
-    Raises
-    ------
-    ProblemError
-        If the model has no invariant passes, or kernels on this machine do not keep to them.
-    """
-    if not InvariantReader.takes(model):
-        raise ProblemError(
-            f"the {name}, {type(model).__name__} on {model.device.type}, has no passes independent of the number "
-            "of their rows: these are for Llama, Mistral, Qwen2 and Qwen3 on a CPU, with sdpa attention, and without "
-            "hooks or adapters; leave out invariant"
-        )
-    state = (*_state(model), torch.get_num_threads())
-    if _invariant.get(model) == state:
-        return
-    if not _rows_are_alike(model):
-        raise ProblemError(
-            f"the {name}, {type(model).__name__} in {model.dtype}, gives a row other bits in a pass of one row than "
-            "among others, as this machine's kernels add; leave out invariant, or try another dtype or one thread"
-        )
-    _invariant[model] = state
-
-
-@torch.no_grad()
-def _rows_are_alike(model: PreTrainedModel) -> bool:
-    """Whether three tokens have the same logits read one by one, and in one pass over many copies of their text."""
-    text, tokens = _tokens(model, 5)[:2].tolist(), torch.from_numpy(_tokens(model, 5)[2:])
-    position = torch.arange(2, 5)
-    alone, copies = (Context(model, [text] * batch, invariant=True) for batch in (1, ROWS))
-    one_by_one = []
-    for token, place in zip(tokens.split(1), position.split(1), strict=True):
-        one_by_one.append(alone.read(token[None], place[None], None, keep=1)[0])
-        alone.commit([[0]], [0])
-    sees = torch.ones(3, 3, dtype=torch.bool).tril()[None]  # 3 rows of a text, so that each has all places in a block
-    in_one_pass = copies.read(tokens.expand(ROWS, -1), position.expand(ROWS, -1), sees, keep=3)
-    return torch.equal(in_one_pass, torch.cat(one_by_one).expand(ROWS, -1, -1))
-
-
 @torch.no_grad()
 def _difference(model: PreTrainedModel, name: str) -> tuple[float, float]:
     """How far the two readings are apart, and how far they may be."""
@@ -137,20 +81,15 @@ def _difference(model: PreTrainedModel, name: str) -> tuple[float, float]:
     numbers = plain.isfinite().all(dim=-1)  # where a model overflows its pass can be neither right nor wrong
     _check_numbers(model, name, numbers)
     in_one_pass, plain = in_one_pass[numbers], plain[numbers]
-    difference = spread_of(in_one_pass.double() - plain.double())
-    return difference, TOLERANCE.get(model.dtype, 2.0**-3) * spread_of(plain)
+    difference = _spread_of(in_one_pass.double() - plain.double())
+    return difference, TOLERANCE.get(model.dtype, 2.0**-3) * _spread_of(plain)
 
 
-def in_more_precision(model: PreTrainedModel) -> PreTrainedModel:
-    """The same weights in float32, or in float64 where they are in float32."""
-    made: PreTrainedModel = type(model)(copy.deepcopy(model.config)).to(wider(model.dtype))
+def _in_float32(model: PreTrainedModel) -> PreTrainedModel:
+    """The same weights in float32."""
+    made: PreTrainedModel = type(model)(copy.deepcopy(model.config)).to(torch.float32)
     made.load_state_dict(model.state_dict(), strict=False)  # a head that is the embedding may not be there
     return made.to(model.device).eval()
-
-
-def wider(dtype: torch.dtype) -> torch.dtype:
-    """The precision of that."""
-    return torch.float64 if dtype in (torch.float32, torch.float64) else torch.float32
 
 
 def _check_numbers(model: PreTrainedModel, name: str, numbers: torch.Tensor) -> None:
@@ -177,7 +116,7 @@ def _tokens(model: PreTrainedModel, count: int) -> IntArray:
     return np.resize(np.array(ordinary[: step * count : step]), count)
 
 
-def spread_of(logits: torch.Tensor) -> float:
+def _spread_of(logits: torch.Tensor) -> float:
     """Root mean square over all nodes and tokens, each node's logits about their mean: a constant changes no law."""
     values = logits.double()
     return float((values - values.mean(dim=-1, keepdim=True)).square().mean().sqrt())

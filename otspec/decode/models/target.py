@@ -23,8 +23,6 @@ class Target:
         The prompts, each of one token at least.
     layers : sequence of int
         After how many of its layers a drafter wants to see hidden states.
-    invariant : bool
-        As `Context` has it.
     """
 
     features: list[torch.Tensor]
@@ -36,9 +34,8 @@ class Target:
         model: PreTrainedModel,
         texts: Sequence[Sequence[int]],
         layers: Sequence[int] = (),
-        invariant: bool = False,
     ) -> None:
-        self.context = Context(model, [text[:-1] for text in texts], layers, invariant=invariant)
+        self.context = Context(model, [text[:-1] for text in texts], layers)
         self._layers = layers
         self.features = []
         if layers:

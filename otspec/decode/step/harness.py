@@ -26,7 +26,7 @@ from otspec.decode.base.text import Block, Ending, Text, texts_of
 from otspec.decode.drafters.heads.model import Heads
 from otspec.decode.models.context import Pass, positions, sliding_window, vocabulary
 from otspec.decode.models.pairing import check_pair
-from otspec.decode.models.self_check import check_invariance, check_reading
+from otspec.decode.models.self_check import check_reading
 from otspec.decode.settings import RunOptions, RunSettings
 from otspec.decode.step.loop import Decoder
 from otspec.decode.step.strategy import Strategy, listed
@@ -59,7 +59,7 @@ class Generation:
     new_tokens: list[list[int]]
     """The new tokens of each text, without padding."""
     passes: Mapping[str, Sequence[Pass]] = field(default_factory=dict)
-    """The models' passes after the prompts, in order, by phase; see `otspec.decode.floor`."""
+    """The models' passes after the prompts, in order, by phase."""
     blocks: list[list[Block]] = field(default_factory=list)
     """Of each text what its steps drafted, accepted and added, with ``transcript=True``."""
     scores: list[list[TokenLogprob]] = field(default_factory=list)
@@ -179,8 +179,6 @@ def decode(
     # A drafter with another tokenizer has lengths of its own, which it checks itself.
     _check_lengths(target, listed(strategy.draft) if strategy.matching is None else [], texts, ending.max_length)
     check_reading(target, "target")
-    if settings.invariant:
-        check_invariance(target, "target")
     for model in listed(strategy.draft):
         if not isinstance(model, Heads):  # they read no trees
             check_reading(model, "draft model")
@@ -197,7 +195,6 @@ def decode(
         streamer,
         scorer,
         streams,
-        settings.invariant,
     )
     metrics, passes = decoder.run(texts)
     longest = max(len(text.new) for text in texts)

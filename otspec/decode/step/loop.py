@@ -44,8 +44,6 @@ class Decoder:
     """Where log-probabilities are asked for."""
     streams: Streams | None = None
     """Where texts have seeds of their own."""
-    invariant: bool = False
-    """Whether the target's rows are to be the same to the last bit in whichever pass."""
 
     def run(self, texts: Sequence[Text]) -> tuple[Metrics, Mapping[str, Sequence[Pass]]]:
         """Make the texts longer, in place, until each has ended; what it took, and the models' passes by phase."""
@@ -53,7 +51,7 @@ class Decoder:
         going = list(texts)
         with clock.on_device("prompt"):
             prompts = [text.tokens for text in going]
-            target = Target(self.target, prompts, self.drafter.layers, self.invariant)
+            target = Target(self.target, prompts, self.drafter.layers)
             self.drafter.observe(target.features)
             self.drafter.start(prompts)
         while going:

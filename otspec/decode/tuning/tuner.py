@@ -10,8 +10,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from otspec.decode.drafters.catalogue import drafter_class, looks_at_target
-from otspec.decode.drafters.eagle.drafter import EagleDrafter
+from otspec.decode.drafters.catalogue import looks_at_target
 from otspec.decode.methods.catalogue import strategy_of
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.pairing import pair_up
@@ -105,7 +104,6 @@ def tune(
     draft_top_k: Sequence[int] = DRAFT_TOP_K,
     seconds: float = SECONDS,
     max_new_tokens: int = NEW_TOKENS,
-    batch: int = 1,
     seed: int = 0,
     names: tuple[str, str] = ("target", "draft"),
     tokenizer: Any = None,
@@ -141,8 +139,6 @@ def tune(
         counted.
     max_new_tokens : int
         Of each text.
-    batch : int
-        Passes are timed up to the rows of so many texts, for what is predicted of batches.
     seed : int
     names : pair of str
         What target and draft are called in the settings.
@@ -164,7 +160,6 @@ def tune(
         if value is not None
     }
     _check(prompts, paths, seconds, max_new_tokens)
-    as_count("batch", batch)
     sampling_settings({}, temperature, top_k, top_p)
     matching = pair_up(target, draft, tokenizer, draft_tokenizer)
     depth = _depth_within(as_count("depth", depth), max_new_tokens)
@@ -195,11 +190,10 @@ def tune(
 
     text = [*rows[0], *([rows[0][-1]] * (max_new_tokens // 2))]
     drafted = {family.paths for family in tried}
-    widest = max(max(drafted) * depth + 1, batch * (depth + 1))
+    widest = max(drafted) * depth + 1
     timed = [(Passes(target, text, siblings=False, depth=depth + 1, now=now), doubling(widest))]
-    # Draft models that look at the target have no pass without it; for batches, those that are read alike are timed so.
-    if not looks_at_target(draft) or (batch > 1 and drafter_class(draft) is EagleDrafter):
-        timed.append((Passes(draft, text, siblings=True, depth=1, now=now), sorted({*doubling(batch), *drafted})))
+    if not looks_at_target(draft):  # others have no pass without it
+        timed.append((Passes(draft, text, siblings=True, depth=1, now=now), sorted({1, *drafted})))
     target_times, *draft_times = pass_times(timed, for_passes, now, lambda: tell("timing passes"))
 
     shapes = {

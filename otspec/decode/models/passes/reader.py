@@ -11,7 +11,6 @@ from transformers import PreTrainedModel
 
 from otspec.decode.models.passes.cache import Block
 from otspec.decode.models.passes.fused import LlamaReader
-from otspec.decode.models.passes.invariant import InvariantReader
 from otspec.decode.models.passes.static import StaticReader
 from otspec.decode.models.passes.transformers_reader import TransformersReader
 
@@ -130,15 +129,12 @@ class Remembering:
         return self.reader.blocks if self._block is None else [*self.reader.blocks, self._block]
 
 
-def reader_of(model: PreTrainedModel, layers: Sequence[int] = (), invariant: bool = False) -> Reader:
+def reader_of(model: PreTrainedModel, layers: Sequence[int] = ()) -> Reader:
     """The leanest reader that gives the model's logits, and hidden states after these layers.
 
     On a CPU and in float32 to the last bit, unless the model is large; elsewhere passes round differently.  Without a
-    head, one that remembers.  One that is `invariant` rounds a row alike in whichever pass, of a model that
-    `otspec.decode.models.self_check.check_invariance` lets through.
+    head, one that remembers.
     """
-    if invariant:
-        return InvariantReader(model, layers)
     for kind in (LlamaReader, StaticReader):
         if kind.takes(model):
             reader: Reader = kind(model, layers)
