@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import pickle
 import shutil
 import sys
 import threading
@@ -22,6 +23,7 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core import config as numba_config
 from numba.core import event
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 from otspec.caches import user_cache
 
@@ -66,8 +68,69 @@ def parallel_jit(function: F) -> F:
 
 
 def _compiled(function: F, **options: Any) -> F:
+    compiled = numba.njit(**options)(function)
     with _cached_in(cache_folder()):
-        return cast(F, numba.njit(cache=True, **options)(function))
+        compiled._cache = _MachineCode(function)  # what numba does for cache=True, with a cache of ours
+    return cast(F, compiled)
+
+
+class _MachineCode(FunctionCache):
+    """numba's cache of a function, without which all goes on where a file is damaged or cannot be written."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        super().__init__(function)
+        self._cache_file = _CheckedFiles(
+            self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
+        )
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Read machine code; what cannot be read is dropped, and compiled anew."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # whatever pickle, numba or LLVM makes of a file that was cut
+            with contextlib.suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write machine code; where the disk is full, or may not be written to, every process compiles."""
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            self.disable()
+            _say_once(
+                f"otspec cannot keep its machine code in {self.cache_path}: {error}. It compiles anew every time.\n"
+            )
+
+
+class _CheckedFiles(IndexDataCacheFile):
+    """numba's files with a digest before the machine code: LLVM ends the process where some of it was written over."""
+
+    def _save_data(self, name: str, data: Any) -> None:
+        code = self._dump(data)
+        with self._open_for_write(self._data_path(name)) as file:
+            file.write(_digest(code) + code)
+
+    def _load_data(self, name: str) -> Any:
+        whole = Path(self._data_path(name)).read_bytes()
+        digest, code = whole[:DIGEST], whole[DIGEST:]
+        if digest != _digest(code):
+            raise ValueError(f"{name} is damaged")
+        return pickle.loads(code)
+
+
+DIGEST = 10
+"""Bytes of a digest."""
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=DIGEST).digest()
+
+
+@cache
+def _say_once(sentence: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(sentence)
 
 
 _changing = threading.Lock()
@@ -116,7 +179,7 @@ def _all_folders() -> Path:
 
 def _hash_of_sources(package: Path) -> str:
     """Names and contents of the sources that compiled code depends on: some milliseconds."""
-    digest = hashlib.blake2b(digest_size=10)
+    digest = hashlib.blake2b(digest_size=DIGEST)
     for folder, inside, files in os.walk(package, followlinks=True):
         inside.sort()
         for name in sorted(name for name in files if name.endswith(".py")):

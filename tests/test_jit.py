@@ -58,6 +58,39 @@ def test_an_edit_of_a_called_file_is_seen(package: Path) -> None:
     assert run(package, SHOWN) == "20 1"  # the former state is still there
 
 
+def damage(file: Path, how: str) -> None:
+    """Leave a file of machine code cut, empty, or with some of its bytes written over."""
+    whole = file.read_bytes()
+    middle = len(whole) // 2
+    file.write_bytes(
+        {"cut": whole[:middle], "empty": b"", "other": whole[:middle] + b"\0" * 64 + whole[middle + 64 :]}[how]
+    )
+
+
+@pytest.mark.parametrize(("suffix", "how"), [("nbi", "cut"), ("nbi", "empty"), ("nbc", "cut"), ("nbc", "other")])
+def test_damaged_machine_code_is_made_anew(suffix: str, how: str, package: Path) -> None:
+    assert run(package, SHOWN) == "20 0"
+    files = list((package.parent / "cache").rglob(f"*.{suffix}"))
+    assert files
+    for file in files:
+        damage(file, how)
+    assert run(package, SHOWN).split()[0] == "20"
+    assert run(package, SHOWN) == "20 1"  # what was damaged has been replaced
+
+
+def test_a_full_disk_costs_a_sentence(package: Path) -> None:
+    full = (
+        "import errno; from numba.core.caching import IndexDataCacheFile as File\n"
+        "def write(*_): raise OSError(errno.ENOSPC, 'No space left on device')\n"
+        "File._open_for_write = write\n"
+        "import sys; sys.stderr = sys.stdout\n"
+    )
+    said, answer = run(package, full + SHOWN).splitlines()
+    assert "cannot keep its machine code" in said
+    assert "No space left" in said
+    assert answer == "20 0"
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the variable that names the cache directory is Linux's")
 def test_the_folder_lies_in_the_users_cache_directory_and_numba_is_as_before(package: Path) -> None:
     shown = (
