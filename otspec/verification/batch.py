@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -112,20 +113,24 @@ class Batch:
         return trim(Places(*(rows[b] for rows in self.places)), Sizes(*self.sizes[b].tolist()))
 
 
-class _Forked:
-    """Whether this process was forked off one in which threads of GNU OpenMP were running."""
+class _Threads:
+    """What is known of numba's threads in this process."""
 
     from_threads = False
+    """Whether it was forked off a process in which threads of GNU OpenMP were running."""
+    turn = threading.Lock()
+    """Who may run them: numba's own layer, workqueue, ends the process where two threads of Python do."""
 
     @classmethod
-    def note(cls) -> None:
+    def forked(cls) -> None:
         """Called in the child."""
+        cls.turn = threading.Lock()  # whoever had it is not in this process
         with contextlib.suppress(ValueError):  # no threads were running
             cls.from_threads = numba.threading_layer() == "omp"  # type: ignore[attr-defined]
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Forked.note)
+    os.register_at_fork(after_in_child=_Threads.forked)
 
 
 @cache
@@ -180,8 +185,10 @@ def solve_batch(P: Any, Q: Any, n: int) -> Batch:
     work = Workspace(*(np.empty((numba.get_num_threads(), *rows.shape), dtype=rows.dtype) for rows in workspace(vocab)))
     sizes = np.empty((count, 3), dtype=np.int64)
     figures = np.empty((2, count))
-    solve = solve_rows_alone if _Forked.from_threads else solve_rows
-    solve(P, Q, n, work, room, sizes, figures)
+    solve = solve_rows_alone if _Threads.from_threads else solve_rows
+    alone = numba.threading_layer() == "workqueue"  # type: ignore[attr-defined]
+    with _Threads.turn if alone else contextlib.nullcontext():
+        solve(P, Q, n, work, room, sizes, figures)
     if sizes.size and sizes.min() < 0:
         wrong = int(sizes.min(axis=1).argmin())
         as_law(f"P[{wrong}]", P[wrong])

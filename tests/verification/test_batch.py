@@ -75,6 +75,25 @@ def test_a_forked_process_solves_batches_too_and_openmp_keeps_its_number_of_thre
     assert (own, others) == ("3", "1")
 
 
+CROWD = """
+from concurrent.futures import ThreadPoolExecutor
+import numba
+import numpy as np
+import otspec
+
+P, Q = np.random.default_rng(0).dirichlet(np.ones(2000), size=(2, 40))
+with ThreadPoolExecutor(4) as crowd:
+    batches = list(crowd.map(lambda _: otspec.solve_batch(P, Q, 2), range(24)))
+print(numba.threading_layer(), all(np.array_equal(one.acceptance, batches[0].acceptance) for one in batches))
+"""
+
+
+def test_several_threads_solve_batches_on_numbas_own_layer() -> None:
+    environment = {**os.environ, "NUMBA_THREADING_LAYER": "workqueue", "NUMBA_NUM_THREADS": "2"}
+    ran = subprocess.run([sys.executable, "-c", CROWD], capture_output=True, text=True, env=environment)
+    assert ran.stdout.split() == ["workqueue", "True"], ran.stderr
+
+
 def test_a_batch_is_a_sequence_of_plans_and_samples() -> None:
     P, Q = np.random.default_rng(1).dirichlet(np.ones(6), size=(2, 3))
     batch = otspec.solve_batch(P, Q, 2)
