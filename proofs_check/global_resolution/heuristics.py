@@ -77,7 +77,7 @@ KSEQ_LIMIT = 1 - np.exp(-1.7507867226798377)
 
 
 def _kseq_worst(optimum: float, n: int) -> float:
-    """The least that K-SEQ accepts where alpha* is `optimum`, docs/theory/rules.md, Theorem 8."""
+    """The least that K-SEQ accepts where alpha* is `optimum`, docs/rules.md, Theorem 8."""
 
     def optimum_at(w: float) -> float:
         power = sum(w**j for j in range(n)) / n
@@ -195,7 +195,7 @@ CLAIMS = (
         "gr-section-1-kseq-worst",
         "K-SEQ accepts at least kappa(alpha*, n), at least kappa(1, n) alpha*: 8/9 of the optimum for two drafts, "
         ".8263 for any number; no larger function of alpha* and n is a bound.",
-        "otspec, docs/theory/rules.md, Theorem 8",
+        "otspec, docs/rules.md, Theorem 8",
         _near_worst,
         _kseq_above_worst,
         variant_of="gr-section-1-kseq",

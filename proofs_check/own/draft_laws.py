@@ -1,4 +1,4 @@
-"""Draft laws: optima in closed form, systematic drafts, draws without replacement, races: docs/theory/draft_laws.md."""
+"""Draft laws: optima in closed form, systematic drafts, draws without replacement, races: docs/draft_laws.md."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ CLAIMS = (
     Claim(
         "own-greedy",
         "The optimum of greedy drafts is p(the n - 1 likeliest) + the sum of min(p, law of the last draft).",
-        "otspec, docs/theory/draft_laws.md, Theorem 3; hu2025towards",
+        "otspec, docs/draft_laws.md, Theorem 3; hu2025towards",
         distinct,
         _greedy,
         cost=8,
@@ -241,7 +241,7 @@ CLAIMS = (
     Claim(
         "own-top-n",
         "The optimum of top-n drafts is p(drafts).",
-        "otspec, docs/theory/draft_laws.md, Theorem 4",
+        "otspec, docs/draft_laws.md, Theorem 4",
         distinct,
         _top_n,
         cost=8,
@@ -250,7 +250,7 @@ CLAIMS = (
     Claim(
         "own-hub-pairs",
         "The pairs of SpecHub form the same sets as greedy drafts at n = 2, with the same probabilities.",
-        "otspec, docs/theory/draft_laws.md, Corollary 1; sun2024spechub",
+        "otspec, docs/draft_laws.md, Corollary 1; sun2024spechub",
         _two_possible,
         _hub,
         hypotheses="At least two tokens can be drafted.",
@@ -271,7 +271,7 @@ CLAIMS = (
     Claim(
         "own-systematic-inclusion",
         "Systematic drafts contain token i with probability min(1, c q_i), c such that these add up to n.",
-        "otspec, docs/theory/draft_laws.md, Lemma 2; madow1949theory",
+        "otspec, docs/draft_laws.md, Lemma 2; madow1949theory",
         distinct,
         _inclusion,
         tol=1e-8,
@@ -282,7 +282,7 @@ CLAIMS = (
     Claim(
         "own-systematic-sets",
         "Systematic drafts all differ, and form at most V different sets.",
-        "otspec, docs/theory/draft_laws.md, Lemma 2",
+        "otspec, docs/draft_laws.md, Lemma 2",
         distinct,
         _few_sets,
         tol=0.0,

@@ -257,7 +257,7 @@ CLAIMS = (
     Claim(
         "own-pick-is-base",
         "Whatever the rule, the law g of a picked draft has g(A) <= f(A) for every token set A.",
-        "otspec, docs/theory/draft_laws.md, Theorem 1; edmonds1970submodular",
+        "otspec, docs/draft_laws.md, Theorem 1; edmonds1970submodular",
         _picking,
         _base,
         search=Descent(laws=("law", "weights")),
@@ -268,7 +268,7 @@ CLAIMS = (
         "own-base-is-pick",
         "Every law g with g(A) <= f(A) for all A is the law of some pick; for others, what no pick can serve is the "
         "largest g(A) - f(A).",
-        "otspec, docs/theory/draft_laws.md, Theorem 1; strassen1965existence",
+        "otspec, docs/draft_laws.md, Theorem 1; strassen1965existence",
         table,
         _attained,
         cost=5,

@@ -225,7 +225,7 @@ CLAIMS = (
         "own-rules",
         "naive, single, rrs and kseq are lossless for i.i.d. drafts, and accept at most P(the output is a draft), at "
         "most alpha*.",
-        "otspec, docs/theory/rules.md; leviathan2023fast; chen2023accelerating; miao2024specinfer; sun2023spectr",
+        "otspec, docs/rules.md; leviathan2023fast; chen2023accelerating; miao2024specinfer; sun2023spectr",
         _iid_ruled,
         _iid_rule,
         tol=1e-11,
@@ -236,7 +236,7 @@ CLAIMS = (
     Claim(
         "own-rules-distinct",
         "The same for rsd without replacement, and for naive and single with any distinct drafts.",
-        "otspec, docs/theory/rules.md; jeon2024recursive",
+        "otspec, docs/rules.md; jeon2024recursive",
         _distinct_ruled,
         _distinct_rule,
         tol=1e-11,
@@ -246,7 +246,7 @@ CLAIMS = (
     Claim(
         "own-closed-form",
         "closed_form is lossless and optimal for greedy and top-n drafts.",
-        "otspec, docs/theory/draft_laws.md",
+        "otspec, docs/draft_laws.md",
         _fixed,
         _closed,
         tol=ROUNDING,
@@ -261,7 +261,7 @@ CLAIMS = (
     Claim(
         "own-spechub",
         "The rule of SpecHub is lossless and optimal for its pairs.",
-        "otspec, docs/theory/draft_laws.md; sun2024spechub",
+        "otspec, docs/draft_laws.md; sun2024spechub",
         pair,
         _hub,
         tol=ROUNDING,

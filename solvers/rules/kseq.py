@@ -29,7 +29,7 @@ class KSeq(SequentialRuleSolver):
     One draft passes with probability beta = sum_x min(q, p/gamma), any of n with 1 - (1 - beta)**n.  After n failures
     draw from p - min(q, p/gamma) (1 - (1 - beta)**n)/beta, normalised, which has to be >= 0: the best gamma is the
     least for which it is, the root of gamma = sum over j < n of (1 - beta)**j.  At that gamma the residual never
-    hits a draft, and acceptance is at least .8263 of the optimum, 8/9 for two drafts (docs/theory/rules.md, Theorem 8).
+    hits a draft, and acceptance is at least .8263 of the optimum, 8/9 for two drafts (docs/rules.md, Theorem 8).
 
     Parameters
     ----------
