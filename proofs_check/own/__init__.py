@@ -13,7 +13,6 @@ from otspec.proofs_check.own import (
     pricing,
     reading,
     rivals,
-    text_pricing,
     training,
 )
 
@@ -30,7 +29,6 @@ SOURCE = Source(
         *rivals.CLAIMS,
         *training.CLAIMS,
         *pricing.CLAIMS,
-        *text_pricing.CLAIMS,
         *reading.CLAIMS,
         *labels.CLAIMS,
         *last_level.CLAIMS,

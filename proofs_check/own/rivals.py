@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from otspec.auditing.known_bugs import ReleasedHierarchical
 from otspec.laws import FloatArray
 from otspec.paths import Block, Hierarchical, PathVerifier, path_law
 from otspec.plans.race import Race
@@ -15,6 +14,7 @@ from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.inequality import Inequality
 from otspec.proofs_check.instances import law, model_of, pair
 from otspec.proofs_check.oracles import iid_optimum
+from otspec.proofs_check.own.released import ReleasedHierarchical
 from otspec.schemes import IID
 
 PATHS = "docs/paths.md"
@@ -144,7 +144,7 @@ CLAIMS = (
         "own-hierarchical-released",
         "The rule of the authors' code is lossless: it accepts the whole path with probability min(1, r), and else "
         "goes back as the capped rule does.",
-        "otspec, otspec/auditing/known_bugs.py, on the code that zhou2026hierarchical publishes",
+        "otspec, proofs_check/own/released.py, on the code that zhou2026hierarchical publishes",
         _one_path,
         _lossless,
         cost=40,

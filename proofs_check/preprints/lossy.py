@@ -5,25 +5,25 @@ Their rules are those of the authors' code (Cactus) and of vLLM (FLy); of both p
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import rel_entr
+from scipy.special import entr, rel_entr
 
-from otspec.auditing.lossy_paths import LOSSY_PATHS, FLy
-from otspec.auditing.lossy_rules import LossyRule, cactus, measure_token, raised
-from otspec.laws import FloatArray
-from otspec.paths import path_law
+from otspec.laws import FloatArray, Seed, as_generator, draw
+from otspec.paths import PathVerification, Tree, path_law
 from otspec.proofs_check.claim import Claim, Mutation, Source, Unchecked, Verdict
 from otspec.proofs_check.instances import model_laws, model_of, pair
 from otspec.proofs_check.search import Descent
+from otspec.proofs_check.single_draft import accept, overlap, residual
 from otspec.verification.reference.enumeration import drafted_trees
 
 CACTUS, FLY = "hao2026cactus", "li2025fly"
 CACTUS_ABSTRACT, FLY_ABSTRACT = f"{CACTUS} (arXiv:2604.04987), abstract", f"{FLY} (arXiv:2511.22972), abstract"
 PAGE = "docs/theory/lossy.md"
-PLAIN = LOSSY_PATHS["speculative sampling, token by token"]
 BOTH = Descent(laws=("p", "q"))
+MOST = 1 << 20
 
 
 def _pair(rng: np.random.Generator) -> dict[str, Any]:
@@ -35,9 +35,96 @@ def divergence(law: FloatArray, p: FloatArray) -> float:
     return float(rel_entr(law, p).sum())
 
 
+def raised(p: FloatArray, token: int, delta: float) -> FloatArray:
+    """A law h with h(x) = p(x) + sqrt(2 delta p(x) (1 - p(x))), at most 1, for a drafted token x: shape (V,).
+
+    The other tokens share the rest in proportion to p.
+    """
+    share = float(p[token])
+    more = min(share + np.sqrt(2 * delta * share * (1 - share)), 1.0)
+    law = p * ((1 - more) / (1 - share) if share < 1 else 0.0)
+    law[token] = more
+    return law
+
+
+def _cactus(p: FloatArray, q: FloatArray, delta: float) -> tuple[FloatArray, float]:
+    """The exact law of what Cactus puts out, shape (V,), and how often that is the draft."""
+    output, accepted = np.zeros(p.size), 0.0
+    for token in np.flatnonzero(q).tolist():
+        law = raised(p, token, delta)
+        passes = min(1.0, float(law[token] / q[token]))
+        after = (1.0 - passes) * residual(law, q)
+        after[token] += passes
+        output += q[token] * after
+        accepted += float(q[token] * after[token])
+    return output, accepted
+
+
+@dataclass(frozen=True)
+class FLy:
+    """Speculative sampling that keeps a refused draft where the target is unsure and the next drafts pass [li2025fly].
+
+    This is vLLM's `rejection_sample_method="fly"` for drafts that are drawn.  A refused draft is kept if its p is above
+    0, the entropy of p's three largest entries is at least `threshold`, and the next `window` drafts, all of which have
+    to be there, pass the test of speculative sampling.
+
+    Parameters
+    ----------
+    window : int
+        W; in vLLM 6, or one less than there are drafts.
+    threshold : float
+        In nats.
+    """
+
+    window: int = 6
+    threshold: float = 0.3
+
+    exchangeable = False  # it verifies the first path alone
+
+    def verify(self, tree: Tree, rng: Seed) -> PathVerification:
+        """Draw a verdict from its law."""
+        law = self.stop_law(tree)
+        node, token = divmod(int(draw(law.ravel(), as_generator(rng, 1))), law.shape[1])
+        return PathVerification(node, len(tree.line(node)), token)
+
+    def stop_law(self, tree: Tree) -> FloatArray:
+        """Exact law of the verdict given the tree, shape (N, V).
+
+        Once a refused draft is kept, the window after it is known to pass.
+        """
+        passes, kept = self._chances(tree)
+        law, nodes = np.zeros_like(tree.target), tree.node[0]
+        fresh = np.eye(1, len(nodes))[0]  # P(all drafts before are accepted, and nothing is known of those that follow)
+        for i, node in enumerate(nodes[:-1]):
+            law[node] = fresh[i] * (1.0 - passes[i] - kept[i]) * residual(tree.target[node], tree.draft[node])
+            fresh[i + 1] += fresh[i] * passes[i]
+            if kept[i] > 0:
+                fresh[i + 1 + self.window] += fresh[i] * kept[i]
+        law[nodes[-1]] = fresh[-1] * tree.target[nodes[-1]]
+        return law
+
+    def paid(self, tree: Tree) -> float:
+        """P(a refused draft is kept): the text is off by its mean over drafted trees at most."""
+        passes, kept = self._chances(tree)
+        return float(np.append(1.0, np.cumprod(passes[:-1])) @ kept)
+
+    def _chances(self, tree: Tree) -> tuple[FloatArray, FloatArray]:
+        """P(a draft passes the test), and P(it does not, and is kept if all before it are accepted), shapes (L,)."""
+        before, tokens, steps = tree.node[0, :-1], tree.token[tree.node[0, 1:]], np.arange(tree.length)
+        p, q = tree.target[before, tokens], tree.draft[before, tokens]
+        passes = accept(p, q)
+        unsure = entr(np.sort(tree.target[before], axis=1)[:, -3:]).sum(axis=1) >= self.threshold
+        after = np.array([np.prod(passes[i + 1 : i + 1 + self.window]) for i in steps])
+        return passes, (1.0 - passes) * after * ((p > 0) & unsure & (steps + self.window < tree.length))
+
+
+PLAIN = FLy(window=MOST)
+"""Speculative sampling, token by token: no path is so long that a refused draft is kept."""
+
+
 def _output(p: FloatArray, q: FloatArray, delta: float) -> float:
     """Margin of: the output is at KL delta at most."""
-    return delta - divergence(measure_token(LossyRule(cactus(delta), "iid", 1), p, q).output, p)
+    return delta - divergence(_cactus(p, q, delta)[0], p)
 
 
 def _raised(p: FloatArray, q: FloatArray, delta: float, by_delta: bool = False) -> float:
@@ -50,10 +137,11 @@ def _raised(p: FloatArray, q: FloatArray, delta: float, by_delta: bool = False) 
 
 def _gained(p: FloatArray, q: FloatArray, delta: float, spread: float = 1.0) -> float:
     """Minus how far gain and price are from the sum of (min(q, h) - p)+, with so many times the square root in h."""
-    found = measure_token(LossyRule(cactus(delta), "iid", 1), p, q)
+    output, accepted = _cactus(p, q, delta)
+    paid = float(np.abs(output - p).sum()) / 2
     more = p + spread * np.sqrt(2 * delta * p * (1 - p))
     gain = float(np.maximum(np.minimum(q, more) - p, 0.0).sum())
-    return -max(abs(found.tv - gain), abs(found.acceptance - found.optimum - gain))
+    return -max(abs(paid - gain), abs(accepted - overlap(p, q) - gain))
 
 
 def _drafted(rng: np.random.Generator) -> dict[str, Any]:
@@ -125,7 +213,7 @@ FLY_CLAIMS = (
     Claim(
         "fly-price",
         "The text of FLy is off by P(a refused draft is kept) at most, and FLy accepts at least W + 1 times that more.",
-        f"otspec; on {FLY_ABSTRACT}; {PAGE}, Theorem 8",
+        f"otspec; on {FLY_ABSTRACT}; {PAGE}, Theorem 4",
         _drafted,
         _kept,
         variant_of=f"{FLY}, abstract",

@@ -7,10 +7,10 @@ import pytest
 
 import otspec
 from otspec import IID, AuditVerdict, Problem, WithoutReplacement
-from otspec.auditing import decoder_rules as rules
-from otspec.auditing.decoder_rules import BIASED, LOSSLESS, Law, as_law
 from otspec.schemes.catalogue import OWN as SCHEMES
 from otspec.solvers import RRS, RSD
+from tests.auditing import decoder_rules as rules
+from tests.auditing.decoder_rules import BIASED, LOSSLESS, Law, as_law
 from tests.oracles import Floats, Ints
 
 

@@ -11,9 +11,9 @@ import pytest
 
 import otspec
 from otspec import AuditVerdict, MissingExtra, ProblemError, UnknownSolver
-from otspec.auditing import decoder_rules as rules
 from otspec.auditing.positions.forms import Form, detect
 from otspec.solvers import KSeq
+from tests.auditing import decoder_rules as rules
 from tests.oracles import Floats, Ints
 
 COARSE = 0.2

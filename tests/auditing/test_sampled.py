@@ -10,10 +10,8 @@ import pytest
 
 import otspec
 from otspec import AuditVerdict
-from otspec.auditing import decoder_rules as rules
 from otspec.auditing import instances
 from otspec.auditing.counts import MAX_CELLS, cells_of
-from otspec.auditing.decoder_rules import BIASED, LOSSLESS, as_law, as_sampler
 from otspec.auditing.outcome import Outcome
 from otspec.auditing.positions.cases import Drafting, PositionCase
 from otspec.auditing.positions.sampling import Texts
@@ -22,6 +20,8 @@ from otspec.auditing.positions.tally import PositionTally
 from otspec.auditing.sampled import sample_cases
 from otspec.auditing.settings import AuditSettings
 from otspec.auditing.subject import TEXT, Sampler
+from tests.auditing import decoder_rules as rules
+from tests.auditing.decoder_rules import BIASED, LOSSLESS, as_law, as_sampler
 from tests.each import each
 from tests.oracles import Floats, Ints
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,9 @@ def strings(prompt: str, count: int, length: int, sampling: Sampling, seed: int,
 
 def texts(*request: Any, drafts: bool, **settings: Any) -> Any:
     """Three tokens as texts."""
-    return [Text(tuple(text), "") for text in drawn(*request[1:], drafts, settings.get("off", 0.0)).tolist()]
+    _, count, length, sampling, seed = request
+    found = drawn(count, length, sampling, seed, drafts, settings.get("off", 0.0))
+    return [Text(tuple(text), "") for text in found.tolist()]
 
 
 @each(complete=[arrays, strings, texts])
@@ -59,7 +62,7 @@ def test_its_documentation_and_settings_are_the_method() -> None:
 def test_a_function_in_a_test_of_ones_own() -> None:
     assert_lossless(arrays, law=lambda before: LAW, prompts=[""], **QUICK)
     with pytest.raises(AssertionError, match=r"^not lossless"):
-        assert_lossless(lambda *r, drafts: arrays(*r, drafts=drafts, off=0.3), law=LAWS, prompts=[""], **QUICK)
+        assert_lossless(partial(arrays, off=0.3), law=LAWS, prompts=[""], **QUICK)
 
 
 def needs(prompt: str, count: int, length: int, sampling: Sampling, seed: int, drafts: bool, model: str) -> Any:
@@ -82,8 +85,12 @@ def test_what_is_no_function_for_it(complete: Any, settings: dict[str, Any], mes
         Function(complete, settings)
 
 
+def numbers(prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool) -> Any:
+    return [3] * count
+
+
 def test_a_class_in_place_of_an_engine_and_no_texts() -> None:
     with pytest.raises(ProblemError, match="Function is a class; pass what it makes"):
         audit_engine(Function, prompts=[""], laws=LAWS)  # type: ignore[arg-type]
     with pytest.raises(ProblemError, match="3 is no text; pass a string, its tokens by number"):
-        audit_engine(lambda *r, drafts: [3] * r[1], prompts=[""], laws=LAWS, **QUICK)
+        audit_engine(numbers, prompts=[""], laws=LAWS, **QUICK)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,13 +13,17 @@ from scipy.optimize import LinearConstraint, minimize
 from scipy.special import entr, rel_entr
 
 from otspec.laws import FloatArray, IntArray
+from otspec.paths import Tree
 from otspec.proofs_check import CLAIMS
 from otspec.proofs_check.preprints import budgets, rescaling
 from otspec.proofs_check.preprints.acceptance import RULES, accepted
 from otspec.proofs_check.preprints.levelling import WAYS, apart, distance, levelled
+from otspec.proofs_check.preprints.lossy import FLy
 from otspec.proofs_check.preprints.races import among_first, matched
 from otspec.proofs_check.preprints.trees import best, cut, moments, profiles
-from otspec.proofs_check.single_draft import overlap
+from otspec.proofs_check.single_draft import overlap, residual
+from tests.each import each
+from tests.verification.models import FAMILIES, model
 
 LAWS = [np.array(law) for law in ([0.4, 0.3, 0.2, 0.1], [0.3, 0.3, 0.2, 0.15, 0.05], [0.9, 0.06, 0.04])]
 
@@ -94,8 +100,8 @@ def _likeliest(laws: FloatArray, weights: FloatArray, nodes: int, rng: np.random
     fringe = [-1.0]
     while len(found) <= nodes:
         found.append(-heapq.heappop(fringe))
-        for each in laws[rng.choice(len(laws), p=weights)]:
-            heapq.heappush(fringe, -found[-1] * float(each))
+        for share in laws[rng.choice(len(laws), p=weights)]:
+            heapq.heappush(fringe, -found[-1] * float(share))
     return found[1:]
 
 
@@ -140,3 +146,29 @@ def test_the_entropy_of_a_full_tree_is_that_of_its_leaves() -> None:
     held = np.array([1, 1, 1, 0, 0, 0, 0])
     assert CLAIMS["speed-entropy"].margin_of({"target": target, "held": held}) == pytest.approx(0, abs=1e-15)
     assert entr(target[0]).sum() * (1 + best(target[0], 2)) == pytest.approx(np.log(4))
+
+
+def by_coins(tree: Tree, window: int, threshold: float) -> Any:
+    """What vLLM's kernels do: coins decide which drafts pass by themselves, then refused ones are looked at in turn."""
+    law = np.zeros_like(tree.target)
+    laws = [(tree.target[node], tree.draft[node], tree.token[node + 1]) for node in range(tree.length)]
+    chances = [min(1.0, p[x] / q[x]) for p, q, x in laws]
+    for coins in itertools.product((True, False), repeat=tree.length):
+        weight = np.prod([chance if coin else 1 - chance for chance, coin in zip(chances, coins, strict=True)])
+        stop = tree.length
+        for i, (p, _, x) in enumerate(laws):
+            top = [share for share in sorted(p)[-3:] if share > 0]
+            unsure = -sum(share * np.log(share) for share in top) >= threshold
+            kept = p[x] > 0 and i + window < tree.length and unsure and all(coins[i + 1 : i + window + 1])
+            if not coins[i] and not kept:
+                stop = i
+                break
+        law[stop] += weight * (residual(*laws[stop][:2]) if stop < tree.length else tree.target[stop])
+    return law
+
+
+@each(family=FAMILIES, window=(1, 2, 4), threshold=(0.0, 0.3, 0.9))
+def test_fly_is_what_its_coins_make_of_it(family: str, window: int, threshold: float) -> None:
+    given = model(family, 4)
+    tree = given.tree(given.sample(1, 5, rng=window))
+    np.testing.assert_allclose(FLy(window, threshold).stop_law(tree), by_coins(tree, window, threshold), atol=1e-14)

@@ -16,11 +16,11 @@ class Completes(Protocol):
     """A function that completes a prompt; its arguments are those of `otspec.engine_audit.Engine.texts`.
 
     A completion is a `Text`, its token ids, or, where the engine tells no tokens, a string.  Further arguments are
-    settings.
+    settings, which `Function` hands to it.
     """
 
     def __call__(
-        self, prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool, **settings: Any
+        self, prompt: str, count: int, length: int, sampling: Sampling, seed: int, /, *, drafts: bool
     ) -> Sequence[Any]:
         """So many independent completions of the prompt."""
 
@@ -62,7 +62,8 @@ class Function:
         if not callable(complete):
             raise ProblemError(f"{complete!r} is no engine; pass a function, or an object with the names of Engine")
         self.name = str(getattr(complete, "__name__", type(complete).__name__))
-        self._complete, self._settings = complete, dict(settings or {})
+        self._complete: Callable[..., Any] = complete
+        self._settings = dict(settings or {})
         _check(self.name, inspect.signature(complete), self._settings)
         documentation = (inspect.getdoc(complete) or "a function").splitlines()[0].rstrip(".")
         self.method = ", ".join((documentation, *(f"{name} {value}" for name, value in self._settings.items())))

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from otspec.auditing.known_bugs import ReleasedHierarchical
 from otspec.paths import Block, Hierarchical, PathVerifier, path_law
+from otspec.proofs_check.own.released import ReleasedHierarchical
 from tests.verification.models import FAMILIES, model
 
 AS_PRINTED = ReleasedHierarchical(capped=True)
