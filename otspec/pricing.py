@@ -15,7 +15,7 @@ from otspec.solving import Chosen, solve
 def lossy(problem: Problem, epsilon: float, solver: Chosen = None) -> Lossy:
     """The largest acceptance of any rule whose output is at total variation `epsilon` at most from the target.
 
-    It is min(1, alpha* + epsilon), for every draft law (`docs/theory/lossy.md`, Theorem 1): every lossy rule can be
+    It is min(1, alpha* + epsilon), for every draft law (`docs/lossy.md`, Theorem 1): every lossy rule can be
     held against it, and none gains more than it pays.  For a single draft the plan is DIVERSED's [wang2026diversed].
 
     Parameters

@@ -18,7 +18,7 @@ class Lossy(Figures):
     """Pick a draft as a lossless plan does, and verify it for a target that lies on the way to its law g.
 
     That target is (1 - s) p + s g, at total variation s TV(p, g) from p: the acceptance grows by the price, and no rule
-    gains more (`docs/theory/lossy.md`).
+    gains more (`docs/lossy.md`).
 
     Examples
     --------

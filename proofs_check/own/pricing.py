@@ -15,7 +15,7 @@ from otspec.proofs_check.instances import distinct, pair, table, table_problem
 from otspec.proofs_check.oracles import Program, full_program, members, psi
 from otspec.proofs_check.own.hits import DISTINCT, scheme_of
 
-PAGE = "otspec, docs/theory/lossy.md"
+PAGE = "otspec, docs/lossy.md"
 DIVERSED = "wang2026diversed (arXiv:2604.07622)"
 
 

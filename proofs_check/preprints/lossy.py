@@ -21,7 +21,7 @@ from otspec.verification.reference.enumeration import drafted_trees
 
 CACTUS, FLY = "hao2026cactus", "li2025fly"
 CACTUS_ABSTRACT, FLY_ABSTRACT = f"{CACTUS} (arXiv:2604.04987), abstract", f"{FLY} (arXiv:2511.22972), abstract"
-PAGE = "docs/theory/lossy.md"
+PAGE = "docs/lossy.md"
 BOTH = Descent(laws=("p", "q"))
 MOST = 1 << 20
 
