@@ -20,9 +20,8 @@ from otspec.kernels.majorant import concave_blocks
 from otspec.kernels.max_flow import Network, min_cut
 from otspec.kernels.pair_cut import pair_cut
 from otspec.laws import FloatArray, IntArray
-from otspec.plans.segment_rule import optimal_segment_rule
 from otspec.problem import Problem
-from otspec.schemes import CircularArcs, DraftSets, Independent
+from otspec.schemes import DraftSets, Independent
 from otspec.schemes.draft_sets import pick_law, pick_weights
 from otspec.tolerances import TIE_TOL
 
@@ -79,9 +78,8 @@ def optimum(problem: Problem, max_cells: int = MAX_CELLS) -> Optimum:
     against p: on each of its segments g is a multiple of p, and the segments of slope above 1 form H*.  This g also
     minimises every other f-divergence from p.
 
-    A single draft leaves nothing to choose: g is its law.  Systematic drafts are solved around their circle
-    (`otspec.kernels.circular_arcs`), two drafts from laws of their own by a flow among the tokens
-    (`otspec.kernels.pair_cut`) [thomas2025global, Appendix D].
+    A single draft leaves nothing to choose: g is its law.  Two drafts from laws of their own are solved by a flow
+    among the tokens (`otspec.kernels.pair_cut`) [thomas2025global, Appendix D].
     For any other scheme the sets of drafts are listed and the transport is solved as a maximum flow; g is then the law
     of the pick that the flow defines [thomas2025global, Theorem 4.1] and H* comes from the minimum cut.
 
@@ -110,9 +108,6 @@ def optimum(problem: Problem, max_cells: int = MAX_CELLS) -> Optimum:
         minimiser = np.flatnonzero(proposal > problem.p * (1 + TIE_TOL))
     elif (order := problem.scheme.prefix_order(problem.p)) is not None:
         proposal, minimiser = _by_prefixes(problem, order)
-    elif isinstance(problem.scheme, CircularArcs):
-        rule, minimiser = optimal_segment_rule(problem.p, problem.scheme)
-        proposal = rule.proposal
     else:
         cells = cells_at_most(problem)
         if cells > max_cells:

@@ -17,7 +17,6 @@ from otspec.problem import Problem
 from otspec.results import Result, Solved, SolveError, Stats, Status
 from otspec.schemes import (
     IID,
-    CircularArcs,
     DraftScheme,
     FixedPlusOne,
     HubPairs,
@@ -121,7 +120,6 @@ def solve(problem: Problem, solver: Chosen = None, strict: bool = True) -> Resul
 BEST: tuple[tuple[type[DraftScheme], str], ...] = (
     (IID, "interval"),
     (FixedPlusOne, "closed_form"),
-    (CircularArcs, "earliest_deadline"),
     (HubPairs, "spechub"),
     (Independent, "luce"),
     (WithoutReplacement, "release"),

@@ -31,10 +31,3 @@ TIE_TOL = 1e-12
 
 A slope g/p that exceeds 1 by less is rounding, and leaving its token out of H* costs at most as much in the bound.
 """
-
-FULL_TURN_TOL = 1e-9
-"""How far the inclusion probability of a systematic draft may be from 1 and count as 1.
-
-The arcs of all others are laid out by a cumulative float64 sum, whose rounding over a million tokens stays below this:
-none of them can then come out longer than a turn.
-"""

@@ -14,7 +14,6 @@ from otspec.schemes import (
     Greedy,
     HubPairs,
     Independent,
-    Systematic,
     Table,
     WithoutReplacement,
 )
@@ -46,7 +45,7 @@ def warm_up(solver: str | Solver | None = None, n: int = 2) -> None:
     if solver is not None:
         _run(Problem(p, IID(q, n)), as_solver(solver))
         return
-    distinct = (WithoutReplacement, Greedy, Systematic)
+    distinct = (WithoutReplacement, Greedy)
     schemes: list[DraftScheme] = [IID(q, 2), HubPairs(q), Independent([q, p]), *(kind(q, 2) for kind in distinct)]
     schemes += [WithoutReplacement(q, 3), Table(np.array([[0, 1], [1, 2]]), np.array([0.5, 0.5]), 3)]
     for scheme in schemes:

@@ -2,7 +2,6 @@
 
 from otspec.solvers.canonical import Canonical
 from otspec.solvers.closed_form import ClosedForm
-from otspec.solvers.earliest_deadline import EarliestDeadline
 from otspec.solvers.global_resolution import GlobalResolution
 from otspec.solvers.interval import Interval
 from otspec.solvers.lp import LP
@@ -10,7 +9,7 @@ from otspec.solvers.luce import Luce
 from otspec.solvers.max_flow import MaxFlow
 from otspec.solvers.polymatroid import Polymatroid
 from otspec.solvers.release import Release
-from otspec.solvers.rules import RRS, RSD, KSeq, ListMatching, Naive, Single, SpecHub
+from otspec.solvers.rules import RRS, RSD, KSeq, Naive, Single, SpecHub
 from otspec.solvers.slackness import Slackness
 
 __all__ = [
@@ -19,11 +18,9 @@ __all__ = [
     "RSD",
     "Canonical",
     "ClosedForm",
-    "EarliestDeadline",
     "GlobalResolution",
     "Interval",
     "KSeq",
-    "ListMatching",
     "Luce",
     "MaxFlow",
     "Naive",

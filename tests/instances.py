@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from otspec import IID, DraftScheme, Greedy, HubPairs, Independent, Problem, Systematic, Table, TopK, WithoutReplacement
+from otspec import IID, DraftScheme, Greedy, HubPairs, Independent, Problem, Table, TopK, WithoutReplacement
 from tests import laws
 from tests.laws import Kind, Pair, Rng
 from tests.oracles import Floats, all_tuples
@@ -228,7 +228,6 @@ FAMILIES: dict[str, tuple[int, Callable[[Rng], Problem]]] = {
     "independent": (20, _independent),
     "greedy": (20, _distinct(Greedy, _hostile_pair)),
     "top-k": (12, _distinct(TopK, _hostile_pair)),
-    "systematic": (25, _distinct(Systematic, _hostile_pair)),
     "distinct-uniform": (25, _distinct(WithoutReplacement, UNIFORM)),
     "distinct-peaked": (25, _distinct(WithoutReplacement, PEAKED)),
     "distinct-zeros": (15, _distinct(WithoutReplacement, ZEROS)),

@@ -17,7 +17,6 @@ from otspec import (
     Independent,
     Problem,
     ProblemError,
-    Systematic,
     Table,
     TopK,
     UnknownSolver,
@@ -43,7 +42,6 @@ SCHEMES = (
     Independent([Q4, P4]),
     Greedy(Q4, 2),
     TopK(Q4, 2),
-    Systematic(Q4, 2),
     HubPairs(Q4),
     Table(np.array([[0, 1], [2, 3]]), np.array([0.5, 0.5]), 4),
 )

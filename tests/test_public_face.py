@@ -22,7 +22,6 @@ SCHEMES = [
     otspec.WithoutReplacement(Q4, 2),
     otspec.Greedy(Q4, 2),
     otspec.TopK(Q4, 2),
-    otspec.Systematic(Q4, 2),
     otspec.HubPairs(Q4),
     otspec.Table([[0, 1], [2, 2]], [0.5, 0.5], 4),
 ]

@@ -21,7 +21,6 @@ from otspec import (
     ProblemError,
     SolveError,
     Status,
-    Systematic,
     Table,
     TopK,
     UnknownSolver,
@@ -272,8 +271,6 @@ def test_our_own_engine_needs_no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         (IID(Q4, 1), "interval"),
         (Greedy(Q4, 2), "closed_form"),
         (TopK(Q4, 2).compact(), "closed_form"),
-        (Systematic(Q4, 2), "earliest_deadline"),
-        (Systematic(Q4, 2).compact(), "earliest_deadline"),
         (HubPairs(Q4), "spechub"),
         (Independent(np.stack((P4, Q4))), "luce"),
         (WithoutReplacement(Q4, 2), "release"),
@@ -295,7 +292,6 @@ def test_the_default_is_the_solver_of_choice_for_the_scheme(scheme: DraftScheme,
     scheme={
         "Independent": Independent(np.full((8, 1000), 1e-3)),  # 1e24 tuples
         "Greedy": Greedy(np.full(300_000, 1 / 300_000), 20),  # 299 981 sets of 20
-        "Systematic": Systematic(np.full(300_000, 1 / 300_000), 20),
     }
 )
 def test_size_guards_count_the_sets_of_every_scheme(solver: str, scheme: DraftScheme) -> None:

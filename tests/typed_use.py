@@ -32,7 +32,6 @@ schemes: list[otspec.DraftScheme] = [
     otspec.WithoutReplacement((0.5, 0.5), n=2),
     otspec.Greedy(rows[0], 1),
     otspec.TopK(rows[0], 2),
-    otspec.Systematic(rows[1], 1),
     otspec.HubPairs(rows[1]),
     otspec.Table([[0, 1], [1, 1]], [0.5, 0.5], vocab=2),
 ]

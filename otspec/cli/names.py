@@ -3,7 +3,7 @@
 PROFILES = ("llama3", "gemma2", "llama3-plateau", "shipped", "smollm2")
 """`otspec.data.NAMES`."""
 
-SCHEMES = ("iid", "without_replacement", "greedy", "top_k", "systematic", "hub_pairs", "independent")
+SCHEMES = ("iid", "without_replacement", "greedy", "top_k", "hub_pairs", "independent")
 """The draft laws of this package, `otspec.schemes.catalogue.OWN`."""
 
 FORMS = ("rng", "uniforms", "law", "torch", "torch_uniforms", "plan")
@@ -15,7 +15,7 @@ METHODS = (
 )
 """Methods of decoding."""
 
-DRAFT_LAWS = ("iid", "without_replacement", "greedy", "top_k", "systematic", "hub_pairs", "independent")
+DRAFT_LAWS = ("iid", "without_replacement", "greedy", "top_k", "hub_pairs", "independent")
 """`otspec.decode.DRAFT_LAWS`."""
 
 

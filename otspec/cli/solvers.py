@@ -55,7 +55,6 @@ def examples() -> dict[str, Problem]:
         schemes.Independent(np.stack((q, q[::-1]))),
         schemes.Greedy(q, 2),
         schemes.TopK(q, 2),
-        schemes.Systematic(q, 2),
         schemes.WithoutReplacement(q, 2),
         schemes.HubPairs(q),
         schemes.Table(np.array([[0, 1], [2, 2]]), np.array([0.5, 0.5]), 4),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from otspec.verification.rules.catalogue import Rule
 
 
-_LAWS = "iid, without_replacement, greedy, top_k, systematic, hub_pairs or independent"
+_LAWS = "iid, without_replacement, greedy, top_k, hub_pairs or independent"
 
 
 def option(summary: str, kind: str, shown: str | None = None) -> dict[str, str | None]:
@@ -98,7 +98,7 @@ class DraftSettings:
         verify it node by node, and of the joint rules ``"traversal"`` and ``"match"``.
     law : str
         How siblings are drawn, a name of `otspec.decode.DRAFT_LAWS`: ``"iid"``, ``"without_replacement"``,
-        ``"greedy"``, ``"top_k"``, ``"systematic"``, ``"hub_pairs"``; or ``"independent"``, for paths of several draft
+        ``"greedy"``, ``"top_k"``, ``"hub_pairs"``; or ``"independent"``, for paths of several draft
         models.  Siblings of another law than ``"iid"`` are verified for the scheme of that name.
     draft_temperature, draft_top_k, draft_top_p : optional
         Of the draft model, in place of the target's: one that is None is as for the target.  The text keeps the

@@ -76,12 +76,10 @@ KNOWN: dict[str, tuple[str, int]] = {
     "polymatroid": ("purple", _DIAMOND),
     "luce": ("orange", _DIAMOND),
     "release": ("sky", _DIAMOND),
-    "earliest deadline": ("green", _DIAMOND),
     "closed form": ("blue", _DIAMOND),
     "naive": (GREY, _UP),
     "rsd": ("purple", _UP),
     "spechub": ("sky", _UP),
-    "list matching": ("green", _UP),
     # joint rules of several paths
     "nested": ("vermillion", _SQUARE),
     "block": ("orange", _SQUARE),
@@ -104,7 +102,6 @@ KNOWN: dict[str, tuple[str, int]] = {
     "iid": ("blue", _DOT),
     "greedy": ("orange", _DOT),
     "top n": ("vermillion", _DOT),
-    "systematic": ("green", _DOT),
     "without replacement": ("purple", _DOT),
     "hub pairs": ("sky", _DOT),
     # drafters of a part of the vocabulary

@@ -8,14 +8,12 @@ from otspec.schemes.hub_pairs import HubPairs
 from otspec.schemes.iid import IID
 from otspec.schemes.independent import Independent
 from otspec.schemes.protocol import DraftScheme, Support
-from otspec.schemes.systematic import CircularArcs, Systematic
 from otspec.schemes.table import Enumerated, Table
 from otspec.schemes.top_k import TopK
 from otspec.schemes.without_replacement import WithoutReplacement
 
 __all__ = [
     "IID",
-    "CircularArcs",
     "DraftScheme",
     "DraftSets",
     "Enumerated",
@@ -25,7 +23,6 @@ __all__ = [
     "Independent",
     "SchemeCheck",
     "Support",
-    "Systematic",
     "Table",
     "TopK",
     "WithoutReplacement",

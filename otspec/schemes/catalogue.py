@@ -15,7 +15,6 @@ from otspec.schemes.hub_pairs import HubPairs
 from otspec.schemes.iid import IID
 from otspec.schemes.independent import Independent
 from otspec.schemes.protocol import DraftScheme
-from otspec.schemes.systematic import Systematic
 from otspec.schemes.top_k import TopK
 from otspec.schemes.without_replacement import WithoutReplacement
 
@@ -43,7 +42,6 @@ OWN: Mapping[str, Builder] = {
     "without_replacement": WithoutReplacement,
     "greedy": Greedy,
     "top_k": TopK,
-    "systematic": Systematic,
     "hub_pairs": _hub_pairs,
     "independent": _independent,
 }

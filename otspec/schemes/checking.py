@@ -76,7 +76,7 @@ def check_scheme(scheme: DraftScheme, draws: int = 20_000, seed: int = 0) -> Sch
     Examples
     --------
     >>> import otspec
-    >>> bool(otspec.check_scheme(otspec.Systematic([0.2, 0.3, 0.5], n=2)))
+    >>> bool(otspec.check_scheme(otspec.WithoutReplacement([0.2, 0.3, 0.5], n=2)))
     True
     """
     if not isinstance(scheme, DraftScheme):

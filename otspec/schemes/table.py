@@ -28,7 +28,7 @@ from otspec.schemes.protocol import DraftScheme, Support
 class Enumerated(DraftScheme):
     """A draft law that is known by the list of its tuples: `support` says all, and the other methods follow from it.
 
-    The base of `Table` and `CircularArcs`, and of a scheme of your own that has no more tuples than can be listed: set
+    The base of `Table`, and of a scheme of your own that has no more tuples than can be listed: set
     `n` and `vocab`, and write `support`.
 
     Examples

@@ -2,18 +2,15 @@
 
 from otspec.proofs_check.claim import Source
 from otspec.proofs_check.own import (
-    arithmetic,
     draft_laws,
     hits,
     interval,
     labels,
-    last_level,
     paths,
     plans,
     pricing,
     reading,
     rivals,
-    training,
 )
 
 SOURCE = Source(
@@ -25,13 +22,10 @@ SOURCE = Source(
         *draft_laws.CLAIMS,
         *plans.CLAIMS,
         *paths.CLAIMS,
-        *arithmetic.CLAIMS,
         *rivals.CLAIMS,
-        *training.CLAIMS,
         *pricing.CLAIMS,
         *reading.CLAIMS,
         *labels.CLAIMS,
-        *last_level.CLAIMS,
     ),
 )
 

@@ -16,10 +16,10 @@ from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.inequality import Inequality
 from otspec.proofs_check.instances import distinct, independent, law, pair
 from otspec.proofs_check.oracles import prefixes, psi, psi_independent, token_sets
+from otspec.proofs_check.own.systematic import Circle, systematic
 from otspec.proofs_check.search import Descent
-from otspec.schemes import Greedy, HubPairs, Independent, Systematic, TopK, WithoutReplacement
+from otspec.schemes import Greedy, HubPairs, Independent, TopK, WithoutReplacement
 from otspec.solvers.luce.rule import LuceRule
-from otspec.solving import solve
 
 Key: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
 KEYS: dict[str, tuple[str, Key, list[list[float]]]] = {
@@ -69,7 +69,7 @@ def _two_possible(rng: np.random.Generator) -> dict[str, Any]:
 
 def _inclusion(p: FloatArray, q: FloatArray, n: int) -> float:
     """P(the token is drafted), tuple by tuple, against min(1, c q)."""
-    drafts, probabilities = Systematic(q, n).support()
+    drafts, probabilities = systematic(q, n).support()
     included = sum_by(drafts.ravel(), np.repeat(probabilities, n), q.size)
     if np.count_nonzero(q) == n:
         expected = (q > 0).astype(np.float64)
@@ -82,32 +82,30 @@ def _inclusion(p: FloatArray, q: FloatArray, n: int) -> float:
 
 def _proportional(p: FloatArray, q: FloatArray, n: int) -> float:
     """Margin of: the probabilities are min(1, n q)."""
-    drafts, probabilities = Systematic(q, n).support()
+    drafts, probabilities = systematic(q, n).support()
     included = sum_by(drafts.ravel(), np.repeat(probabilities, n), q.size)
     return -float(np.abs(included - np.minimum(1.0, n * q)).max())
 
 
 def _few_sets(p: FloatArray, q: FloatArray, n: int) -> float:
     """V less the number of different draft sets, and whether all drafts differ."""
-    drafts, _ = Systematic(q, n).support()
+    drafts = Circle.of(q, n).drafts
     repeated = (np.diff(np.sort(drafts, axis=1), axis=1) == 0).any()
     return -1.0 if repeated else float(q.size - len(np.unique(np.sort(drafts, axis=1), axis=0)))
 
 
 def _earliest_deadline(p: FloatArray, q: FloatArray, n: int) -> float:
-    problem = Problem(p, Systematic(q, n))
-    plan = solve(problem, "earliest_deadline", strict=False).plan
-    if plan is None:
-        return -1.0
-    drafts, probabilities = problem.scheme.support()
-    output = sum(chance * plan.conditional(row) for row, chance in zip(drafts, probabilities, strict=True))
-    return -max(abs(plan.acceptance - _optimum(problem)), float(np.abs(output - problem.p).sum()))
+    """Nothing is served twice, p is not exceeded, and the drafts are accepted as often as an optimal rule does."""
+    circle = Circle.of(q, n)
+    shares = circle.shares(p)
+    accepted = sum_by(circle.drafts.ravel(), shares.ravel(), p.size)
+    over = max(float((accepted - p).max()), float((shares.sum(axis=1) - circle.mass).max()), -float(shares.min()))
+    return -max(over, abs(float(accepted.sum()) - _optimum(Problem(p, circle.scheme()))))
 
 
 def _as_top_n(p: FloatArray, q: FloatArray, n: int) -> float:
     """Margin of: it accepts as often as top-n drafts."""
-    plan = solve(Problem(p, Systematic(q, n)), "earliest_deadline", strict=False).plan
-    return 0.0 if plan is None else -abs(plan.acceptance - float(p[likeliest(q, n)].sum()))
+    return -abs(float(Circle.of(q, n).shares(p).sum()) - float(p[likeliest(q, n)].sum()))
 
 
 def _distinct_order(rng: np.random.Generator) -> dict[str, Any]:
@@ -292,11 +290,11 @@ CLAIMS = (
     Claim(
         "own-earliest-deadline",
         "For systematic drafts, serving the token whose arc ends first is optimal, and lossless.",
-        "otspec, otspec/kernels/circular_arcs.py; glover1967maximum; liang1995circular",
+        "otspec, proofs_check/own/systematic.py; glover1967maximum; liang1995circular",
         distinct,
         _earliest_deadline,
         cost=25,
-        remark="Against all token sets, and over all tuples.",
+        remark="Against all token sets; what is accepted leaves p for the rest, whose law is what of p is missing.",
         mutations=(Mutation("It accepts as often as top-n drafts.", _as_top_n),),
     ),
     Claim(

@@ -37,7 +37,6 @@ from otspec.schemes import (
     Greedy,
     Independent,
     Support,
-    Systematic,
     TopK,
     WithoutReplacement,
 )
@@ -153,11 +152,10 @@ def _certified(problem: Problem, most: int | None = None) -> float:
     return -max(abs(best.acceptance - alpha), abs(best.bound - alpha), over, abs(float(best.proposal.sum()) - 1))
 
 
-DISTINCT: Mapping[str, type[WithoutReplacement | Greedy | TopK | Systematic]] = {
+DISTINCT: Mapping[str, type[WithoutReplacement | Greedy | TopK]] = {
     "without replacement": WithoutReplacement,
     "greedy": Greedy,
     "top-n": TopK,
-    "systematic": Systematic,
 }
 """Schemes of n distinct drafts from one law."""
 
@@ -310,7 +308,7 @@ CLAIMS = (
     ),
     Claim(
         "own-optimum",
-        "Both sides of the certificate meet at alpha*: i.i.d. drafts, without replacement, greedy, top-n, systematic.",
+        "Both sides of the certificate meet at alpha*: i.i.d. drafts, without replacement, greedy, top-n.",
         "otspec, otspec/certificate.py",
         _drafting,
         _certificate,

@@ -27,9 +27,9 @@ from otspec.paths import (
 from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.instances import model_laws, model_of, path_laws
 from otspec.proofs_check.oracles import iid_optimum
-from otspec.proofs_check.own.clocks import Clocks
+from otspec.proofs_check.own.systematic import systematic
 from otspec.proofs_check.search import Attempt, Draw, Instance
-from otspec.schemes import DraftScheme, Greedy, Systematic
+from otspec.schemes import DraftScheme, Greedy
 from otspec.verification.reference.enumeration import branching_trees, law_over, prefixes
 from otspec.verification.trees.tree import Prefix
 
@@ -42,21 +42,17 @@ VERIFIERS: Mapping[str, PathVerifier] = {
     "layer": LayerVerification(remember=1000),
     "block": Block(),
     "hierarchical": Hierarchical(),
-    "clocks": Clocks(rates=lambda p, q: 0.1 + p),
 }
 """Every verifier of i.i.d. paths."""
 
 JOINT: Mapping[str, tuple[Callable[[FloatArray], DraftScheme], PathVerifier]] = {
     "pick by plan, greedy": (lambda q: Greedy(q, 2), PickByPlan(lambda q: Greedy(q, 2))),
-    "pick by plan, systematic": (lambda q: Systematic(q, 2), PickByPlan(lambda q: Systematic(q, 2))),
-    "clocks, systematic": (lambda q: Systematic(q, 2), Clocks(Systematic, lambda p, q: 0.1 + p)),
+    "pick by plan, systematic": (lambda q: systematic(q, 2), PickByPlan(lambda q: systematic(q, 2))),
 }
 """Those of trees whose siblings are drawn jointly, two at every node, with how they are drawn."""
 
 SIZES = ((2, 2, 2), (2, 2, 3), (3, 2, 2), (2, 3, 2), (3, 1, 3))
 """Tokens, L and K of small models."""
-SMALLEST = ((2, 2, 2), (2, 1, 3), (3, 1, 3))
-"""For verifiers that take long."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +74,7 @@ def _paths(rng: np.random.Generator, verifier: str) -> dict[str, Any]:
         laws = model_laws(rng, 3, 2)
         laws["draft"] = 0.9 * laws["draft"] + 0.1 / 3  # two tokens can be drawn everywhere
         return {**laws, "count": 2, "verifier": verifier}
-    sizes = SMALLEST if verifier == "clocks" else SIZES
-    vocab, length, count = sizes[rng.integers(len(sizes))]
+    vocab, length, count = SIZES[rng.integers(len(SIZES))]
     return {**model_laws(rng, vocab, length), "count": count, "verifier": verifier}
 
 
@@ -193,8 +188,8 @@ CLAIMS = (
         search=InTurn((*VERIFIERS, *JOINT), _paths),
         cost=20,
         remark="Over all drafts of models with 2 or 3 tokens, whose laws depend on the whole prefix; every verifier of "
-        "otspec.paths in turn. Drafts are i.i.d. paths, and for pick by plan and clocks trees of "
-        "siblings drawn jointly.",
+        "otspec.paths in turn. Drafts are i.i.d. paths, and for pick by plan trees of siblings drawn "
+        "jointly.",
         mutations=(Mutation("So has what is accepted.", _accepts_target),),
     ),
     Claim(

@@ -113,7 +113,7 @@ def _iid_ruled(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _distinct_ruled(rng: np.random.Generator) -> dict[str, Any]:
-    scheme = str(rng.choice(["without replacement", "greedy", "top-n", "systematic"]))
+    scheme = str(rng.choice(["without replacement", "greedy", "top-n"]))
     solvers = ("naive", "single", "rsd") if scheme == "without replacement" else ("naive", "single")
     return {**distinct(rng, largest=4), "scheme": scheme, "solver": str(rng.choice(solvers))}
 
@@ -132,7 +132,7 @@ def _independent_stopped(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _distinct_stopped(rng: np.random.Generator) -> dict[str, Any]:
-    scheme = str(rng.choice(["without replacement", "greedy", "top-n", "systematic"]))
+    scheme = str(rng.choice(["without replacement", "greedy", "top-n"]))
     solvers = (*STOPPED, *LAYERS) if scheme == "without replacement" else STOPPED
     return {**distinct(rng, largest=4), "scheme": scheme, "solver": str(rng.choice(solvers))}
 
@@ -185,8 +185,7 @@ CLAIMS = (
     ),
     Claim(
         "own-certified-distinct",
-        "The same for polymatroid and release without replacement, and polymatroid for greedy, top-n and systematic "
-        "drafts.",
+        "The same for polymatroid and release without replacement, and polymatroid for greedy and top-n drafts.",
         "otspec, docs/without_replacement.md",
         _distinct_stopped,
         _distinct,

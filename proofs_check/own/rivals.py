@@ -8,13 +8,12 @@ import numpy as np
 
 from otspec.laws import FloatArray
 from otspec.paths import Block, Hierarchical, PathVerifier, path_law
-from otspec.plans.race import Race
-from otspec.problem import Problem
 from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.inequality import Inequality
 from otspec.proofs_check.instances import law, model_of, pair
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.proofs_check.own.released import ReleasedHierarchical
+from otspec.proofs_check.race import Race
 from otspec.schemes import IID
 
 PATHS = "docs/paths.md"
@@ -84,17 +83,17 @@ def _drafts(rng: np.random.Generator) -> dict[str, Any]:
 
 def _race(p: FloatArray, q: FloatArray, n: int) -> float:
     """Minus the error of the output law, and of the acceptance, by enumeration of the drafts."""
-    plan = Race(Problem(p, IID(q, n)), 1.0)
+    race = Race(p, q, n)
     output, hits = np.zeros(p.size), 0.0
     for drafts, chance in zip(*IID(q, n).support(), strict=True):
-        conditional = plan.conditional(drafts)
+        conditional = race.conditional(drafts)
         output += chance * conditional
         hits += chance * float(conditional[np.unique(drafts)].sum())
-    return -max(float(np.abs(output - plan.problem.p).sum()), abs(hits - plan.acceptance))
+    return -max(float(np.abs(output - p).sum()), abs(hits - race.acceptance))
 
 
 def _optimal(p: FloatArray, q: FloatArray, n: int) -> float:
-    return Race(Problem(p, IID(q, n)), 1.0).acceptance - iid_optimum(p, q, n)
+    return Race(p, q, n).acceptance - iid_optimum(p, q, n)
 
 
 SMALL = 1e-300
@@ -104,7 +103,7 @@ SMALL = 1e-300
 def _one_draft(p: FloatArray, q: FloatArray) -> tuple[float, float]:
     """What is guaranteed, and what list matching accepts."""
     distance = float(np.abs(p - q).sum()) / 2
-    return (1.0 - distance) / (1.0 + distance), Race(Problem(p, IID(q, 1)), 1.0).acceptance
+    return (1.0 - distance) / (1.0 + distance), Race(p, q, 1).acceptance
 
 
 ONE_DRAFT = Inequality(_one_draft, SMALL)
@@ -169,7 +168,7 @@ CLAIMS = (
     Claim(
         "own-list-matching",
         "List matching is lossless for i.i.d. drafts, and accepts what its integrals say.",
-        "otspec, otspec/plans/race.py; rowan2025list, prop. 1",
+        "otspec, proofs_check/race.py; rowan2025list, prop. 1",
         _drafts,
         _race,
         cost=60,

@@ -13,14 +13,14 @@ from scipy.special import entr, rel_entr
 
 from otspec.certificate import optimum
 from otspec.laws import FloatArray
-from otspec.plans.race import Race
 from otspec.problem import Problem
 from otspec.proofs_check.claim import Claim, Mutation, Source, Unchecked, Verdict
 from otspec.proofs_check.inequality import Inequality
 from otspec.proofs_check.instances import positive_law
 from otspec.proofs_check.preprints.trees import best
+from otspec.proofs_check.race import Race
 from otspec.proofs_check.search import Descent
-from otspec.schemes import IID, WithoutReplacement
+from otspec.schemes import WithoutReplacement
 
 KEY = "kobus2025speculative"
 ABSTRACT = f"{KEY} (arXiv:2504.15475), abstract"
@@ -68,7 +68,7 @@ def _numbered(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _match(p: FloatArray, q: FloatArray) -> float:
-    return -abs(matched(p, q) - Race(Problem(p, IID(q, 1)), 1.0).acceptance)
+    return -abs(matched(p, q) - Race(p, q, 1).acceptance)
 
 
 def _by_least(p: FloatArray, q: FloatArray) -> float:
@@ -125,8 +125,8 @@ CLAIMS = (
         _pair,
         _match,
         cost=4,
-        remark="By otspec.plans.race, which sums over who comes in when.  Of the paper the abstract was at hand, which "
-        "names the method and no formula: it is the known one of a shared race.",
+        remark="By proofs_check/race.py, which sums over who comes in when.  Of the paper the abstract was at hand, "
+        "which names the method and no formula: it is the known one of a shared race.",
         mutations=(Mutation("The sum of min(p, q).", _by_least),),
     ),
     Claim(

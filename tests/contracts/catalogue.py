@@ -316,7 +316,6 @@ CATALOGUE: Mapping[str, Entry] = {
     "greedy": Entry(drafts(branching=(2, 2), law="greedy"), plain()),
     "top_k": Entry(drafts(branching=(2, 2), law="top_k"), plain()),
     "top_k, of all tokens": Entry(drafts(branching=(3, 1), law="top_k"), plain()),
-    "systematic": Entry(drafts(branching=(2, 2), law="systematic"), plain()),
     "hub pairs": Entry(drafts(branching=(2, 2), law="hub_pairs"), plain()),
     "hub pairs, then one": Entry(drafts(branching=(2, 1), law="hub_pairs"), plain()),
     "several models": Entry(of_both(paths=2, depth=2), of_each(plain())),
@@ -341,7 +340,6 @@ CATALOGUE: Mapping[str, Entry] = {
     "one kept, without replacement": Entry(kept_of(last, branching=(2, 2), law="without_replacement"), on(last)),
     "kept, greedy": Entry(kept_of(kept, branching=(2, 2), law="greedy"), on(kept), vocab=4),
     "kept, hub pairs": Entry(kept_of(kept, branching=(2, 2), law="hub_pairs"), on(kept), vocab=4),
-    "kept, systematic": Entry(kept_of(kept, branching=(2, 2), law="systematic"), on(kept), vocab=4),
     "kept, top_k": Entry(kept_of(kept, branching=(2, 2), law="top_k"), on(kept), ("temperature 0.6",), 4),
     "kept, several models": Entry(
         lambda of: of_both(paths=2, depth=2, draft_tokens=kept(of))(of), of_each(on(kept)), vocab=4, counted=False
@@ -357,9 +355,6 @@ CATALOGUE: Mapping[str, Entry] = {
     ),
     "redistributed, greedy": Entry(
         redistributing(branching=(2, 2), law="greedy"), redistributed, ("top-k",), 4, counted=False
-    ),
-    "redistributed, systematic": Entry(
-        redistributing(branching=(2, 2), law="systematic"), redistributed, ("temperature 0.6",), 4, counted=False
     ),
     "frequent": Entry(lambda of: drafts(branching=(1, 2, 1), draft_shortlist=frequent(of))(of), of_frequent),
     "routed to one cluster": Entry(routing(1), of_routed(1), vocab=4),

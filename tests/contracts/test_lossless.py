@@ -59,7 +59,7 @@ def test_a_step_has_the_law_of_the_target(name: str) -> None:
 
 
 OVERFLOWING = (
-    *("paths", "one path", "tree", "without replacement", "greedy", "top_k", "systematic", "hub pairs"),
+    *("paths", "one path", "tree", "without replacement", "greedy", "top_k", "hub pairs"),
     *("several models", "drafts top-k", "certain drafts", "a confident path", "kept", "redistributed", "routed"),
     *("steered", "dynamic tree", "paced", "vanilla"),
 )

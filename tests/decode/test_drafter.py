@@ -64,7 +64,7 @@ def test_drafts_are_drawn_as_the_scheme_says(name: str) -> None:
 
 def test_a_law_of_fewer_tokens_than_drafts() -> None:
     laws = torch.tensor([[0.0, 0.75, 0.25, 0.0], [0.0, 0.0, 0.0, 1.0], [1.0, 0.0, 0.0, 0.0]])
-    for name in ("without_replacement", "greedy", "top_k", "systematic"):
+    for name in ("without_replacement", "greedy", "top_k"):
         drawn = draft_law(name).draw(laws, 3, _generator())
         assert sorted(drawn[0].tolist()) == [NONE, 1, 2], name
         assert drawn.tolist() == [[*drawn[0, :2].tolist(), NONE], [3, NONE, NONE], [0, NONE, NONE]], name
@@ -74,25 +74,6 @@ def test_a_law_of_fewer_tokens_than_drafts() -> None:
         assert drawn[1:].tolist() == [[3, NONE], [0, NONE]]
 
 
-@pytest.mark.parametrize("vocab", [6, 60])
-def test_systematic_drafts_are_on_the_arcs_that_the_scheme_lays(vocab: int) -> None:
-    """Every tuple that the device draws is one of the scheme's, however many tokens are drafted always."""
-    rng = np.random.default_rng(0)
-    for trial in range(60):
-        q = rng.dirichlet(np.full(vocab, (0.05, 0.3, 3.0)[trial % 3]))
-        if trial % 4 == 0:
-            q = np.round(q, 1) + 1e-300  # ties, and tokens that have no arc
-        q[rng.random(vocab) < 0.2] = 0.0
-        if not q.sum() > 0:
-            continue
-        q /= q.sum()
-        for n in (1, 2, 3, 5):
-            drawn = draft_law("systematic").draw(torch.tensor(q).expand(50, -1), n, _generator())
-            scheme = draft_law("systematic").scheme(q, min(n, int(np.count_nonzero(q))))
-            assert (scheme.prob(drawn[:, : scheme.n].numpy()) > 0).all(), (trial, n)
-            assert (drawn[:, scheme.n :] == NONE).all()
-
-
 def test_tiny_tokens_are_drawn_as_often_as_they_should() -> None:
     law = torch.tensor([1.0, 1e-5, 2e-5], dtype=torch.float64)
     tokens = draft_law("iid").draw(law, 2_000_000, _generator())
@@ -100,7 +81,7 @@ def test_tiny_tokens_are_drawn_as_often_as_they_should() -> None:
 
 
 def test_unknown_draft_laws() -> None:
-    with pytest.raises(ProblemError, match="no draft law 'beam'; known: iid, without_replacement, greedy, top_k, sys"):
+    with pytest.raises(ProblemError, match="no draft law 'beam'; known: iid, without_replacement, greedy, top_k, hub"):
         draft_law("beam")
 
 

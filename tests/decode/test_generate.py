@@ -33,8 +33,7 @@ MASK = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1], [0, 1, 1, 1]])
     "settings",
     [
         {"branching": (3, 2), "law": "top_k"},
-        {"branching": (3, 2), "law": "systematic"},
-        {"draft_temperature": 1.0, "branching": (3, 2), "law": "systematic", "draft_top_k": 6},
+        {"draft_temperature": 1.0, "branching": (3, 2), "law": "greedy", "draft_top_k": 6},
         {"draft_temperature": 1.0, "branching": (2, 2), "law": "hub_pairs"},
         {"draft_temperature": 1.0, "draft_top_k": 5},
         {"draft_temperature": 1.0, "branching": (3, 2), "law": "top_k"},

@@ -17,7 +17,6 @@ from otspec import (
     Independent,
     Problem,
     ProblemError,
-    Systematic,
     TopK,
     WithoutReplacement,
     lossy,
@@ -27,7 +26,7 @@ from tests.instances import P4, Q4
 from tests.oracles import enumerate_plan
 
 SCHEMES = (
-    IID(Q4, 3), WithoutReplacement(Q4, 2), Independent([Q4, P4]), Greedy(Q4, 2), TopK(Q4, 2), Systematic(Q4, 2),
+    IID(Q4, 3), WithoutReplacement(Q4, 2), Independent([Q4, P4]), Greedy(Q4, 2), TopK(Q4, 2),
     HubPairs(Q4),
 )  # fmt: skip
 

@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 
 from otspec.laws import FloatArray
-from otspec.paths import bound
-from otspec.proofs_check.instances import model_laws, model_of
 from otspec.proofs_check.oracles import Row, Sums
 from otspec.proofs_check.own.labels import hit, least_bound
-from otspec.proofs_check.own.last_level import PARTS, _missed, most
 from otspec.proofs_check.own.reading import TREES, WORLDS, Verifiers, laws_of_worlds
 from tests.oracles import Floats
 
@@ -95,23 +92,3 @@ def test_one_known_model_has_the_bound_of_all_verifiers() -> None:
         laws["then"][:, 1], laws["drafts"][:, 1] = laws["then"][:, 0], laws["drafts"][:, 0]
         verifiers = Verifiers(**laws)
         assert least_bound(**laws) == pytest.approx(verifiers.sums.most(verifiers.accepted()), abs=SOLVED)
-
-
-def test_different_last_tokens_by_listing_all_drafts() -> None:
-    """The chance that no prefix of a set is drafted; and with independent tokens, the bound of all verifiers."""
-    rng = np.random.default_rng(2)
-    for _ in range(3):
-        laws = model_laws(rng, 3, 2)
-        draft = 0.9 * laws["draft"] + 0.1 / 3
-        assert most(laws["target"], draft, different=False) == pytest.approx(
-            bound(model_of(laws["target"], draft), 2, 2), abs=1e-6
-        )
-        chance = {}
-        for (a, b), (c, d) in itertools.product(itertools.product(range(3), repeat=2), repeat=2):
-            second = draft[1 + c, d] if c != a else 0.0 if d == b else draft[1 + c, d] / (1.0 - draft[1 + a, b])
-            chance[a, b, c, d] = draft[0, a] * draft[1 + a, b] * draft[0, c] * second
-        for parts in itertools.product(PARTS[::2], repeat=3):
-            some = {(x,) if first else (x, y) for x, (first, then) in enumerate(parts) for y in (then or (0,) * first)}
-            drafted = {drafts: {drafts[:1], drafts[:2], drafts[2:3], drafts[2:]} for drafts in chance}
-            missed = sum(mass for drafts, mass in chance.items() if not some & drafted[drafts])
-            assert _missed(draft, parts, different=True) == pytest.approx(missed, abs=1e-12), parts

@@ -19,7 +19,7 @@ from tests.spellings import exact_spellings, installed, installed_or_skipped, sk
 SUM_TOL = 1e-12
 """A conditional law adds up some ten floats."""
 
-AT_LEAST = {"closed_form": 150, "earliest_deadline": 25, "interval": 250, "luce": 250, "spechub": 40}
+AT_LEAST = {"closed_form": 150, "interval": 250, "luce": 250, "spechub": 40}
 """How many of the problems a solver for some kinds of drafts has to meet; every other solver takes all of them."""
 
 

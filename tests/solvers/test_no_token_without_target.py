@@ -15,7 +15,6 @@ from otspec import (
     HubPairs,
     Independent,
     Problem,
-    Systematic,
     Table,
     TopK,
     WithoutReplacement,
@@ -39,7 +38,7 @@ def schemes(rng: Rng, q: Floats, n: int) -> Iterator[DraftScheme]:
     yield IID(q, n)
     yield HubPairs(q)
     yield Independent(np.array([q, *(KINDS[0](rng, q.size)[1] for _ in range(n - 1))]))
-    for kind in (WithoutReplacement, Greedy, TopK, Systematic):
+    for kind in (WithoutReplacement, Greedy, TopK):
         yield kind(q, distinct)
     tuples = np.unique(rng.integers(q.size, size=(5, n)), axis=0)
     yield Table(tuples, rng.dirichlet(np.ones(len(tuples))), q.size)

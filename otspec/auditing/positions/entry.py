@@ -49,7 +49,7 @@ def audit(
         a method `start(rng)`, this is called whenever a new text begins; a text is two tokens.
     scheme : str or callable
         The draft law that the rule is told of: ``"iid"``, ``"without_replacement"``, ``"greedy"``, ``"top_k"``,
-        ``"systematic"``, ``"hub_pairs"`` (n = 2), ``"independent"`` (q then has shape (n, V)), or a function of (q, n)
+        ``"hub_pairs"`` (n = 2), ``"independent"`` (q then has shape (n, V)), or a function of (q, n)
         that makes a `DraftScheme`.
     n : int
         Drafts per position.

@@ -22,7 +22,6 @@ from otspec.laws import IntArray
 from otspec.plans import Plan
 from otspec.problem import Problem
 from otspec.results import Status
-from otspec.schemes import CircularArcs
 from otspec.solver import Solver, Stopped, TupleSolver
 from otspec.solving import solve
 
@@ -142,8 +141,7 @@ def _measure(cell: Cell, index: int, problem: Problem, drafts: IntArray, timed: 
 
 def _best(problem: Problem, certified: Plan | None) -> float | None:
     """alpha*: computed where that takes no long flow, else the bound of a plan that attains it, else unknown."""
-    direct = problem.n == 1 or isinstance(problem.scheme, CircularArcs)
-    if direct or problem.scheme.prefix_order(problem.p) is not None or cells_at_most(problem) <= FLOW_CELLS:
+    if problem.n == 1 or problem.scheme.prefix_order(problem.p) is not None or cells_at_most(problem) <= FLOW_CELLS:
         return optimum(problem).acceptance
     return None if certified is None else certified.bound
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
 import torch
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, as_distinct_law
-from otspec.schemes import IID, CircularArcs, DraftScheme, Greedy, HubPairs, Independent, TopK, WithoutReplacement
-from otspec.schemes.systematic import MAX_TURNS, TURN, lay_out
-from otspec.tolerances import FULL_TURN_TOL
+from otspec.laws import FloatArray
+from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Independent, TopK, WithoutReplacement
 from otspec.verification.rules.token_wise.token_wise import Scheme
 from otspec.verification.trees.topology import NONE
 
@@ -105,29 +102,6 @@ def _top_k(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tens
     return _likeliest(laws, n)
 
 
-def _systematic(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
-    """As `otspec.schemes.systematic.lay_out`, step by step, tokens in the order of their ids."""
-    count = (laws > 0).sum(dim=-1, keepdim=True).clamp(max=n)
-    place = torch.arange(n, device=laws.device)
-    values, top = _sorted(laws, n)
-    others = laws.scatter(-1, top, 0.0).sum(dim=-1, keepdim=True)
-    left = others + values.flip(-1).cumsum(dim=-1).flip(-1)  # the total of what does not come before each place
-    always = ((place < count) & (values * (count - place) >= (1 - FULL_TURN_TOL) * left)).cumprod(dim=-1).bool()
-    full = always.sum(dim=-1, keepdim=True)
-    reach = laws.scatter(-1, top, values.masked_fill(always, 0.0)).cumsum(dim=-1)
-    ends = (reach / reach[..., -1:] * ((count - full) * TURN)).nan_to_num().round().long()
-    point = torch.empty(count.shape, dtype=torch.int64, device=laws.device).random_(TURN, generator=generator)
-    drawn = torch.searchsorted(ends, point + (place - full).clamp(min=0) * TURN, right=True)
-    tokens = torch.where(always, top, drawn.clamp(max=laws.shape[-1] - 1))
-    return torch.where(place < count, tokens, NONE)
-
-
-def _arcs(q: FloatArray, n: int) -> CircularArcs:
-    """Systematic drafts laid out by token id: laws of few tokens keep that order, and a hash of ids they would not."""
-    law = as_distinct_law("q", q, n)
-    return lay_out(law, n, np.arange(law.size))
-
-
 def _hub_pairs(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
     first = _iid(laws, 1, generator)
     if n == 1:
@@ -157,7 +131,6 @@ DRAFT_LAWS = {
         DraftLaw("without_replacement", _without_replacement, WithoutReplacement),
         DraftLaw("greedy", _greedy, Greedy),
         DraftLaw("top_k", _top_k, TopK),
-        DraftLaw("systematic", _systematic, _arcs, most=MAX_TURNS),
         DraftLaw("hub_pairs", _hub_pairs, _pair_or_one, most=2, picks="max_flow"),
         DraftLaw("independent", _iid, _each_its_own, several=True),
     )

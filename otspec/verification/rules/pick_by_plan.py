@@ -44,9 +44,9 @@ class PickByPlan(PickVerifier):
     --------
     >>> import otspec
     >>> from otspec.paths import PickByPlan, synthetic
-    >>> rule = PickByPlan(lambda q: otspec.Systematic(q, n=2))
+    >>> rule = PickByPlan(lambda q: otspec.WithoutReplacement(q, n=2))
     >>> model = synthetic("tiny", vocab=4)
-    >>> tree = model.tree(otspec.Systematic(model.draft(()), n=2).sample(0)[:, None])
+    >>> tree = model.tree(otspec.WithoutReplacement(model.draft(()), n=2).sample(0)[:, None])
     >>> print(f"accepted with probability {rule.stop_law(tree)[1:].sum():.2f}")
     accepted with probability 0.96
     """

@@ -37,7 +37,6 @@ SHAPES = [(2, 2, 2), (3, 2, 2), (2, 3, 2), (2, 2, 3), (3, 1, 3), (2, 3, 1)]
 VERIFIERS: dict[str, PathVerifier] = {
     "block": Block(),
     "hierarchical": Hierarchical(),
-    "token-wise list matching": TokenWise("list_matching", remember=5000),
     "token-wise interval": TokenWise("interval", remember=5000),
     "token-wise lp": TokenWise("lp", remember=5000),
     "traversal": Traversal(),

@@ -15,7 +15,6 @@ from otspec import (
     HubPairs,
     Problem,
     ProblemError,
-    Systematic,
     Table,
     TopK,
     WithoutReplacement,
@@ -40,7 +39,6 @@ SCHEMES: dict[str, Callable[[Floats], DraftScheme]] = {
     "without replacement, written out": written_out,
     "greedy": lambda q: Greedy(q, 2),
     "top-n": lambda q: TopK(q, 2),
-    "systematic": lambda q: Systematic(q, 2),
 }
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import otspec
-from otspec import IID, Problem, Status, WithoutReplacement
+from otspec import IID, Problem
+from otspec.proofs_check.race import Race
 from tests.each import each
 from tests.oracles import Floats, optimal_acceptance
 
@@ -36,18 +36,16 @@ def pairs() -> list[tuple[Floats, Floats]]:
 @each(number=range(len(pairs())), n=(1, 2, 3))
 def test_it_is_lossless_and_accepts_what_it_says(number: int, n: int) -> None:
     problem = Problem(pairs()[number][0], IID(pairs()[number][1], n))
-    plan = otspec.solve(problem, "list_matching").plan
-    assert plan is not None
+    race = Race(problem.p, problem.scheme.q, n)  # type: ignore[attr-defined]
     output, hits = np.zeros(problem.vocab), 0.0
     for drafts, chance in zip(*problem.scheme.support(), strict=True):
-        law = plan.conditional(drafts)
+        law = race.conditional(drafts)
         assert law.sum() == pytest.approx(1.0, abs=ROUNDING)
         output += chance * law
         hits += chance * float(law[np.unique(drafts)].sum())
     assert_allclose(output, problem.p, atol=ROUNDING)
-    assert plan.acceptance == pytest.approx(hits, abs=ROUNDING)
-    assert plan.acceptance <= optimal_acceptance(problem) + ROUNDING
-    assert plan.acceptance == pytest.approx(plan.membership)  # type: ignore[attr-defined]
+    assert race.acceptance == pytest.approx(hits, abs=ROUNDING)
+    assert race.acceptance <= optimal_acceptance(problem) + ROUNDING
 
 
 @each(number=range(len(pairs())))
@@ -56,21 +54,19 @@ def test_one_draft_is_the_gumbel_coupling(number: int) -> None:
     p, q = pairs()[number]
     both = np.flatnonzero((p > 0) & (q > 0))
     coupled = sum(1.0 / np.maximum(p / p[x], q / q[x]).sum() for x in both)
-    plan = otspec.solve(Problem(p, IID(q, 1)), "list_matching").plan
-    assert plan is not None
-    assert plan.acceptance == pytest.approx(coupled, abs=ROUNDING)
+    race = Race(p, q, 1)
+    assert race.acceptance == pytest.approx(coupled, abs=ROUNDING)
 
 
 def test_the_law_given_the_drafts_is_that_of_the_race() -> None:
     rng = np.random.default_rng(1)
     p, q = rng.dirichlet(np.ones(3), 2)
-    plan = otspec.solve(Problem(p, IID(q, 2)), "list_matching").plan
-    assert plan is not None
+    race = Race(p, q, 2)
     times = rng.exponential(size=(100_000, 2, 3))
     drafts, output = (times / q).argmin(axis=2), (times.min(axis=1) / p).argmin(axis=1)
     for tuple_ in itertools.product(range(3), repeat=2):
         seen = np.bincount(output[(drafts == tuple_).all(axis=1)], minlength=3)
-        expected = plan.conditional(tuple_) * seen.sum()
+        expected = race.conditional(np.array(tuple_)) * seen.sum()
         often = expected >= 5
         chi2 = ((seen - expected)[often] ** 2 / expected[often]).sum()
         assert chi2 <= often.sum() + 5 * np.sqrt(2 * often.sum()) + 5, tuple_
@@ -78,15 +74,6 @@ def test_the_law_given_the_drafts_is_that_of_the_race() -> None:
 
 def test_more_drafts_accept_more() -> None:
     p, q = pairs()[2]
-    found = [otspec.solve(Problem(p, IID(q, n)), "list_matching").plan.acceptance for n in (1, 2, 4, 8, 64)]
+    found = [Race(p, q, n).acceptance for n in (1, 2, 4, 8, 64)]
     assert np.all(np.diff(found) > 0)
     assert found[-1] > 0.95
-
-
-def test_it_takes_independent_draws_of_one_law_only() -> None:
-    p, q = pairs()[2]
-    result = otspec.solve(Problem(p, WithoutReplacement(q, 2)), "list_matching", strict=False)
-    assert result.status is Status.UNSUPPORTED
-    assert "i.i.d. drafts (otspec.IID), not WithoutReplacement" in result.message
-    result = otspec.solve(Problem(p, IID(q, 2)), "list_matching:max_cells=100", strict=False)
-    assert result.status is Status.LIMIT

@@ -1,4 +1,4 @@
-"""The plan of list matching: drafts and output are the winners of races over shared exponential variables."""
+"""List matching: drafts and output are the winners of races over shared exponential variables [rowan2025list]."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from otspec.errors import ProblemError
-from otspec.laws import ArrayLike, FloatArray, IntArray
-from otspec.plans.figures import Figures
-from otspec.problem import Problem
-from otspec.schemes import IID
+from otspec.laws import FloatArray, IntArray
 
 STEP = 0.25
 """Of log t.  The integrands are sums of t**a exp(-c t), analytic for Re t > 0: their sums err by exp(-pi**2 / STEP)."""
@@ -36,23 +32,24 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Race(Figures):
+class Race:
     """Output argmin over i of the least S_ik / p_i, draft k being argmin over i of S_ik / q_i [rowan2025list, alg. 1].
 
     S_ik are independent exponential variables.  Given that draft k is x and that its S_xk / q_x is t s, the others
     are q_i t s and more, so that row k has not ended the output's race by t with probability exp(-t phi(s)), as long as
     s > p_x / q_x.  All figures are integrals over t of products of such terms, to rounding.
+
+    Parameters
+    ----------
+    p, q : ndarray, shape (V,)
+        Target and draft law.
+    n : int
+        I.i.d. drafts.
     """
 
-    problem: Problem
-    bound: float
-
-    @property
-    def _q(self) -> FloatArray:
-        scheme = self.problem.scheme
-        if not isinstance(scheme, IID):
-            raise ProblemError(f"list matching is for i.i.d. drafts, not for {type(scheme).__name__}")
-        return scheme.q
+    p: FloatArray
+    q: FloatArray
+    n: int
 
     @cached_property
     def _times(self) -> FloatArray:
@@ -63,15 +60,15 @@ class Race(Figures):
     @cached_property
     def _ratios(self) -> tuple[IntArray, FloatArray]:
         """The tokens that can be drafted, shape (d,), and their p/q, ascending."""
-        drafted = np.flatnonzero(self._q > 0.0)
+        drafted = np.flatnonzero(self.q > 0.0)
         with np.errstate(over="ignore"):
-            ratio = np.minimum(self.problem.p[drafted] / self._q[drafted], STEEPEST)
+            ratio = np.minimum(self.p[drafted] / self.q[drafted], STEEPEST)
         ranks = np.argsort(ratio, kind="stable")
         return drafted[ranks], ratio[ranks]
 
     @cached_property
     def _rows(self) -> Rows:
-        p, q, t = self.problem.p, self._q, self._times
+        p, q, t = self.p, self.q, self._times
         order, ratio = self._ratios
         slope = np.minimum(np.cumsum(q[order]), 1.0)  # of phi, from each ratio to the next
         above = np.append(np.cumsum(p[order][::-1])[::-1][1:], 0.0) + p[q == 0.0].sum()
@@ -95,29 +92,17 @@ class Race(Figures):
     def acceptance(self) -> float:
         """P(the output is one of the drafts)."""
         order, level, beyond = self._rows
-        n, t = self.problem.n, self._times
-        p, q = self.problem.p[order][:, None], self._q[order][:, None]
+        n, t = self.n, self._times
+        p, q = self.p[order][:, None], self.q[order][:, None]
         undrafted = np.exp(-t) - q * beyond  # a row has not ended the race, and the token has not won it
         first = np.exp(-t) * -np.expm1(-t * np.maximum(level - 1.0, 0.0)[:, None])
         missed = self._integral(n * p * first * np.maximum(undrafted, 0.0) ** (n - 1))
-        return float(np.maximum(self.problem.p[order] - missed, 0.0).sum())
+        return float(np.maximum(self.p[order] - missed, 0.0).sum())
 
-    @property
-    def membership(self) -> float:
-        """P(the output is one of the drafts): nothing else counts as accepted here."""
-        return self.acceptance
-
-    def conditional(self, drafts: ArrayLike) -> FloatArray:
-        """Exact law of the output given the drafts: shape (n,) to (V,).
-
-        Raises
-        ------
-        ProblemError
-            If the drafts are not a tuple of the scheme, or have probability 0 under it.
-        """
-        drafts = self.problem.check_drafts(drafts)
+    def conditional(self, drafts: IntArray) -> FloatArray:
+        """Exact law of the output given drafts that can occur: shape (n,) to (V,)."""
         order, level, beyond = self._rows
-        p, t = self.problem.p, self._times
+        p, t = self.p, self._times
         rank = np.full(p.size, order.size)
         rank[order] = np.arange(order.size)
         later = np.vstack((beyond, np.zeros_like(t)))[rank]
@@ -129,7 +114,3 @@ class Race(Figures):
             won[x] = self._ratios[1][rank[x]] * np.exp(-t * level[rank[x]])
             law += self._integral(won * others)
         return law / law.sum()
-
-    def output_law(self) -> FloatArray:
-        """Exact law of the output, shape (V,): p, since the race does not see who won the drafts' own."""
-        return self.problem.p.copy()
