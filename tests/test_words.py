@@ -12,8 +12,8 @@ from tests.test_layers import ROOT, modules
 
 OURS = (
     *("law", "slot", "node", "rows", "stem", "share", "swap", "label", "grain", "bin", "line", "links", "layout"),
-    *("breakpoint", "bucket", "stage", "rate", "codeword", "frontier", "mass", "score", "reach", "place", "rank"),
-    *("exchange", "contribution", "donor", "recipient", "threshold", "release", "arcs", "race", "gap", "deviation"),
+    *("breakpoint", "bucket", "stage", "frontier", "mass", "score", "reach", "place", "rank"),
+    *("exchange", "contribution", "donor", "recipient", "threshold", "release", "race", "gap", "deviation"),
     *("commit", "steered", "features", "workspace", "spelling", "dealt", "foreign", "matching", "kept", "shortlist"),
     *("budget", "cluster", "router", "ahead", "lesson", "course", "kind", "candidate", "family", "plain", "pace"),
     *("pacer", "goodput", "rest", "floor", "ending", "valid", "shard", "identity", "claim", "instance", "witness"),

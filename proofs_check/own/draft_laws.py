@@ -269,7 +269,7 @@ CLAIMS = (
     Claim(
         "own-systematic-inclusion",
         "Systematic drafts contain token i with probability min(1, c q_i), c such that these add up to n.",
-        "otspec, docs/draft_laws.md, Lemma 2; madow1949theory",
+        "otspec, proofs_check/own/systematic.py; madow1949theory",
         distinct,
         _inclusion,
         tol=1e-8,
@@ -280,7 +280,7 @@ CLAIMS = (
     Claim(
         "own-systematic-sets",
         "Systematic drafts all differ, and form at most V different sets.",
-        "otspec, docs/draft_laws.md, Lemma 2",
+        "otspec, proofs_check/own/systematic.py",
         distinct,
         _few_sets,
         tol=0.0,
