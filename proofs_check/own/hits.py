@@ -223,7 +223,7 @@ def _nearest(p: FloatArray, q: FloatArray, n: int, weights: FloatArray, times: f
 
 
 def _prepared(p: FloatArray, drafts: IntArray, law: FloatArray, prepared: int, any_set: bool = False) -> float:
-    """The optimum with a set of tokens beside the drafts, by a linear program, against Theorem 5 and its bound.
+    """The optimum with a set of tokens beside the drafts, by a linear program, against the theorem and its bound.
 
     On request against the minimum over any sets, which knows nothing of what is prepared.
     """
