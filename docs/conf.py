@@ -19,6 +19,7 @@ extensions = [
     "sphinx-mathjax-offline",
     "sphinx_copybutton",
     "citations",
+    "claims_page",
     "docstrings",
     "statements",
     "names",

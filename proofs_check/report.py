@@ -121,13 +121,25 @@ def replay(report: Mapping[str, Any], claims: Mapping[str, Claim]) -> TextTable:
 
 def markdown(sources: Sequence[Source], found: Findings, trials: int, seed: int) -> str:
     """The report that a paper's author would want: what was checked and how, what failed, and what is true instead."""
-    shown = _by_source(sources, found)
-    parts = [
-        "# Claims, checked by numbers",
-        f"{summary(found)} Made by `otspec claims --trials {trials} --seed {seed}`.",
-        _contents(shown),
-        HOW_TO_READ,
-    ]
+    made = f"{summary(found)} Made by `otspec claims --trials {trials} --seed {seed}`."
+    return _report(_by_source(sources, found), made)
+
+
+def expectations(sources: Sequence[Source]) -> str:
+    """The same of what the tests expect of every claim: nothing is evaluated."""
+    found = {claim.id: _expected(claim) for source in sources for claim in source.claims}
+    made = f"{summary(found)} So the tests find it; `otspec claims --markdown FILE` measures margins and tightness."
+    return _report(_by_source(sources, found), made)
+
+
+def _expected(claim: Claim) -> Evidence:
+    worst = -math.inf if claim.expected is Verdict.FAILS else math.inf
+    known = None if claim.counterexample is None else -math.inf
+    return Evidence(claim, trials=0, seed=0, worst=worst, witness={}, counterexample=known)
+
+
+def _report(shown: Sequence[tuple[Source, Sequence[Evidence]]], made: str) -> str:
+    parts = ["# Claims, checked by numbers", made, _contents(shown), HOW_TO_READ]
     for source, evidence in shown:
         stated, variants = _apart(evidence)
         parts += [f"## {source.title}", f"[{source.cite}]"]
@@ -192,11 +204,11 @@ def _figures(evidence: Evidence) -> tuple[str, str]:
 
 
 def _claims_table(evidence: Sequence[Evidence]) -> str:
-    header = ("claim", "statement", "source", "verdict", "trials", "worst margin", "tightness")
-    rows = [
-        (f"`{e.claim.id}`", e.claim.statement, e.claim.source, e.in_words, str(e.trials), *_figures(e))
-        for e in evidence
-    ]
+    header: tuple[str, ...] = ("claim", "statement", "source", "verdict")
+    rows: list[tuple[str, ...]] = [(f"`{e.claim.id}`", e.claim.statement, e.claim.source, e.in_words) for e in evidence]
+    if any(e.trials for e in evidence):
+        header += ("trials", "worst margin", "tightness")
+        rows = [(*row, str(e.trials), *_figures(e)) for row, e in zip(rows, evidence, strict=True)]
     return markdown_table(header, rows, labels=4)
 
 
@@ -211,8 +223,9 @@ def _details(evidence: Evidence, level: str) -> str:
         lines.append(f"Hidden assumption: {claim.assumption}")
     if claim.counterexample is not None:
         kind = "Without it" if claim.assumption else "Counterexample"
-        lines.append(f"{kind}, with margin {evidence.counterexample:.3g}: {_shown(plain(claim.counterexample))}")
-    if evidence.verdict is Verdict.FAILS:
+        margin = f", with margin {evidence.counterexample:.3g}" if evidence.trials else ""
+        lines.append(f"{kind}{margin}: {_shown(plain(claim.counterexample))}")
+    if evidence.verdict is Verdict.FAILS and evidence.trials:
         lines.append(f"Found by the search, with margin {evidence.worst:.3g}: {_shown(plain(evidence.witness))}")
     if claim.remedy:
         lines.append(f"What is true instead: {claim.remedy}")

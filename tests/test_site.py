@@ -63,7 +63,7 @@ def test_every_page_is_in_the_contents() -> None:
             entries = [line for line in contents.splitlines() if line and not line.startswith(":")]
             targets = [re.sub(r"^.*<(.*)>$", r"\1", entry) for entry in entries]
             listed |= {(Path(name).parent / f"{target}.md").as_posix() for target in targets}
-    assert listed == PAGES.keys() - {"index.md"}
+    assert listed == PAGES.keys() - {"index.md"} | {"claims.md"}  # which the site makes
 
 
 def test_no_statement_is_lost() -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from otspec import proofs_check
 from otspec.errors import DataError
-from otspec.proofs_check import CLAIMS, Evidence, Source, Unchecked, Verdict, check, report
+from otspec.proofs_check import CLAIMS, Source, Unchecked, Verdict, check, report
 from otspec.reporting.tables import TextTable
 from tests.proofs_check.test_evidence import FALSE, TRUE, overlap_above_half
 
@@ -122,28 +121,15 @@ def test_a_claim_of_another_version_is_refused_by_name() -> None:
         report.replay(stored, {"true": TRUE, "false": FALSE})
 
 
-def test_the_report_in_the_docs_is_of_the_claims_that_there_are() -> None:
-    """All of it but what was measured: `otspec claims --markdown docs/claims.md` makes it anew."""
-    as_expected = {
-        claim.id: Evidence(
-            claim=claim,
-            trials=0,
-            seed=0,
-            worst=-np.inf if claim.expected is Verdict.FAILS else 0.0,
-            witness={},
-            counterexample=None if claim.counterexample is None else -np.inf,
-        )
-        for claim in CLAIMS.values()
-    }
-    told = (Path(__file__).parents[2] / "docs" / "claims.md").read_text()
-    assert unmeasured(told) == unmeasured(report.markdown(proofs_check.SOURCES, as_expected, 1000, 0))
-
-
-def unmeasured(text: str) -> list[str]:
-    """The lines of a report, without its margins, trials and the instances that a search came to."""
-    text = re.sub(r"^(\| `.*)\|[^|]*\|[^|]*\|[^|]*\|$", r"\1", text, flags=re.MULTILINE)
-    text = re.sub(r"^(Found by the search), with margin .*$", r"\1", text, flags=re.MULTILINE)
-    return re.sub(r", with margin [^ ]*: ", ": ", text).splitlines()
+def test_what_is_expected_of_every_claim_is_told_without_a_search() -> None:
+    told = report.expectations(proofs_check.SOURCES)
+    assert "All as expected. So the tests find it;" in told
+    rows = dict(re.findall(r"^\| `([^`]+)` \|.*\| ([^|]+) \|$", told, re.MULTILINE))
+    assert rows == {name: claim.expected.value for name, claim in CLAIMS.items()}
+    failing = [claim for claim in CLAIMS.values() if claim.expected is Verdict.FAILS and claim.counterexample]
+    assert told.count("\nCounterexample: `{") == len(failing)
+    assert "Found by the search" not in told
+    assert "worst margin" not in told
 
 
 def text_of(tables: list[TextTable]) -> str:
