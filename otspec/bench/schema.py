@@ -143,6 +143,7 @@ class DecodingRecord(TypedDict):
     offered: list[Count]
     accepted: list[Count]
     seconds: Phases
+    committed: Count
     mean_acceptance_length: NotRequired[Positive | None]
     acceptance_rate: NotRequired[Positive | None]
     acceptance_rate_per_position: NotRequired[list[Positive]]

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -26,9 +28,9 @@ from tests.each import each  # noqa: E402
 
 
 def _metrics(*steps: tuple[int, int]) -> Metrics:
-    metrics = Metrics(tokens=sum(accepted + 1 for _, accepted in steps), target_calls=len(steps))
+    metrics = Metrics(target_calls=len(steps))
     for levels, accepted in steps:
-        metrics.step(levels, accepted, 1 + 2 * levels)
+        metrics.step(levels, accepted, 1 + 2 * levels, accepted + 1)
     return metrics
 
 
@@ -41,6 +43,38 @@ def test_two_runs_together_are_one_run_of_all_steps() -> None:
     assert (one + other).block_efficiency == 12 / 5
     assert Metrics(**json.loads(json.dumps(one.record()))) == one
     assert np.isnan(Metrics().block_efficiency)
+
+
+@settings(max_examples=100, derandomize=True, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(1, 6)), min_size=1))
+def test_what_lies_behind_an_end_counts_nowhere(steps: list[tuple[int, int, int]]) -> None:
+    metrics, drafted = Metrics(), []
+    for levels, accepted, tokens in ((most, min(got, most), min(left, got + 1, most + 1)) for most, got, left in steps):
+        metrics.step(levels, accepted, 1 + levels, tokens)
+        drafted += [(tokens, min(accepted, tokens))] if levels else []
+    assert metrics.committed == sum(tokens for tokens, _ in drafted)
+    assert metrics.num_accepted_tokens == sum(accepted for _, accepted in drafted) <= metrics.committed
+    assert all(got <= most for got, most in zip(metrics.accepted, metrics.offered, strict=True))
+    assert metrics.num_drafts == len(drafted)
+    if drafted:
+        assert metrics.mean_acceptance_length == metrics.committed / len(drafted) <= metrics.num_draft_tokens + 1
+
+
+def test_an_end_among_accepted_drafts_ends_what_is_counted() -> None:
+    target, _ = pair()
+
+    def greedy(ids: torch.Tensor, **options: Any) -> Any:
+        return run(target, block(target, 5), ids, temperature=0, **options)
+
+    prompts = (torch.tensor([[1, second]]) for second in range(20))
+    texts = ((ids, greedy(ids, max_new_tokens=3).new_tokens[0]) for ids in prompts)
+    ids, text = next((ids, text) for ids, text in texts if text[2] not in text[:2])
+    found = greedy(ids, max_new_tokens=9, eos_token_id=text[2])
+    assert found.new_tokens[0] == text
+    assert found.metrics.mean_acceptance_length == 3.0
+    assert found.metrics.num_accepted_tokens == 3
+    assert found.metrics.acceptance_rate_per_position[:3] == [1, 1, 1]
+    assert found.metrics.acceptance[:3] == [1, 1, 1]
 
 
 def test_texts_have_metrics_of_their_own() -> None:

@@ -43,9 +43,7 @@ def together(record: Record) -> int:
 
 TIME = Ratio("ms/token", lambda record: 1e3 * seconds_of(record), lambda record: record["tokens"])
 SPEED = Ratio("tokens/s", lambda record: record["tokens"], seconds_of)
-LENGTH = Ratio(
-    "mean_acceptance_length", lambda record: _drafts(record) + sum(record["accepted"]), lambda record: _drafts(record)
-)
+LENGTH = Ratio("mean_acceptance_length", lambda record: record["committed"], lambda record: _drafts(record))
 EFFICIENCY = Ratio("block efficiency", lambda record: record["tokens"], lambda record: record["sequence_steps"])
 
 

@@ -34,8 +34,8 @@ WHOLE_CALL = (
     "method alike."
 )
 AS_VLLM = (
-    "Names and figures as vLLM has them: mean_acceptance_length is 1 + accepted drafts for each step that had drafts, "
-    "where tokens per target call are over all steps, and end with the text."
+    "Names as vLLM has them: mean_acceptance_length is the tokens put out by each step that had drafts, 1 + accepted "
+    "drafts but where a text ends, where tokens per target call are over all steps."
 )
 PHASES = tuple(Metrics().seconds)
 ACCEPTANCE = "accepted to depth 1, 2, ..."

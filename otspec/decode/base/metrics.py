@@ -29,7 +29,7 @@ class Metrics:
     >>> from otspec.decode import Metrics
     >>> metrics = Metrics()
     >>> for accepted in 2, 0:  # of two steps
-    ...     metrics.step(levels=3, accepted=accepted, nodes=4)
+    ...     metrics.step(levels=3, accepted=accepted, nodes=4, tokens=accepted + 1)
     >>> metrics.accepted, metrics.offered  # by depth
     ([1, 1, 0], [2, 2, 2])
     """
@@ -43,15 +43,34 @@ class Metrics:
     drafted_nodes: int = 0
     """Distinct drafted prefixes that the target read."""
     offered: list[int] = field(default_factory=list)
-    """Entry d - 1: sequence steps with drafts of d tokens or more."""
+    """Entry d - 1: sequence steps with drafts of d tokens or more; up to the end of a text that ends within them."""
     accepted: list[int] = field(default_factory=list)
-    """Entry d - 1: sequence steps in which d tokens or more were accepted."""
+    """Entry d - 1: sequence steps in which d drafted tokens or more became text."""
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*PHASES, "rest"), 0.0))
     """Wall-clock of reading prompts, drafting, the target's passes, verification (copy to the host
     included), and the rest."""
+    committed: int = 0
+    """Tokens put out by the sequence steps that had drafts."""
 
-    def step(self, levels: int, accepted: int, nodes: int) -> None:
-        """Count one sequence's step."""
+    def step(self, levels: int, accepted: int, nodes: int, tokens: int) -> None:
+        """Count one sequence's step.
+
+        Parameters
+        ----------
+        levels : int
+            Depth of its drafts.
+        accepted : int
+            Drafted tokens in a row that verification accepted.
+        nodes : int
+            What the target read: the drafted prefixes and the one without drafts.
+        tokens : int
+            What the text got, at most one more than was accepted; less where it ended before, and what lies behind
+            the end was neither offered nor accepted.
+        """
+        if tokens <= accepted:
+            levels = accepted = tokens
+        self.tokens += tokens
+        self.committed += tokens if levels else 0
         self.sequence_steps += 1
         self.drafted_nodes += nodes - 1
         for sums, depth in ((self.offered, levels), (self.accepted, accepted)):
@@ -69,6 +88,7 @@ class Metrics:
             _sum(self.offered, other.offered),
             _sum(self.accepted, other.accepted),
             {phase: spent + other.seconds[phase] for phase, spent in self.seconds.items()},
+            self.committed + other.committed,
         )
 
     @property
@@ -88,13 +108,13 @@ class Metrics:
 
     @property
     def num_accepted_tokens(self) -> int:
-        """Accepted drafts, also those behind the end of a text."""
+        """Accepted drafts; those behind the end of a text are none."""
         return sum(self.accepted)
 
     @property
     def mean_acceptance_length(self) -> float:
-        """1 + accepted drafts for each step that had drafts, NaN without one."""
-        return 1 + self.num_accepted_tokens / self.num_drafts if self.num_drafts else float("nan")
+        """Tokens put out by each step that had drafts, NaN without one: 1 + accepted drafts, but where texts end."""
+        return self.committed / self.num_drafts if self.num_drafts else float("nan")
 
     @property
     def acceptance_rate(self) -> float:

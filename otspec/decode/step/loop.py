@@ -83,8 +83,7 @@ class Decoder:
                 text.blocks.append(Block.of(tree, extension.nodes, extension.token))
             ended = self.ending.extend(text, extension.tokens(tree))
             for one in (metrics, text.metrics):
-                one.step(tree.length, len(extension.nodes), tree.size)
-                one.tokens += len(text.tokens) - before
+                one.step(tree.length, len(extension.nodes), tree.size, len(text.tokens) - before)
             text.metrics.target_calls += 1
             text.scores += own[: len(text.tokens) - before]
             if self.streamer is not None:

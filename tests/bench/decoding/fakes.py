@@ -50,6 +50,6 @@ def record(
 ) -> dict[str, Any]:
     """One measurement."""
     spent = {**Metrics().seconds, "target": seconds}
-    metrics = Metrics(tokens, steps, steps, 2 * steps, [steps], [tokens - steps], spent)
+    metrics = Metrics(tokens, steps, steps, 2 * steps, [steps], [tokens - steps], spent, tokens)
     about = {"trial": trial, "prompt": prompt, "repeat": repeat, "seed": prompt, "lossless": True, "message": message}
     return asdict(cell) | about | metrics.record()
