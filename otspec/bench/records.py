@@ -29,8 +29,8 @@ KEY = (
 """What a record may be a record of; what differs in none of these is the same measurement, and the later one stands."""
 
 MACHINE = ("processor", "device", "threads", "jobs")
-"""Fields of an identity that say where it was measured: runs that differ in these alone can be merged, and what they
-differ in is then a list."""
+"""Fields of an identity that say where it was measured: runs that differ in these alone can be read as one, and what
+they differ in is then a list."""
 
 
 class RecordFolder:
@@ -42,7 +42,7 @@ class RecordFolder:
         A new or empty folder, or one of an earlier, perhaps interrupted, run with the same identity.
     identity : mapping
         What makes records comparable: data, seed, machine, versions, code.  More cells and positions may be added to a
-        run; another identity is another run.  A merged run of several machines goes on on each of them.
+        run; another identity is another run.
         Where the schema of its benchmark says so, the records are also written as a table, results.parquet, when the
         folder is closed.
 
@@ -55,7 +55,7 @@ class RecordFolder:
     def __init__(self, path: Path, identity: Mapping[str, object]) -> None:
         self.path = path
         self._adding = threading.Lock()
-        wanted: dict[str, Any] = json.loads(json.dumps({"schema": SCHEMA, **identity}))
+        wanted = as_stored(identity)
         about = path / "run.json"
         if not about.is_file() and path.exists() and (not path.is_dir() or _others(path)):
             raise DataError(f"{path} holds something that is not a benchmark run; give --out a new or empty folder")
@@ -113,16 +113,6 @@ class RecordFolder:
                 self._log = self._log_path.open("a", encoding="utf-8")
         return count
 
-    def adopt(self, identity: Mapping[str, Any], runs: Sequence[dict[str, Any]], records: Sequence[Record]) -> None:
-        """Let the folder hold all of that, and nothing else; a kill in between leaves what can be adopted again."""
-        with self._adding:
-            self.identity, self.runs = dict(identity), list(runs)
-            self._write_about()
-            self._records = {key_of(record): record for record in records}
-            self._log.close()
-            self._rewrite()
-            self._log = self._log_path.open("a", encoding="utf-8")
-
     def begin(self, run: Mapping[str, object]) -> None:
         """Note in run.json what is measured now, and how it was asked for."""
         self.runs.append(json.loads(json.dumps(run)))
@@ -159,6 +149,12 @@ def _arrow(pa: Any, kind: str) -> Any:
     """A type of arrow's by its name; with brackets behind it, lists of that."""
     one = getattr(pa, kind.removesuffix("[]"))()
     return pa.list_(one) if kind.endswith("[]") else one
+
+
+def as_stored(identity: Mapping[str, object]) -> dict[str, Any]:
+    """An identity as run.json has it."""
+    stored: dict[str, Any] = json.loads(json.dumps({"schema": SCHEMA, **identity}))
+    return stored
 
 
 def key_of(record: Record) -> Hashable:
@@ -229,9 +225,8 @@ def _others(path: Path) -> Sequence[Path]:
 def _check_same(folder: Path, stored: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
     """Refuse the folder of another identity."""
     for name, there, mine in differences(stored, identity):
-        if not (name in MACHINE and isinstance(there, list) and mine in there):
-            values = f"{shown(there)}, yours {shown(mine)}"
-            raise DataError(f"{folder} holds another run: its {name} is {values}; give --out a new folder")
+        values = f"{shown(there)}, yours {shown(mine)}"
+        raise DataError(f"{folder} holds another run: its {name} is {values}; give --out a new folder")
 
 
 class Difference(NamedTuple):

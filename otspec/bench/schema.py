@@ -1,28 +1,36 @@
-"""What the files of a run hold: one schema for each benchmark, to write tables by and to check what others left."""
+"""What the files of a run and the headers of recordings hold: a model each, by which they are checked when read."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, get_args, get_origin, get_type_hints
 
-from pydantic import Field
-from typing_extensions import TypedDict
+from otspec.data.recorded import SCHEMA
+from otspec.data.trees import ARRAYS as OF_TREES
+from otspec.errors import DataError
+from otspec.extras import require
 
-from otspec.bench.fields import (
-    AtLeastOne,
-    Count,
-    Finite,
-    Name,
-    Number,
-    Positive,
-    Seconds,
-    Share,
-    Version,
-    check,
-    exactly,
-)
-from otspec.bench.header import RecordingHeader
+require("pydantic")  # where it is missing, the error says how to get it
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config  # noqa: E402
+from pydantic_core import PydanticCustomError  # noqa: E402
+from typing_extensions import TypedDict  # noqa: E402
+
+LARGEST = 2**63 - 1
+"""Of a column of a table."""
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
+AtLeastOne = Annotated[int, Field(ge=1, le=LARGEST)]
+Positive = Annotated[float, Field(ge=0, le=1e15)]
+Share = Annotated[float, Field(ge=-1e-6, le=1 + 1e-6)]
+"""A probability, as far as a solver's rounding lets it be one."""
+Finite = Annotated[float, Field(ge=-1e15, le=1e15)]
+Version = Annotated[int, Field(ge=SCHEMA, le=SCHEMA)]
+
+exactly = with_config(ConfigDict(strict=True))
+"""A figure is no text, and fields that a model does not name are as whoever wrote them wants."""
 
 
 @exactly
@@ -33,25 +41,24 @@ class SolversRecord(TypedDict):
     plan, or BUDGET where the time of its cell, `budget_s`, ended first (`wall_s` is then a lower bound), INVALID where
     the data make no problem, RAISED where the solver raised what it should not, or DIED where the measuring process
     did; the figures are null then.  `code` is the digest of a solver that does not come with this package, `machine`
-    the processor that it ran on.
+    the processor that it ran on.  With k = 0 all tokens are kept.
     """
 
     data: str
     k: Count
-    """0 keeps all tokens."""
     n: AtLeastOne
     solver: str
     position: Count
     solved: bool
     status: str
     message: str
-    wall_s: Seconds
+    wall_s: Positive
     optimum: NotRequired[Share | None]
     acceptance: NotRequired[Share | None]
     gap: NotRequired[Finite | None]
     deviation: NotRequired[Finite | None]
     cells: NotRequired[Count | None]
-    budget_s: Seconds
+    budget_s: Positive
     code: str
     machine: str
 
@@ -62,8 +69,7 @@ class PathsRecord(TypedDict):
 
     `position` numbers the trees of a file.  `accepted` is the mean number of accepted tokens given the tree, over the
     random numbers of the rule, `reach` the probability that at least 1, ..., L are; both are null where `message` says
-    why the rule failed.  `wall_s` is the time of one verification, `spent_s` all that
-    the rule took.
+    why the rule failed.  `wall_s` is the time of one verification, `spent_s` all that the rule took.
     """
 
     data: str
@@ -75,8 +81,8 @@ class PathsRecord(TypedDict):
     lossless: bool
     accepted: Positive | None
     reach: list[Share] | None
-    wall_s: Seconds | None
-    spent_s: Seconds
+    wall_s: Positive | None
+    spent_s: Positive
     message: str
     machine: str
 
@@ -85,11 +91,11 @@ class PathsRecord(TypedDict):
 class Phases(TypedDict):
     """Seconds of a text, as `otspec.decode.Metrics` has them."""
 
-    prompt: Seconds
-    draft: Seconds
-    target: Seconds
-    verification: Seconds
-    rest: Seconds
+    prompt: Positive
+    draft: Positive
+    target: Positive
+    verification: Positive
+    rest: Positive
 
 
 @exactly
@@ -154,12 +160,49 @@ class DecodingRecord(TypedDict):
 
 
 @exactly
+class Header(TypedDict):
+    """What a recorded file says of itself: JSON under the name `otspec` in the metadata of a safetensors file.
+
+    `docs/recordings.md` says what the fields mean.
+    """
+
+    schema: Version
+    format: Literal[
+        "recorded positions",
+        "recorded positions, likeliest tokens",
+        "recorded trees",
+        "recorded trees, likeliest tokens",
+    ]
+    vocab: AtLeastOne
+    paths: NotRequired[AtLeastOne]
+    depth: NotRequired[AtLeastOne]
+    stored: Literal["float16", "bfloat16", "float32"]
+    top_k: int | None
+    positions: AtLeastOne
+    prompts: dict[str, Any]
+    target: NotRequired[Annotated[list[str], Field(min_length=1, max_length=2)]]
+    draft: NotRequired[Annotated[list[str], Field(min_length=1, max_length=2)]]
+    rest_at: NotRequired[list[Positive]]
+    temperature: NotRequired[Positive]
+    engine: NotRequired[str]
+
+
+def _with_shape(header: Header) -> Header:
+    if header["format"] in OF_TREES and not {"paths", "depth"} <= header.keys():
+        raise PydanticCustomError("missing", "trees have paths and a depth")
+    return header
+
+
+RecordingHeader = Annotated[Header, AfterValidator(_with_shape)]
+"""A header that says of what shape its trees are."""
+
+
+@exactly
 class Asked(TypedDict):
     """What was asked for, and when: an entry of `runs` in run.json."""
 
     command: str
     date: str
-    shard: NotRequired[Annotated[str, Field(pattern=r"^[1-9]\d{0,8}/[1-9]\d{0,8}$")]]
     reference: NotRequired[str]
 
 
@@ -183,12 +226,11 @@ class AskedOfSolvers(Asked):
 
 @exactly
 class Code(TypedDict):
-    """By what code something was measured."""
+    """By what code something was measured; the last field is the digest of the sources of this package."""
 
     python: str
     versions: dict[str, str]
     code: str
-    """Digest of the sources of this package."""
 
 
 @exactly
@@ -197,7 +239,7 @@ class Identity(TypedDict):
 
     schema: Version
     seed: int
-    processor: Name
+    processor: str
 
 
 @exactly
@@ -209,19 +251,18 @@ class SolversRun(Identity, Code):
     scheme: str
     temperature: Positive
     top_p: float | None
-    jobs: Number
+    jobs: int
     runs: list[AskedOfSolvers]
 
 
 @exactly
 class MeasuredRecording(TypedDict):
-    """A recorded file of trees, or the parts of one."""
+    """A recorded file of trees, or the parts of one, with its header."""
 
     file: str
     bytes: Count
     sha256: str
     about: RecordingHeader
-    """What its header says."""
     measured_by: Code
 
 
@@ -231,8 +272,7 @@ class PathsRun(Identity):
 
     benchmark: Literal["paths"]
     data: dict[str, MeasuredRecording]
-    """By name."""
-    budget_s: Seconds
+    budget_s: Positive
     runs: list[Asked]
 
 
@@ -248,9 +288,9 @@ class DecodingRun(Identity, Code):
     top_k: NotRequired[int | None]
     top_p: NotRequired[float | None]
     max_new_tokens: Count
-    budget_s: Seconds
-    device: Name
-    threads: Number
+    budget_s: Positive
+    device: str
+    threads: int
     runs: list[Asked]
 
 
@@ -301,37 +341,41 @@ def _arrow(kind: Any) -> str:
 
 
 def check_run(schema: Schema, identity: Mapping[str, Any], runs: Iterable[Mapping[str, Any]], path: Path) -> None:
-    """Check all that run.json says.
-
-    Raises
-    ------
-    DataError
-        If something is missing in it, or is of another kind; the message names the field.
-    """
-    check(schema.run, {**identity, "runs": list(runs)}, f"{path} is damaged", ANEW)
+    """Check all that run.json says; a `DataError` names the field that is missing, or of another kind."""
+    _check(schema.run, {**identity, "runs": list(runs)}, f"{path} is damaged", ANEW)
 
 
 def check_asked(schema: Schema | None, runs: Iterable[Mapping[str, Any]], path: Path) -> None:
-    """Check what run.json says that was asked for, and when.
-
-    Raises
-    ------
-    DataError
-        If something is missing in it, or is of another kind; without a schema nothing is known.
-    """
-    if schema is not None:
-        for number, run in enumerate(runs):
-            check(schema.asked, run, f"{path} is damaged: runs.{number}", ANEW)
+    """Check what run.json says that was asked for, and when, likewise; without a schema nothing is known."""
+    for number, run in enumerate(runs):
+        if schema is not None:
+            _check(schema.asked, run, f"{path} is damaged: runs.{number}", ANEW)
 
 
 def check_records(schema: Schema | None, records: Iterable[Mapping[str, Any]], path: Path) -> None:
-    """Check the records of a run, a line of the file each.
+    """Check the records of a run, a line of the file each, likewise; the message names the line, too."""
+    for number, record in enumerate(records, start=1):
+        if schema is not None:
+            _check(schema.record, record, f"{path}, line {number} is damaged", ANEW)
 
-    Raises
-    ------
-    DataError
-        If one lacks a field, or has one of another kind; the message names the line and the field.
-    """
-    if schema is not None:
-        for number, record in enumerate(records, start=1):
-            check(schema.record, record, f"{path}, line {number} is damaged", ANEW)
+
+def check_header(about: Mapping[str, Any], path: Path) -> None:
+    """Check the header of a recorded file likewise."""
+    _check(RecordingHeader, about, f"the header of {path} is damaged", "record it anew")
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _check(kind: Any, value: Mapping[str, Any], where: str, anew: str) -> None:
+    """Check a value of a file; messages begin with `where`, and name `anew` beside a file that is as it was."""
+    try:
+        _adapter(kind).validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ": ".join(filter(None, [where, ".".join(map(str, first["loc"]))]))
+        text = json.dumps(first["input"], default=repr)
+        there = "" if first["type"] == "missing" else f", and is {text if len(text) <= 60 else f'{text[:57]}...'}"
+        raise DataError(f"{place}: {first['msg'].lower()}{there}; restore the file, or {anew}") from error

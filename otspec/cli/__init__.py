@@ -6,18 +6,14 @@ from typing import NoReturn
 import typer
 
 from otspec import __version__
-from otspec.cli.affinity import app as affinities
+from otspec.cli.affinity import affinity
 from otspec.cli.audit import audit
 from otspec.cli.audit_engine import audit_engine
 from otspec.cli.bench import app as bench
 from otspec.cli.claims import claims
-from otspec.cli.compare import compare
 from otspec.cli.decode import decode
-from otspec.cli.merge import merge
-from otspec.cli.positions import positions
 from otspec.cli.record import record
 from otspec.cli.router import router
-from otspec.cli.schema import schema
 from otspec.cli.solve import solve
 from otspec.cli.solvers import solvers
 from otspec.cli.texts import texts
@@ -35,15 +31,11 @@ app = typer.Typer(
 )
 app.command()(solve)
 app.add_typer(bench, name="bench")
-app.command()(merge)
-app.command()(compare)
 app.command()(audit)
 app.command()(audit_engine)
 app.command()(solvers)
-app.command()(positions)
 app.command()(record)
-app.command()(schema)
-app.add_typer(affinities, name="affinity")
+app.command()(affinity)
 app.command()(claims)
 app.command()(decode)
 app.command()(tune)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,54 +24,97 @@ PIECE = 1 << 16
 """Characters of a file that are one text."""
 POSITIONS = 64
 """Positions that are one chunk of samples."""
-QUANTITIES = ("logits", "probabilities")
-
-app = typer.Typer(
-    help="Estimate which tokens stand in for others, the matrix M of Redistributing Drafter Kernels, and keep it in a "
-    "file.",
-    no_args_is_help=True,
-)
-
-Tau = Annotated[float, typer.Option(help="The temperature that the file names; the file can be read at any other.")]
-Tokens = Annotated[
-    Path | None, typer.Option(help="An .npy file with ids of the tokens that get a row.", show_default="all")
-]
-Nearest = Annotated[
-    int | None, options.count("--nearest", help="How many of the largest entries of each row to keep; by default all.")
-]
-SaveEvery = Annotated[
-    int, options.count("--save-every", help="How many chunks to read before what was found is saved.")
-]
-Out = Annotated[Path, options.out_file("--out", help="The .safetensors file to write.")]
+TEXT, QUANTITIES = "text", ("logits", "probabilities")
+WINDOW = 8
 
 
-@app.command()
 @options.holding
-def text(
-    files: Annotated[list[Path], typer.Argument(help="The text files to read, in UTF-8.")],
-    out: Out,
+def affinity(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            help="Text files in UTF-8; or, for --of logits, positions: a profile such as shipped, or a file."
+        ),
+    ],
+    out: Annotated[Path, options.out_file("--out", help="The .safetensors file to write.")],
+    of: Annotated[
+        str,
+        typer.Option(
+            help="What is read: text, of which tokens near each other are counted, or the target's logits or "
+            "probabilities, whose covariance is measured."
+        ),
+    ] = TEXT,
     tokenizer: Annotated[
-        str, typer.Option(help="The tokenizer: a tokenizer.json, its folder, or shipped.")
-    ] = "shipped",
-    window: Annotated[int, options.count("--window", help="How many tokens apart the two of a pair may be.")] = 8,
+        str | None,
+        typer.Option(help="The tokenizer of text: a tokenizer.json, its folder, or shipped.", show_default="shipped"),
+    ] = None,
+    window: Annotated[
+        int | None,
+        options.count("--window", help="How many tokens apart the two of a pair may be.", show_default=str(WINDOW)),
+    ] = None,
     vocab: Annotated[
         int | None,
         options.count("--vocab", help="How many tokens the model has, where its head has more than the tokenizer."),
     ] = None,
-    tau: Tau = 1.0,
-    tokens: Tokens = None,
-    nearest: Nearest = None,
-    save_every: SaveEvery = 32,
+    positions: Annotated[
+        int | None, options.count("--positions", help="How many positions to read, from the first on; by default all.")
+    ] = None,
+    tau: Annotated[
+        float, typer.Option(help="The temperature that the file names; the file can be read at any other.")
+    ] = 1.0,
+    tokens: Annotated[
+        Path | None, typer.Option(help="An .npy file with ids of the tokens that get a row.", show_default="all")
+    ] = None,
+    nearest: Annotated[
+        int | None,
+        options.count("--nearest", help="How many of the largest entries of each row to keep; by default all."),
+    ] = None,
+    save_every: Annotated[
+        int, options.count("--save-every", help="How many chunks to read before what was found is saved.")
+    ] = 32,
+    target_key: TargetKey = None,
+    draft_key: DraftKey = None,
+    kind: Kind = None,
 ) -> None:
-    """Count how often tokens occur near each other in text.
+    """Estimate which tokens stand in for others, the matrix M of Redistributing Drafter Kernels, and keep it in a file.
 
-    Files are read in texts of 65536 characters or a little more, which end where a line does.  A run that is killed
-    goes on from OUT.part when the same command is given again.
+    Of text it is counted how often tokens occur near each other: files are read in texts of 65536 characters or a
+    little more, which end where a line does.  Of recorded positions it is measured how the target's logits or
+    probabilities covary.  A run that is killed goes on from OUT.part when the same command is given again.
     """
+    if of not in (TEXT, *QUANTITIES):
+        raise ProblemError(f"--of is {of!r}; known: {', '.join((TEXT, *QUANTITIES))}")
+    _check_out(out)
+    of_text = {"tokenizer": tokenizer, "window": window, "vocab": vocab}
+    of_positions = {"positions": positions, "target-key": target_key, "draft-key": draft_key, "kind": kind}
+    if idle := [name for name, value in (of_positions if of == TEXT else of_text).items() if value is not None]:
+        raise ProblemError(f"--{idle[0]} says nothing of {'text' if of == TEXT else 'positions'}; leave it out")
+    found: PairCounts | Moments
+    if of == TEXT:
+        found, chunks, about = _of_text(
+            list(map(Path, sources)), tokenizer or "shipped", window or WINDOW, vocab, tokens
+        )
+    else:
+        if len(sources) > 1:
+            raise ProblemError(f"--of {of} reads one source of positions; {len(sources)} are named")
+        from otspec.data import open_source
+
+        recorded = open_source(sources[0], target_key=target_key, draft_key=draft_key, kind=kind)
+        found, chunks, about = _of_positions(recorded, of, positions, tokens)
+    _estimate(found, chunks, out, about, tau, nearest, save_every)
+
+
+Chunks = Callable[[int], Iterator[Any]]
+"""From a number on, what is read at once."""
+
+
+def _of_text(
+    files: Sequence[Path], tokenizer: str, window: int, vocab: int | None, tokens: Path | None
+) -> tuple[PairCounts, Chunks, Mapping[str, Any]]:
+    """What counts, what it reads, and where that is from."""
     from otspec.extras import require
     from otspec.vocab import PairCounts
 
-    _check_out(out)
     path = _tokenizer_file(tokenizer)
     encoder: Any = _read_tokenizer(path, require("tokenizers"))
     size = encoder.get_vocab_size(with_added_tokens=True)
@@ -89,42 +132,21 @@ def text(
         for piece in islice(_pieces(files), first, None):
             yield encoder.encode(piece, add_special_tokens=False).ids
 
-    _estimate(PairCounts(vocab or size, window, _ids(tokens)), chunks, out, about, tau, nearest, save_every)
+    return PairCounts(vocab or size, window, _ids(tokens)), chunks, about
 
 
-@app.command()
-@options.holding
-def logits(
-    source: Annotated[str, typer.Argument(help="The positions to read: a profile such as shipped, or a file.")],
-    out: Out,
-    of: Annotated[str, typer.Option(help="What covaries: the logits or the probabilities of the target.")] = "logits",
-    positions: Annotated[
-        int | None, options.count("--positions", help="How many positions to read, from the first on; by default all.")
-    ] = None,
-    tau: Tau = 1.0,
-    tokens: Tokens = None,
-    nearest: Nearest = None,
-    save_every: SaveEvery = 32,
-    target_key: TargetKey = None,
-    draft_key: DraftKey = None,
-    kind: Kind = None,
-) -> None:
-    """Measure how the target's logits or probabilities covary over recorded positions.
-
-    A run that is killed goes on from OUT.part when the same command is given again.
-    """
+def _of_positions(
+    recorded: Any, of: str, positions: int | None, tokens: Path | None
+) -> tuple[Moments, Chunks, Mapping[str, Any]]:
+    """What measures, what it reads, and where that is from."""
     import numpy as np
 
-    from otspec.data import TopSource, check_positions, open_source
+    from otspec.data import TopSource, check_positions
     from otspec.laws import law_from_logits
     from otspec.vocab import Moments
 
-    _check_out(out)
-    if of not in QUANTITIES:
-        raise ProblemError(f"--of is {of!r}; known: {', '.join(QUANTITIES)}")
-    recorded = open_source(source, target_key=target_key, draft_key=draft_key, kind=kind)
     if isinstance(recorded, TopSource):
-        raise DataError(f"{source} keeps the likeliest tokens alone, and all are needed here; record whole laws")
+        raise DataError(f"{recorded.name} keeps the likeliest tokens alone, and all are needed here; record whole laws")
     count = check_positions(recorded, len(recorded) if positions is None else positions)
     about = {
         "source": dict(recorded.identity),
@@ -139,12 +161,12 @@ def logits(
             rows = [recorded.position(i).target_logits for i in range(start, min(start + POSITIONS, count))]
             yield np.array(rows if of == "logits" else [law_from_logits("target_logits", row) for row in rows])
 
-    _estimate(Moments(recorded.vocab, _ids(tokens)), chunks, out, about, tau, nearest, save_every)
+    return Moments(recorded.vocab, _ids(tokens)), chunks, about
 
 
 def _estimate(
     found: PairCounts | Moments,
-    chunks: Any,
+    chunks: Chunks,
     out: Path,
     about: Mapping[str, Any],
     tau: float,

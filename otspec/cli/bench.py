@@ -12,7 +12,7 @@ from otspec.cli import options
 from otspec.cli.arrays import DraftKey, Kind, TargetKey
 from otspec.cli.bench_decode import bench_decode
 from otspec.cli.bench_paths import bench_paths
-from otspec.cli.measuring import ShardOption, asked, check_budget, conclude, resumed
+from otspec.cli.measuring import Against, asked, check_budget, conclude, only_compared, resumed
 from otspec.cli.names import PROFILES, SCHEMES
 from otspec.cli.sources import by_name
 from otspec.errors import ProblemError
@@ -57,9 +57,7 @@ def bench(
     ] = 1,
     backend: Annotated[
         str,
-        typer.Option(
-            help="What measures: local processes, or the workers of loky, dask or ray, which take whole cells."
-        ),
+        typer.Option(help="What measures: local processes, or the workers of dask or ray, which take whole cells."),
     ] = "local",
     address: Annotated[
         str | None,
@@ -75,7 +73,7 @@ def bench(
         ),
     ] = 20.0,
     seed: Annotated[int, options.seed(help="The seed of synthetic positions and of the drafts.")] = 0,
-    shard: ShardOption = None,
+    against: Against = None,
     remeasure: Annotated[
         str, typer.Option(help="Measure these solvers anew, a list or all, although the folder holds records of them.")
     ] = "",
@@ -84,8 +82,9 @@ def bench(
 
     The command writes results.jsonl and results.parquet (a record per position), report.md with pictures and
     report.html, a page of the same, into the folder.  An interrupted run goes on where it stopped; a solver of yours
-    that was edited is measured anew.  `otspec bench decode` measures solvers in decoding, `otspec bench paths` on
-    recorded trees.
+    that was edited is measured anew.  With --against the run is compared with another on what both measured: ratios of
+    time and acceptance, in comparison.md and comparison.json, too.  `otspec bench decode` measures solvers in decoding,
+    `otspec bench paths` on recorded trees.
 
     The exit status is 1 if a solver solved nothing or crashed, or if a position is no problem; stderr says which and
     why.
@@ -93,17 +92,17 @@ def bench(
     if context.invoked_subcommand is not None:
         _check_nothing_given(context)
         return
+    if only_compared(context, out, against):
+        return
     require("pyarrow")  # before the work, not after it
     check_budget(budget, "cell")
     from otspec.bench import Benchmark, grid, run
     from otspec.bench.records import RecordFolder
-    from otspec.bench.shards import WHOLE, Shard
     from otspec.bench.solvers.cells import Sampling, cell_of
     from otspec.bench.solvers.summary import went_wrong
     from otspec.bench.spellings import every_solver
     from otspec.data import open_source
 
-    part = WHOLE if shard is None else Shard.of(shard)
     measure = run if (backend, address) == ("local", None) else _elsewhere(backend, address)
     left_out: list[str] = []
     sampling = Sampling(scheme, temperature, top_p)
@@ -117,17 +116,17 @@ def bench(
     )
     cells = grid(ks, ns, spellings, list(sources))
     again = _again(remeasure, spellings)
-    benchmark = Benchmark(cells, sources, positions, seed, budget, jobs, sampling, part)
+    benchmark = Benchmark(cells, sources, positions, seed, budget, jobs, sampling)
     folder = RecordFolder(out, benchmark.identity)
     if stale := benchmark.forget_stale(folder):
         console.print(f"{stale} records were measured with other code of their solvers: measured anew.", style="yellow")
     measured = set(cells)
     folder.forget(lambda record: record["solver"] in again and cell_of(record) in measured)
     names = {"data": list(sources), "k": ks, "n": ns, "solver": list(dict.fromkeys(spellings))}
-    folder.begin(asked(shard) | {"positions": positions, "cells": names})
+    folder.begin(asked() | {"positions": positions, "cells": names})
     with resumed(folder, "measuring", benchmark.count) as progress:
         measure(benchmark, folder, progress)
-    conclude(folder, left_out, went_wrong(list(benchmark.shares), folder.records))
+    conclude(folder, left_out, against, went_wrong(benchmark.cells, folder.records))
 
 
 def _elsewhere(backend: str, address: str | None) -> Callable[[Benchmark, RecordFolder, Callable[[int], None]], None]:

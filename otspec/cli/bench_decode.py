@@ -12,7 +12,7 @@ import typer
 from otspec.cli import options
 from otspec.cli.drafters import DRAFTER_HELP, DrafterFiles
 from otspec.cli.groups import Of, grouped
-from otspec.cli.measuring import ShardOption, asked, check_budget, conclude, resumed
+from otspec.cli.measuring import Against, asked, check_budget, conclude, only_compared, resumed
 from otspec.cli.prompts import FORMAT, TASKS, ChatOptions, read_prompts, read_tasks
 from otspec.cli.sampling import NONE, MaxNewTokens, PairOptions, PlaceOptions, TruncationOptions
 from otspec.decode.settings import DraftSettings
@@ -48,6 +48,7 @@ def _preset(context: typer.Context, name: str | None) -> str | None:
 @grouped
 def bench_decode(
     *,
+    context: typer.Context,
     pair: PairOptions,
     prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
     tasks: Annotated[list[Path] | None, typer.Option(help=TASKS)] = None,
@@ -119,7 +120,7 @@ def bench_decode(
         ),
     ] = 120.0,
     place: PlaceOptions,
-    shard: ShardOption = None,
+    against: Against = None,
     out: Annotated[Path, typer.Option(help="The folder for results; the same command again resumes it.")] = Path(
         "report_decode"
     ),
@@ -130,6 +131,8 @@ def bench_decode(
     into the folder.  An interrupted run goes on where it stopped.  transformers' assisted generation is measured with
     the settings that are fastest on a few other prompts, unless --assisted names them.
     """
+    if only_compared(context, out, against):
+        return
     check_budget(budget, "rule")
     if tasks and prompts is not None:
         raise typer.BadParameter("--prompts is given too; leave one of them out", param_hint="--tasks")
@@ -145,9 +148,6 @@ def bench_decode(
     temperatures = options.numbers_of("--temperature", temperature, options.checked_temperature)
     combinations = [dict(zip(drafts, one, strict=True)) for one in itertools.product(*drafts.values())]
     settled = None if assisted is None else _assisted(assisted)
-    from otspec.bench.shards import WHOLE, Shard
-
-    part = WHOLE if shard is None else Shard.of(shard)  # refused before torch is loaded
     from otspec.bench.decoding.cells import decoding_grid
     from otspec.bench.decoding.driver import DecodingBenchmark, run
     from otspec.bench.records import RecordFolder
@@ -184,15 +184,14 @@ def bench_decode(
         max_new_tokens,
         seed,
         budget,
-        part,
         [one.task for one in asked_for] if asked_for and tasks else [],
         {name: drafting(name, request) for name in named if name},
     )
     folder = RecordFolder(out, benchmark.identity)
-    folder.begin(asked(shard) | ({} if reference is None else {"reference": reference}))
+    folder.begin(asked() | ({} if reference is None else {"reference": reference}))
     with resumed(folder, "decoding", benchmark.count) as progress:
         run(benchmark, folder, progress)
-    conclude(folder, left_out)
+    conclude(folder, left_out, against)
 
 
 def _compared(pair: PairOptions, alone: bool, baselines: str | None) -> list[str]:

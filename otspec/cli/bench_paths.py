@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from otspec.cli import options
-from otspec.cli.measuring import ShardOption, asked, check_budget, conclude, resumed
+from otspec.cli.measuring import Against, asked, check_budget, conclude, only_compared, resumed
 from otspec.cli.sources import by_name
 from otspec.extras import require
 
 
 def bench_paths(
+    context: typer.Context,
     data: Annotated[
         str,
         typer.Option(
@@ -39,7 +40,11 @@ def bench_paths(
     budget: Annotated[
         float, typer.Option(help="Seconds for each rule and file; a rule that has used them gets no more trees.")
     ] = 120.0,
-    shard: ShardOption = None,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option(help="A folder of results whose recordings the report shows as well; repeat it for more."),
+    ] = None,
+    against: Against = None,
     out: Annotated[Path, typer.Option(help="The folder for results; the same command again resumes it.")] = Path(
         "report_paths"
     ),
@@ -47,19 +52,20 @@ def bench_paths(
     """Compare rules on the same recorded trees: accepted tokens, exact given each tree.
 
     The command writes results.jsonl and results.parquet (a line per rule and tree), report.md with pictures and
-    report.html, a page of the same, into the folder: of several recordings, a table of all, which `otspec merge` joins
-    with that of others.  An interrupted run goes on where it stopped.  No model is needed.
+    report.html, a page of the same, into the folder: of several recordings, a table of all, in which
+    those of others are, too (--beside).  An interrupted run goes on where it stopped.  No model is needed.
     """
+    if only_compared(context, out, against):
+        return
     require("pyarrow")  # before the work, not after it
     check_budget(budget, "rule")
     from otspec.bench.paths.driver import PathsBenchmark, run
     from otspec.bench.paths.summary import REFERENCE
-    from otspec.bench.records import RecordFolder
-    from otspec.bench.shards import WHOLE, Shard
+    from otspec.bench.records import RecordFolder, as_stored
     from otspec.bench.spellings import every_rule
+    from otspec.bench.stored import StoredRun, joined, read_run
     from otspec.data import open_trees
 
-    part = WHOLE if shard is None else Shard.of(shard)
     rules, left_out = every_rule() if solver == "all" else ([word.strip() for word in solver.split(",")], [])
     if reference is None:
         reference = REFERENCE if REFERENCE in rules else rules[0]
@@ -68,9 +74,11 @@ def bench_paths(
             f"{reference!r} is not among the rules of this run, {', '.join(rules)}; name it in --solver too",
             param_hint="--reference",
         )
-    benchmark = PathsBenchmark(by_name(data, open_trees), rules, first, seed, budget, part)
+    benchmark = PathsBenchmark(by_name(data, open_trees), rules, first, seed, budget)
+    others = [read_run(path) for path in beside or ()]
+    joined([StoredRun(out, as_stored(benchmark.identity), [], []), *others])  # refused before the work
     folder = RecordFolder(out, benchmark.identity)
-    folder.begin(asked(shard) | {"reference": reference})
-    with resumed(folder, "measuring", benchmark.count) as progress:
+    folder.begin(asked() | {"reference": reference})
+    with resumed(folder, "measuring", benchmark.count, others) as progress:
         run(benchmark, folder, progress)
-    conclude(folder, left_out)
+    conclude(folder, left_out, against)

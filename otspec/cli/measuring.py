@@ -8,21 +8,26 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from otspec.cli.comparing import compare, read_runs
 from otspec.cli.reports import report, written
 from otspec.reporting.console import console, progress_bar
 
 if TYPE_CHECKING:
     from otspec.bench.records import RecordFolder
+    from otspec.bench.report import Run
 
 
-ShardOption = Annotated[
-    str | None,
+Against = Annotated[
+    list[Path] | None,
     typer.Option(
-        "--shard", help="Which of n parts of the run to measure, as in 3/8; `otspec merge` joins their folders."
+        "--against",
+        help="A folder of results to compare those of --out with; repeat it for parts of one run. With --out and "
+        "nothing else, nothing is measured.",
     ),
 ]
 
@@ -40,8 +45,10 @@ def check_budget(budget: float, whose: str) -> None:
 
 
 @contextmanager
-def resumed(folder: RecordFolder, what: str, total: int) -> Iterator[Callable[[int], None]]:
+def resumed(folder: RecordFolder, what: str, total: int, beside: Sequence[Run] = ()) -> Iterator[Callable[[int], None]]:
     """Show the progress of a run, to be called with the steps done, and close its folder and report on it at the end.
+
+    The report has what was measured into other folders, too, those of `beside`.
 
     Raises
     ------
@@ -57,17 +64,35 @@ def resumed(folder: RecordFolder, what: str, total: int) -> Iterator[Callable[[i
         raise typer.Exit(130) from None
     finally:
         folder.close()
-        report(folder)
+        report(folder, beside)
 
 
-def asked(shard: str | None = None) -> dict[str, Any]:
-    """The command line and the date, for run.json and the report, and the shard if it is of one."""
-    about = {"command": shlex.join(["otspec", *sys.argv[1:]]), "date": datetime.now(UTC).isoformat(timespec="seconds")}
-    return about if shard is None else {**about, "shard": shard}
+def asked() -> dict[str, Any]:
+    """The command line and the date, for run.json and the report."""
+    return {"command": shlex.join(["otspec", *sys.argv[1:]]), "date": datetime.now(UTC).isoformat(timespec="seconds")}
 
 
-def conclude(folder: RecordFolder, left_out: Sequence[str], wrong: Sequence[str] = ()) -> None:
-    """Say what could not be measured, what was there already, and what was written.
+def only_compared(context: typer.Context, out: Path, against: list[Path] | None) -> bool:
+    """Compare a run that is there, if nothing else is asked for; return whether it was so.
+
+    Raises
+    ------
+    DataError
+        If a folder holds no run.
+    """
+    if against:
+        read_runs(against)  # before the work, not after it
+    given = {name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")}
+    if not against or not given <= {"against", "out"} or not (out / "run.json").is_file():
+        return False
+    compare(against, out)
+    return True
+
+
+def conclude(
+    folder: RecordFolder, left_out: Sequence[str], against: Sequence[Path] | None = None, wrong: Sequence[str] = ()
+) -> None:
+    """Say what could not be measured, what was there already, what was written, and how it compares with other runs.
 
     Raises
     ------
@@ -79,6 +104,8 @@ def conclude(folder: RecordFolder, left_out: Sequence[str], wrong: Sequence[str]
     if not folder.added:
         console.print(f"Nothing was left to measure: {folder.path} held it all, {len(folder.records)} records.")
     console.print(f"Wrote {folder.path}/{', '.join(written(folder))}", soft_wrap=True)
+    if against:
+        compare(against, folder.path)
     if wrong:
         more = [f"and {len(wrong) - SHOWN_WRONG} more, in results.jsonl"] if len(wrong) > SHOWN_WRONG else []
         for line in [*wrong[:SHOWN_WRONG], *more]:

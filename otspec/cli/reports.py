@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from otspec.reporting.console import console
@@ -10,11 +11,17 @@ if TYPE_CHECKING:
     from otspec.bench.report import Run
 
 
-def report(folder: Run) -> None:
-    """Write tables, pictures and the page of all that a folder holds, and put the main tables on the screen."""
+def report(folder: Run, beside: Sequence[Run] = ()) -> None:
+    """Write tables, pictures and the page of all that a folder holds, and put the main tables on the screen.
+
+    What the folders of `beside` hold is in them, too.
+    """
     from otspec.bench.kinds import kind_of
     from otspec.bench.report import write
+    from otspec.bench.stored import joined
 
+    if beside:
+        folder = joined([folder, *beside])
     kind = kind_of(folder.identity["benchmark"])
     found = kind.report(folder)
     if found is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import signal
 import subprocess
@@ -13,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from otspec.cli import affinity as command
 from otspec.data import open_source
 from otspec.laws import law_from_logits
 from otspec.vocab import PairCounts, frequency_prune, load_affinity, load_estimate, rdk
@@ -22,6 +22,7 @@ from tests.cli.test_commands import otspec_command
 pytest.importorskip("safetensors")
 tokenizers = pytest.importorskip("tokenizers")
 
+command = importlib.import_module("otspec.cli.affinity")  # the package has its function of that name
 Command = Callable[..., int]
 TEXT = "".join(f"def f{i}(x):\n    return x + {i % 7}\n\n" for i in range(200))
 
@@ -37,9 +38,7 @@ def otspec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
 
 
 def test_counts_are_those_of_the_texts(otspec: Command, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        otspec("affinity", "text", "one.py", "two.py", "--window", "3", "--tau", "0.5", "--out", "a.safetensors") == 0
-    )
+    assert otspec("affinity", "one.py", "two.py", "--window", "3", "--tau", "0.5", "--out", "a.safetensors") == 0
     assert "a.safetensors: counts from " in capsys.readouterr().out
     shipped = tokenizers.Tokenizer.from_file(str(command._tokenizer_file("shipped")))
     wanted = PairCounts(2048, 3)
@@ -57,7 +56,7 @@ def test_counts_are_those_of_the_texts(otspec: Command, capsys: pytest.CaptureFi
     assert [source["sha256"] for source in found.about["source"]] == digests
     kept = frequency_prune(found.level, 20)
     np.save("kept.npy", kept)
-    assert otspec("affinity", "text", "one.py", "--tokens", "kept.npy", "--nearest", "5", "--out", "b.safetensors") == 0
+    assert otspec("affinity", "one.py", "--tokens", "kept.npy", "--nearest", "5", "--out", "b.safetensors") == 0
     few = load_estimate("b.safetensors")
     assert set(few.tokens) <= set(kept)
     assert np.diff(few.matrix.indptr).max() == 5
@@ -66,7 +65,7 @@ def test_counts_are_those_of_the_texts(otspec: Command, capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize("of", ["logits", "probabilities"])
 def test_covariances_are_those_of_the_recorded_positions(of: str, otspec: Command) -> None:
-    words = ("affinity", "logits", "shipped", "--positions", "100", "--of", of, "--tau", "2")
+    words = ("affinity", "shipped", "--positions", "100", "--of", of, "--tau", "2")
     np.save("kept.npy", np.arange(0, 2048, 100))
     assert otspec(*words, "--tokens", "kept.npy", "--out", "a.safetensors") == 0
     source = open_source("shipped")
@@ -81,11 +80,11 @@ def test_covariances_are_those_of_the_recorded_positions(of: str, otspec: Comman
 
 
 KILLED = """
-import os, signal, sys
-from otspec.cli import affinity, main
+import importlib, os, signal, sys
+from otspec.cli import main
 from otspec.vocab import PairCounts
 
-affinity.PIECE = 1000
+importlib.import_module("otspec.cli.affinity").PIECE = 1000
 add, calls = PairCounts.add, []
 
 def add_or_die(self, text):
@@ -104,13 +103,13 @@ main()
 def test_a_killed_run_goes_on_where_it_stopped(
     otspec: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("affinity", "text", "one.py", "two.py", "--save-every", "2", "--out", "a.safetensors")
-    here = {**os.environ, "PYTHONPATH": str(Path(command.__file__).parents[2])}
+    words = ("affinity", "one.py", "two.py", "--save-every", "2", "--out", "a.safetensors")
+    here = {**os.environ, "PYTHONPATH": str(Path(str(command.__file__)).parents[2])}
     done = subprocess.run([sys.executable, "-c", KILLED, *words], env=here, check=False)
     assert done.returncode == -signal.SIGKILL
     assert Path("a.safetensors.part").is_file()
     assert not Path("a.safetensors").exists()
-    other = (*words[:4], "--window", "2", *words[4:])
+    other = (*words[:3], "--window", "2", *words[3:])
     assert otspec(*other) == 2
     assert "its window is 8, and not 2; delete it" in " ".join(capsys.readouterr().err.split())
     calls: list[object] = []
@@ -132,25 +131,37 @@ def test_a_killed_run_goes_on_where_it_stopped(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("text", "nowhere.txt", "--out", "a.safetensors"), "there is no file nowhere.txt"),
-        (("text", "one.py", "--out", "a.npz"), "give --out a name that ends in .safetensors"),
-        (("text", "one.py", "--out", "nowhere/a.safetensors"), "there is no folder nowhere"),
-        (("text", "one.py", "--out", "there.safetensors"), "is there already; delete it"),
-        (("text", "one.py", "--out", "a.safetensors", "--tokenizer", "nowhere"), "there is no tokenizer nowhere"),
-        (("text", "one.py", "--out", "a.safetensors", "--tokenizer", "one.py"), "one.py is no tokenizer"),
-        (("text", "one.py", "--out", "a.safetensors", "--vocab", "9"), "--vocab is 9, and the tokenizer has 2048"),
-        (("text", "one.py", "--out", "a.safetensors", "--tau", "0"), "tau is 0.0"),
-        (("text", "one.py", "--out", "a.safetensors", "--window", "0"), "--window"),
-        (("text", "one.py", "--out", "a.safetensors", "--tokens", "one.py"), "one.py cannot be read"),
-        (("text", "one.py", "--out", "a.safetensors", "--tokens", "high.npy"), "tokens holds 5000"),
-        (("text", "binary", "--out", "a.safetensors"), "binary is not text in UTF-8"),
-        (("text", "empty", "--out", "a.safetensors"), "is among the 0 tokens of the texts"),
-        (("logits", "llama4", "--out", "a.safetensors"), "there is no file llama4"),
-        (("logits", "shipped", "--of", "laws", "--out", "a.safetensors"), "--of is 'laws'; known: logits, probab"),
-        (("logits", "shipped", "--positions", "1", "--out", "a.safetensors"), "there are 1 samples"),
-        (("logits", "shipped", "--positions", "999", "--out", "a.safetensors"), "shipped has 1 to 256"),
-        (("logits", "llama3", "--positions", "2", "--out", "a.safetensors"), "name fewer tokens that get a row"),
-        (("logits", "masked.npz", "--out", "a.safetensors"), "samples hold -inf"),
+        (("nowhere.txt", "--out", "a.safetensors"), "there is no file nowhere.txt"),
+        (("one.py", "--out", "a.npz"), "give --out a name that ends in .safetensors"),
+        (("one.py", "--out", "nowhere/a.safetensors"), "there is no folder nowhere"),
+        (("one.py", "--out", "there.safetensors"), "is there already; delete it"),
+        (("one.py", "--out", "a.safetensors", "--tokenizer", "nowhere"), "there is no tokenizer nowhere"),
+        (("one.py", "--out", "a.safetensors", "--tokenizer", "one.py"), "one.py is no tokenizer"),
+        (("one.py", "--out", "a.safetensors", "--vocab", "9"), "--vocab is 9, and the tokenizer has 2048"),
+        (("one.py", "--out", "a.safetensors", "--tau", "0"), "tau is 0.0"),
+        (("one.py", "--out", "a.safetensors", "--window", "0"), "--window"),
+        (("one.py", "--out", "a.safetensors", "--tokens", "one.py"), "one.py cannot be read"),
+        (("one.py", "--out", "a.safetensors", "--tokens", "high.npy"), "tokens holds 5000"),
+        (("binary", "--out", "a.safetensors"), "binary is not text in UTF-8"),
+        (("empty", "--out", "a.safetensors"), "is among the 0 tokens of the texts"),
+        (("llama4", "--of", "logits", "--out", "a.safetensors"), "there is no file llama4"),
+        (("shipped", "--of", "laws", "--out", "a.safetensors"), "--of is 'laws'; known: text, logits, probab"),
+        (("shipped", "--of", "logits", "--positions", "1", "--out", "a.safetensors"), "there are 1 samples"),
+        (("shipped", "--of", "logits", "--positions", "999", "--out", "a.safetensors"), "shipped has 1 to 256"),
+        (
+            ("llama3", "--of", "logits", "--positions", "2", "--out", "a.safetensors"),
+            "name fewer tokens that get a row",
+        ),
+        (
+            ("shipped", "--of", "logits", "--window", "2", "--out", "a.safetensors"),
+            "--window says nothing of positions",
+        ),
+        (("one.py", "--positions", "2", "--out", "a.safetensors"), "--positions says nothing of text; leave it out"),
+        (
+            ("shipped", "llama3", "--of", "logits", "--out", "a.safetensors"),
+            "--of logits reads one source of positions",
+        ),
+        (("masked.npz", "--of", "logits", "--out", "a.safetensors"), "samples hold -inf"),
     ],
 )
 def test_says_what_is_wrong(

@@ -41,28 +41,24 @@ def test_rules_are_compared_on_recorded_trees(
     assert "Nothing was left to measure" in capsys.readouterr().out
     assert Path("all/results.jsonl").read_text() == log
 
+    write_trees(Path("theirs.safetensors"), drawn_trees(5), prompts=5, about={"target": ["their-7B"]})
     with monkeypatch.context() as patch:
         patch.setattr("otspec.reporting.pictures.Picture.save", lambda *_: None)
-        for part in ("1/2", "2/2"):
-            assert otspec_command(monkeypatch, *paths, "--shard", part, "--out", part[0]) == 0
-        assert otspec_command(monkeypatch, "merge", "2", "1", "--out", "both") == 0
-        write_trees(Path("theirs.safetensors"), drawn_trees(5), prompts=5, about={"target": ["their-7B"]})
         assert otspec_command(monkeypatch, *paths[:3], "theirs.safetensors", *paths[4:], "--out", "theirs") == 0
-        assert otspec_command(monkeypatch, "merge", "all", "theirs", "--out", "table") == 0
-    merged = [json.loads(line) for line in Path("both/results.jsonl").read_text().splitlines()]
-    exact = [[(one["rule"], one["data"], one["position"], one["accepted"]) for one in of] for of in (lines, merged)]
-    assert sorted(exact[0]) == sorted(exact[1])
-    assert Path("both/results.parquet").is_file()
-    table = Path("table/report.md").read_text()
-    assert "| rule | t.safetensors | theirs.safetensors | u.safetensors |" in table
+        assert otspec_command(monkeypatch, *paths, "--out", "all", "--beside", "theirs", "--against", "all") == 0
+    table = Path("all/report.md").read_text()
+    assert "| rule | t.safetensors | u.safetensors | theirs.safetensors |" in table
     assert "| theirs.safetensors | their-7B | - | otspec |" in table
-    capsys.readouterr()
-    assert otspec_command(monkeypatch, "compare", "all", "both") == 0
+    assert Path("all/results.jsonl").read_text() == log
     compared = " ".join(capsys.readouterr().out.split())
     assert "t.safetensors, K = 2, L = 2" in compared
     assert "accepted tokens B/A" in compared
 
     for words, message in (
+        (
+            (*paths, "--out", "new", "--seed", "1", "--beside", "all"),
+            "new and all are not of one run: seed is 1 in the",
+        ),
         ((*paths, "--out", "all", "--seed", "1"), "all holds another run: its seed is 0, yours 1"),
         ((*paths, "--reference", "interval"), "'interval' is not among the rules of this run, nested, block"),
         ((*paths[:3], "nowhere.safetensors"), "there is no file nowhere.safetensors"),
@@ -73,6 +69,7 @@ def test_rules_are_compared_on_recorded_trees(
     ):
         assert otspec_command(monkeypatch, *words) == 2, words
         assert message in " ".join(capsys.readouterr().err.replace("│", " ").split()), words
+    assert not Path("new").exists()
 
 
 def test_trees_are_recorded(

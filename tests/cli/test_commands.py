@@ -196,25 +196,11 @@ def test_solvers_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     assert "[khisti2025multi" in shown  # brackets are no markup
 
 
-def test_positions_writes_what_solve_reads(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    path = tmp_path / "g.npz"
-    assert otspec_command(monkeypatch, "positions", "llama3", "--positions", "1", "--out", str(path)) == 0
-    assert otspec_command(monkeypatch, "solve", str(path), "--top-k", "20") == 0
-    assert "1/1 solved" in capsys.readouterr().out
-
-
-def test_the_recorded_profile_is_solved_measured_and_written(
+def test_the_recorded_profile_is_solved_and_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert otspec_command(monkeypatch, "solve", "shipped", "--n", "3", "--positions", "4") == 0
     assert "4/4 solved" in capsys.readouterr().out
-    path = tmp_path / "shipped.npz"
-    assert otspec_command(monkeypatch, "positions", "shipped", "--positions", "2", "--out", str(path)) == 0
-    assert "2 positions of shipped, V = 2048" in capsys.readouterr().out
-    logits = open_source(str(path)).position(1).draft_logits
-    np.testing.assert_array_equal(logits, open_source("shipped").position(1).draft_logits)
     pytest.importorskip("pyarrow")
     cells = ("--k", "10,V", "--n", "2", "--solver", "interval", "--positions", "2", "--out", str(tmp_path / "report"))
     assert otspec_command(monkeypatch, "bench", *cells, "--data", "shipped") == 0
@@ -265,11 +251,6 @@ BAD = [
     (("bench", "--solver", "interval", "--remeasure", "kseq"), "'kseq' is not among the solvers of this run, interval"),
     (("bench", "--data", "FILE", "--positions", "5"), "positions is 5; positions.npz has 1 to 4"),
     (("bench", "--solver", "lp,guess"), "no solver 'guess'"),
-    (
-        ("positions", "llama4", "--out", "x.npz"),
-        "no profile 'llama4'; known: llama3, gemma2, llama3-plateau, shipped, smollm2",
-    ),
-    (("positions", "llama3", "--out", "x.txt"), "give --out a name that ends in .npz"),
 ]
 
 

@@ -31,7 +31,6 @@ FILES = (
     *("holes.npz", "apart.npz", "other.txt", "binary.safetensors"),
 )
 OUTS = ("nowhere/x", ".", "/dev/null/x", "other.txt/x")
-SHARDS = ("", "0/2", "3/2", "2", "a/b", "-1/2", f"1/{HUGE}")
 JSONS = ("nowhere.json", "binary.npz", "list.json", "deep.json", "number.json", "half.json", ".", "strange.json")
 KINDS = ("", "laws", "LOGITS", "probs,logits")
 NAMES = ("", "nope", "iid2", "IID", "-")
@@ -44,11 +43,8 @@ GOOD: Mapping[str, Sequence[str]] = {
         "1",
     ),
     "bench paths": ("--data", "trees.safetensors", "--first", "1", "--solver", "interval"),
-    "merge": ("nowhere", "--out", "merged"),
-    "compare": ("nowhere", "nowhere"),
     "record": ("--out", "x.safetensors"),
     "audit": ("kseq", "--n", "1"),
-    "positions": ("shipped", "--positions", "1", "--out", "p.npz"),
     "claims": ("--claim", "hit-submodular", "--trials", "1"),
     "decode": (
         "--prompt",
@@ -56,8 +52,7 @@ GOOD: Mapping[str, Sequence[str]] = {
     ),
     "tune": ("--out", "settings.json"),
     "router": ("other.txt", "--out", "a.safetensors"),
-    "affinity text": ("other.txt", "--out", "a.safetensors"),
-    "affinity logits": ("shipped", "--positions", "2", "--out", "a.safetensors"),
+    "affinity": ("other.txt", "--out", "a.safetensors"),
 }
 """Calls that would do, but for what is then made wrong in them."""
 
@@ -95,7 +90,7 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--seed": SEEDS,
         "--budget": ("0", "-1", "nan", "inf", "long", ""),
         "--remeasure": ("nope", "kseq"),
-        "--shard": SHARDS,
+        "--against": ("", "nowhere", ".", "full", "good.npz"),
         "--backend": NAMES,
         "--address": ("", "tcp://nowhere:1"),
         "--nope": ("1",),
@@ -119,7 +114,6 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--budget": ("0", "nan", "inf", ""),
         "--prompts": ("nowhere.txt", "binary.npz", ".", "blank.txt"),
         "--tasks": ("nowhere.txt", "binary.npz", ".", "blank.txt", "other.txt", "list.json"),
-        "--shard": SHARDS,
         "--assisted": ("", "5", "5/constant", "a/constant/0.4", "5/constant/much", "0/constant/0.4"),
     },
     "bench paths": {
@@ -129,18 +123,9 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--first": COUNTS,
         "--seed": SEEDS,
         "--budget": ("0", "-1", "nan", "inf", "long", ""),
-        "--shard": SHARDS,
+        "--beside": ("", "nowhere", ".", "full", "good.npz"),
         "--nope": ("1",),
         "--out": ("other.txt", "full", "/dev/null/x"),
-    },
-    "merge": {
-        "PART": ("", "nowhere", ".", "full", "good.npz", "full/thesis.tex"),
-        "--out": ("full", "other.txt", "/dev/null/x"),
-    },
-    "compare": {
-        "A": ("", "nowhere", ".", "full", "good.npz"),
-        "--json": OUTS,
-        "--markdown": OUTS,
     },
     "record": {
         "--out": (*OUTS, "x.npz", "binary.safetensors"),
@@ -165,12 +150,6 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--seed": SEEDS,
         "--json": OUTS,
         "--method": NAMES,
-    },
-    "positions": {
-        "PROFILE": ("", "llama4", "good.npz"),
-        "--out": (*OUTS, "x.txt"),
-        "--positions": ("0", "-1", "many"),
-        "--seed": SEEDS,
     },
     "claims": {
         "--claim": ("", "nope", "[", "gr"),
@@ -226,8 +205,11 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--tokens": COUNTS,
         "--seed": SEEDS,
     },
-    "affinity text": {
+    "affinity": {
         "FILE": ("", "nowhere.txt", "binary.npz", "."),
+        "--of": NAMES,
+        "--positions": (*COUNTS, "1", "9999"),
+        "--kind": NAMES,
         "--tokenizer": ("", "nope", ".", "other.txt", "binary.npz"),
         "--out": (*OUTS, "x.npz", "binary.safetensors"),
         "--window": COUNTS,
@@ -236,18 +218,6 @@ WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
         "--save-every": COUNTS,
         "--tau": ("0", "-1", "nan", "inf", "hot", ""),
         "--tokens": ("nowhere.npy", "binary.npz", ".", "other.txt"),
-    },
-    "affinity logits": {
-        "FILE": (*FILES, "llama4"),
-        "--of": NAMES,
-        "--out": (*OUTS, "x.npz", "binary.safetensors"),
-        "--positions": (*COUNTS, "1", "9999"),
-        "--nearest": COUNTS,
-        "--save-every": COUNTS,
-        "--tau": ("0", "-1", "nan", "inf", "hot", ""),
-        "--tokens": ("nowhere.npy", "binary.npz", ".", "other.txt"),
-        "--target-key": NAMES,
-        "--kind": KINDS,
     },
 }
 """By command and option, values that none of them takes; in capitals, the argument without a name.
@@ -307,10 +277,10 @@ def wrong_call(rng: random.Random) -> tuple[str, ...]:
 
 def _possible(command: str) -> bool:
     needed = {"bench": ("pyarrow",), "bench decode": ("torch", "transformers")}
-    needed["merge"] = needed["bench paths"] = needed["bench"]
+    needed["bench paths"] = needed["bench"]
     for decoding in ("decode", "tune", "router", "record", "train"):
         needed[decoding] = ("torch", "transformers", "tokenizers")
-    needed["affinity text"], needed["affinity logits"] = ("safetensors", "tokenizers"), ("safetensors",)
+    needed["affinity"] = ("safetensors", "tokenizers")
     return all(installed(package) for package in needed.get(command, ()))
 
 

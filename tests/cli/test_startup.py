@@ -24,12 +24,11 @@ COMMANDS = (
         "audit",
         "audit-engine",
         "solvers",
-        "positions",
         "claims",
         "decode",
         "tune",
     ),
-    *("affinity", "affinity text", "affinity logits", "merge", "compare", "record", "router", "texts", "train"),
+    *("affinity", "record", "router", "texts", "train"),
 )
 HEAVY = (
     *("numpy", "numba", "scipy", "torch", "transformers", "vl_convert", "pyarrow"),

@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 
 import otspec.decode.recording.positions as recording_module  # noqa: E402
 from otspec import DataError, Problem, ProblemError, optimum  # noqa: E402
-from otspec.bench.header import check_recorded  # noqa: E402
+from otspec.bench.schema import check_header  # noqa: E402
 from otspec.data import FileSource, TopSource, open_source  # noqa: E402
 from otspec.data.formats import safetensors_about  # noqa: E402
 from otspec.decode.methods.plain import plain  # noqa: E402
@@ -187,7 +187,7 @@ def test_the_header_says_where_it_is_from_and_others_can_read_the_file(tmp_path:
     path = tmp_path / "p.safetensors"
     about = record(asked(), path)
     assert about == safetensors_about(path)
-    check_recorded(path)
+    check_header(about, path)
     assert about["target"] != about["draft"]
     assert {"seed": 0, "temperature": 1.0, "dtype": "float64", "stored": "float32", "new_tokens": 6}.items() <= (
         about.items()

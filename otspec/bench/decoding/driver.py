@@ -16,10 +16,9 @@ import numpy as np
 import torch
 
 from otspec.bench.code import package_digest
-from otspec.bench.decoding.cells import TO_CHOOSE, DecodingCell, decoding_cell_of
+from otspec.bench.decoding.cells import DecodingCell, decoding_cell_of
 from otspec.bench.decoding.summary import chosen, seconds_of
 from otspec.bench.records import Record, RecordFolder
-from otspec.bench.shards import WHOLE, Shard
 from otspec.decode.base.metrics import Metrics, wait_for
 from otspec.decode.methods.catalogue import METHODS, Decode, decoder, lossless, warm_up
 from otspec.decode.methods.drafting import Drafting
@@ -27,7 +26,6 @@ from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.pair.conversations import Conversation, converse, turn_seed
 from otspec.decode.pair.loading import Models, batch_of
 from otspec.decode.step.harness import Generation
-from otspec.errors import ProblemError
 from otspec.reporting.machine import processor, versions
 from otspec.reporting.means import grouped
 from otspec.results import SolveError
@@ -61,19 +59,10 @@ class DecodingBenchmark:
     Later turns of a conversation have seeds of their own (`otspec.decode.pair.conversations.turn_seed`)."""
     budget_s: float = 60.0
     """Decoding time granted to each cell, in seconds; a text under way is then cut short."""
-    shard: Shard = WHOLE
-    """The part of the prompts and repeats that is decoded, each by all cells: what is compared ran side by side."""
     tasks: Sequence[str] = ()
     """The task of each prompt; empty where prompts have none."""
     drafters: Mapping[str, Drafting] = field(default_factory=dict)
     """What drafts in the draft model's place, by the names that cells have."""
-
-    def __post_init__(self) -> None:
-        if self.shard != WHOLE and any(cell.open for cell in self.cells):
-            raise ProblemError(
-                f"the settings of {TO_CHOOSE} are chosen by a short measurement, which shards cannot share; name them "
-                f"with --assisted, or leave {TO_CHOOSE} out of --baselines"
-            )
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -131,15 +120,9 @@ class DecodingBenchmark:
 
     @cached_property
     def texts(self) -> list[tuple[int, int]]:
-        """Repeat and prompt of every text of the shard."""
+        """Repeat and prompt of every text."""
         prompts = min(self.first, len(self.conversations))
-        found = itertools.product(range(self.repeats), range(prompts))
-        return [text for number, text in enumerate(found) if self.shard.takes(number, prompts)]
-
-    @property
-    def granted_s(self) -> float:
-        """Decoding time granted to the shard's part of a cell: with all parts, that of the cell."""
-        return self.budget_s * (len(self.texts) / (self.repeats * min(self.first, len(self.conversations))))
+        return list(itertools.product(range(self.repeats), range(prompts)))
 
     def measurements(self, cells: Sequence[DecodingCell]) -> Iterator[tuple[int, tuple[int, ...], DecodingCell]]:
         """Repeat, prompts and cell: every cell on one prompt, in an order of its own, before the next prompt.
@@ -154,7 +137,7 @@ class DecodingBenchmark:
                     yield repeat, together[repeat, cell.batch][prompt], cell
 
     def _together(self, repeat: int, size: int) -> dict[int, tuple[int, ...]]:
-        """The shard's prompts in groups of that size, by the first of each."""
+        """The prompts in groups of that size, by the first of each."""
         mine = [prompt for at, prompt in self.texts if at == repeat]
         of_tasks = grouped(mine, lambda prompt: self.tasks[prompt] if self.tasks else "")
         groups = [
@@ -207,8 +190,7 @@ class _Stopwatch:
         """Decode prompts together and keep the record, unless there is one, or the cell gets no more."""
         prompt = prompts[0]
         held = self._held.setdefault((cell, trial), [])
-        granted_s = self._benchmark.budget_s if trial else self._benchmark.granted_s
-        left_s = granted_s - sum(map(seconds_of, held))
+        left_s = self._benchmark.budget_s - sum(map(seconds_of, held))
         over = left_s <= 0 or any(record["message"] for record in held)
         if over or any((record["prompt"], record["repeat"]) == (prompt, repeat) for record in held):
             return

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from otspec.bench.code import package_digest
-from otspec.bench.header import check_header
 from otspec.bench.paths.cells import PathsCell, paths_cell_of
 from otspec.bench.records import Record, RecordFolder
-from otspec.bench.shards import WHOLE, Shard
+from otspec.bench.schema import check_header
 from otspec.data import TreeSource
 from otspec.paths import PathVerifier, Tree
 from otspec.reporting.machine import processor, versions
@@ -37,8 +36,6 @@ class PathsBenchmark:
     """Of the verifications that are timed."""
     budget_s: float = 120.0
     """Time granted to each cell, in seconds; then it gets no more trees."""
-    shard: Shard = WHOLE
-    """The part of the trees that is measured, each by all rules."""
 
     def __post_init__(self) -> None:
         for source in self.sources.values():
@@ -67,18 +64,12 @@ class PathsBenchmark:
 
     @cached_property
     def trees(self) -> list[tuple[str, int]]:
-        """File and number of every tree of the shard."""
-        found = [
+        """File and number of every tree."""
+        return [
             (name, tree)
             for name, source in self.sources.items()
             for tree in range(len(source) if self.first is None else min(self.first, len(source)))
         ]
-        return [one for number, one in enumerate(found) if self.shard.takes(number, len(found))]
-
-    @property
-    def granted_s(self) -> float:
-        """Time granted to the shard's part of a cell: with all parts, that of the cell."""
-        return self.budget_s / self.shard.count
 
     @property
     def count(self) -> int:
@@ -96,15 +87,14 @@ def run(benchmark: PathsBenchmark, folder: RecordFolder, progress: Callable[[int
     held: dict[PathsCell, dict[int, Record]] = {}
     for record in folder.records:
         held.setdefault(paths_cell_of(record), {})[record["position"]] = record
-    of_shard = set(benchmark.trees)
     warm: set[PathsCell] = set()
     for name, index in benchmark.trees:
         source, tree = benchmark.sources[name], None
         for spelling, verifier in verifiers.items():
             cell = PathsCell(name, spelling, source.paths, source.depth)
             mine = held.setdefault(cell, {})
-            spent_s = sum(one["spent_s"] for at, one in mine.items() if (name, at) in of_shard)
-            over = spent_s >= benchmark.granted_s or any(one["message"] for one in mine.values())
+            spent_s = sum(one["spent_s"] for one in mine.values())
+            over = spent_s >= benchmark.budget_s or any(one["message"] for one in mine.values())
             if index not in mine and not over:
                 tree = _tree(source, index) if tree is None else tree
                 if cell not in warm:  # nothing is compiled on the clock

@@ -11,13 +11,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from multiprocessing.connection import Connection
 from typing import Any
 
 from otspec.bench.code import package_digest, solver_digest
 from otspec.bench.records import Record, RecordFolder
-from otspec.bench.shards import WHOLE, Shard
 from otspec.bench.solvers.cells import Cell, Sampling, cell_of
 from otspec.bench.solvers.worker import Questions, serve
 from otspec.data import Source, check_positions
@@ -44,8 +42,6 @@ class Benchmark:
     jobs: int = 1
     """Worker processes."""
     sampling: Sampling = field(default_factory=Sampling)
-    shard: Shard = WHOLE
-    """The part of all cells and positions that is measured."""
 
     def __post_init__(self) -> None:
         for source in self.sources.values():
@@ -66,24 +62,10 @@ class Benchmark:
             "code": package_digest(),
         }
 
-    @cached_property
-    def shares(self) -> Mapping[Cell, list[int]]:
-        """The positions of every cell that are of the shard, where there are some."""
-        group = self.positions * len(self.cells) // max(len({cell.size for cell in self.cells}), 1)
-        found = {
-            cell: [at for at in range(self.positions) if self.shard.takes(number * self.positions + at, group)]
-            for number, cell in enumerate(self.cells)
-        }
-        return {cell: share for cell, share in found.items() if share}
-
     @property
     def count(self) -> int:
         """Positions to measure, over all cells."""
-        return sum(map(len, self.shares.values()))
-
-    def granted_s(self, cell: Cell) -> float:
-        """Solving time granted to the shard's part of a cell: with all parts, that of the cell."""
-        return self.budget_s * (len(self.shares[cell]) / self.positions)
+        return len(self.cells) * self.positions
 
     @property
     def questions(self) -> Questions:
@@ -109,7 +91,7 @@ def run(benchmark: Benchmark, folder: RecordFolder, progress: Callable[[int], No
     """
     held = grouped(folder.records, cell_of)
     cells: queue.Queue[Cell] = queue.Queue()
-    for cell in benchmark.shares:
+    for cell in benchmark.cells:
         cells.put(cell)
     failures: queue.Queue[BaseException] = queue.Queue()
     stop = threading.Event()
@@ -117,7 +99,7 @@ def run(benchmark: Benchmark, folder: RecordFolder, progress: Callable[[int], No
     def measure(worker: Worker, cell: Cell) -> None:
         todo = todo_of(benchmark, held.get(cell, ()), cell)
         left = len(todo.positions)
-        progress(len(benchmark.shares[cell]) - left)
+        progress(benchmark.positions - left)
         for record in records_of(worker, todo, stop):
             folder.append(record)
             progress(1)
@@ -136,7 +118,7 @@ def run(benchmark: Benchmark, folder: RecordFolder, progress: Callable[[int], No
             stop.set()
 
     with single_threaded():
-        _run_threads([threading.Thread(target=work) for _ in range(min(benchmark.jobs, len(benchmark.shares)))], stop)
+        _run_threads([threading.Thread(target=work) for _ in range(min(benchmark.jobs, len(benchmark.cells)))], stop)
     if not failures.empty():
         raise failures.get()
 
@@ -162,26 +144,23 @@ class Todo:
     positions: list[int]
     left_s: float
     """Of its time."""
-    granted_s: float
-    """All of its time."""
     budget_s: float
-    """With all shards."""
+    """All of its time."""
 
 
 def todo_of(benchmark: Benchmark, held: Sequence[Record], cell: Cell) -> Todo:
     """What is left of a cell of which some records are held; no positions where its time is spent."""
-    share = dict.fromkeys(benchmark.shares[cell])
     # What ran out of a smaller budget is tried again, and only then replaced.
     done = [
         one
         for one in held
-        if one["position"] in share and (one["status"] != "BUDGET" or one["budget_s"] >= benchmark.budget_s)
+        if one["position"] < benchmark.positions
+        and (one["status"] != "BUDGET" or one["budget_s"] >= benchmark.budget_s)
     ]
     places = {record["position"] for record in done}
-    granted_s = benchmark.granted_s(cell)
-    left_s = granted_s - sum(record["wall_s"] for record in done)
-    left = [index for index in share if index not in places] if left_s > 0 else []
-    return Todo(cell, left, left_s, granted_s, benchmark.budget_s)
+    left_s = benchmark.budget_s - sum(record["wall_s"] for record in done)
+    left = [index for index in range(benchmark.positions) if index not in places] if left_s > 0 else []
+    return Todo(cell, left, left_s, benchmark.budget_s)
 
 
 def records_of(worker: Worker, todo: Todo, stop: threading.Event) -> Iterator[Record]:
@@ -195,7 +174,7 @@ def records_of(worker: Worker, todo: Todo, stop: threading.Event) -> Iterator[Re
         if record is None:
             return
         if record["status"] == "BUDGET":
-            record["message"] += f", the {todo.granted_s:g} s of its cell being spent"
+            record["message"] += f", the {todo.budget_s:g} s of its cell being spent"
         yield record | about
         left_s -= record["wall_s"]
 

@@ -15,7 +15,6 @@ from otspec.bench.paths.driver import PathsBenchmark, reach_given, run
 from otspec.bench.paths.summary import summarise
 from otspec.bench.paths.tables import accepted_table, failed_table, reach_table
 from otspec.bench.records import Record, RecordFolder
-from otspec.bench.shards import Shard
 from otspec.data import TreeSource
 from otspec.paths import LayerVerification, PathVerifier, TokenWise, Tree
 from otspec.verification.rules.catalogue import JOINT, verifier_of_paths
@@ -127,11 +126,6 @@ def test_a_run_goes_on_where_it_was_interrupted(source: TreeSource, folder: Reco
     broken.close()
     assert broken.records[:17] == held
     assert what(broken.records) == what(folder.records)
-    halves = RecordFolder(tmp_path / "halves", benchmark(source).identity)
-    for part in (Shard(1, 2), Shard(2, 2)):
-        run(benchmark(source, shard=part), halves)
-    halves.close()
-    assert what(halves.records) == what(folder.records)
 
 
 def test_a_rule_that_fails_or_is_slow_gets_no_more_trees(source: TreeSource, folder: RecordFolder) -> None:
