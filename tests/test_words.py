@@ -16,7 +16,7 @@ OURS = (
     *("exchange", "contribution", "donor", "recipient", "threshold", "release", "race", "gap", "deviation"),
     *("commit", "steered", "features", "workspace", "spelling", "dealt", "foreign", "matching", "kept", "shortlist"),
     *("budget", "cluster", "router", "ahead", "lesson", "course", "kind", "candidate", "family", "plain", "pace"),
-    *("pacer", "goodput", "rest", "floor", "ending", "valid", "shard", "identity", "claim", "instance", "witness"),
+    *("pacer", "goodput", "rest", "floor", "ending", "valid", "identity", "claim", "instance", "witness"),
     *("margin", "verdict", "remedy", "mutation", "power", "subject", "cases", "context", "topology"),
 )
 """Words that mean something of their own here, in names that others see."""

@@ -25,7 +25,7 @@ from otspec.writing import named, write_whole
 RECORDED_FORMAT, TOP_FORMAT = "recorded positions", "recorded positions, likeliest tokens"
 """What the header of a file says that it holds."""
 SCHEMA = 1
-"""The version of what headers say, and of what the benchmarks write (`otspec schema`); files of before it say none."""
+"""The version of what headers say, and of what the benchmarks write; files of before it say none."""
 WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I32": 4}
 """Bytes of an entry."""
 ROOM = 4096
