@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from otspec.cli import options
 from otspec.cli.drafters import DRAFTER_HELP, DrafterFiles
 from otspec.cli.groups import Of, grouped
 from otspec.cli.measuring import Against, asked, check_budget, conclude, only_compared, resumed
-from otspec.cli.prompts import FORMAT, TASKS, ChatOptions, read_prompts, read_tasks
+from otspec.cli.prompts import FORMAT, TASKS, ChatOptions, Prompt, read_prompts, read_tasks
 from otspec.cli.sampling import NONE, MaxNewTokens, PairOptions, PlaceOptions, TruncationOptions
 from otspec.decode.settings import DraftSettings
 from otspec.errors import DataError
@@ -45,18 +46,80 @@ def _preset(context: typer.Context, name: str | None) -> str | None:
     return name
 
 
+@dataclass(frozen=True, kw_only=True)
+class TextOptions:
+    """What is decoded."""
+
+    prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None
+    tasks: Annotated[list[Path] | None, typer.Option(help=TASKS)] = None
+    first: Annotated[int, options.count(help="How many prompts to decode, from the first on.")] = 60
+    repeats: Annotated[
+        int, options.count(help="How often each prompt is decoded, each time with other random numbers.")
+    ] = 1
+
+    def read(self, target: str) -> list[Prompt] | None:
+        """The prompts of the files; None for those of the shipped pair.
+
+        Raises
+        ------
+        DataError
+            If another target has none.
+        """
+        if self.tasks and self.prompts is not None:
+            raise typer.BadParameter("--prompts is given too; leave one of them out", param_hint="--tasks")
+        if self.tasks:
+            return read_tasks(self.tasks)
+        if self.prompts is None and target != "shipped":
+            raise DataError(f"no prompts for {target}; pass --prompts FILE or --tasks FILE")
+        return None if self.prompts is None else read_prompts(self.prompts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleOptions:
+    """What is compared."""
+
+    solver: Annotated[
+        str | None,
+        typer.Option(
+            help="The rules, a list of joint rules and of solvers that are applied token by token, or all; a/b is a, "
+            "and b where a fails.",
+            show_default=f"{RULES}; without a draft model, none",
+        ),
+    ] = None
+    reference: Annotated[
+        str | None, typer.Option(help="The rule that the others are compared with.", show_default="interval")
+    ] = None
+    baselines: Annotated[
+        str | None,
+        typer.Option(
+            help="The methods of `otspec decode` to compare with, a list; vanilla is measured in any case.",
+            show_default=f"{COMPARED}; of these, what the draft model can be used in",
+        ),
+    ] = None
+    assisted: Annotated[
+        str | None,
+        typer.Option(
+            help="The settings of assisted: tokens of a draft, schedule and confidence, as in 20/constant/0.4.",
+            show_default="the fastest on a few other prompts",
+        ),
+    ] = None
+
+    def check_reference(self, rules: Sequence[str]) -> None:
+        """Raise if the rule to compare with is not among those of the run."""
+        if self.reference is not None and self.reference not in rules:
+            raise typer.BadParameter(
+                f"{self.reference!r} is not among the rules of this run, {', '.join(rules)}; name it in --solver too",
+                param_hint="--reference",
+            )
+
+
 @grouped
 def bench_decode(
     *,
     context: typer.Context,
     pair: PairOptions,
-    prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
-    tasks: Annotated[list[Path] | None, typer.Option(help=TASKS)] = None,
+    text: TextOptions,
     chat: ChatOptions,
-    first: Annotated[int, options.count(help="How many prompts to decode, from the first on.")] = 60,
-    repeats: Annotated[
-        int, options.count(help="How often each prompt is decoded, each time with other random numbers.")
-    ] = 1,
     preset: Annotated[
         str | None,
         typer.Option(
@@ -74,24 +137,7 @@ def bench_decode(
             leave_out=("solver", "branching", "tree", "law"),
         ),
     ],
-    solver: Annotated[
-        str | None,
-        typer.Option(
-            help="The rules, a list of joint rules and of solvers that are applied token by token, or all; a/b is a, "
-            "and b where a fails.",
-            show_default=f"{RULES}; without a draft model, none",
-        ),
-    ] = None,
-    reference: Annotated[
-        str | None, typer.Option(help="The rule that the others are compared with.", show_default="interval")
-    ] = None,
-    baselines: Annotated[
-        str | None,
-        typer.Option(
-            help="The methods of `otspec decode` to compare with, a list; vanilla is measured in any case.",
-            show_default=f"{COMPARED}; of these, what the draft model can be used in",
-        ),
-    ] = None,
+    rules: RuleOptions,
     drafter: Annotated[
         str | None,
         typer.Option(
@@ -99,13 +145,6 @@ def bench_decode(
         ),
     ] = None,
     files: DrafterFiles,
-    assisted: Annotated[
-        str | None,
-        typer.Option(
-            help="The settings of assisted: tokens of a draft, schedule and confidence, as in 20/constant/0.4.",
-            show_default="the fastest on a few other prompts",
-        ),
-    ] = None,
     temperature: Annotated[
         str, typer.Option(help="The temperatures of both models, a list; 0 decodes greedily.")
     ] = "1",
@@ -134,20 +173,16 @@ def bench_decode(
     if only_compared(context, out, against):
         return
     check_budget(budget, "rule")
-    if tasks and prompts is not None:
-        raise typer.BadParameter("--prompts is given too; leave one of them out", param_hint="--tasks")
-    asked_for = read_tasks(tasks) if tasks else None if prompts is None else read_prompts(prompts)
-    if asked_for is None and pair.target != "shipped":
-        raise DataError(f"no prompts for {pair.target}; pass --prompts FILE or --tasks FILE")
+    asked_for = text.read(pair.target)
     alone = pair.names[1] == NONE and drafter is None
-    if alone and solver is not None:
+    if alone and rules.solver is not None:
         pair.check_drafts("rules verify what one drafts: leave out --solver")
-    solver = ("" if alone else RULES) if solver is None else solver
+    solver = ("" if alone else RULES) if rules.solver is None else rules.solver
     counts, depths = drafts.pop("paths", [1] if alone else [2, 3, 4]), drafts.pop("depth")
     batches = numbers("--batch", batch)
     temperatures = options.numbers_of("--temperature", temperature, options.checked_temperature)
     combinations = [dict(zip(drafts, one, strict=True)) for one in itertools.product(*drafts.values())]
-    settled = None if assisted is None else _assisted(assisted)
+    settled = None if rules.assisted is None else _assisted(rules.assisted)
     from otspec.bench.decoding.cells import decoding_grid
     from otspec.bench.decoding.driver import DecodingBenchmark, run
     from otspec.bench.records import RecordFolder
@@ -157,19 +192,15 @@ def bench_decode(
     from otspec.decode.pair.conversations import Conversation
     from otspec.decode.shipped import held_out
 
-    methods = _compared(pair, alone, baselines)
-    rules, left_out = every_rule() if solver == "all" else (options.words(solver), [])
-    if reference is not None and reference not in rules:
-        raise typer.BadParameter(
-            f"{reference!r} is not among the rules of this run, {', '.join(rules)}; name it in --solver too",
-            param_hint="--reference",
-        )
+    methods = _compared(pair, alone, rules.baselines)
+    spellings, left_out = every_rule() if solver == "all" else (options.words(solver), [])
+    rules.check_reference(spellings)
     files.check(options.words(drafter or ""))
     named = ["" if word == FULL else word for word in options.words(drafter or FULL)]
-    cells = decoding_grid(counts, depths, rules, methods, temperatures, combinations, settled, named, batches)
+    cells = decoding_grid(counts, depths, spellings, methods, temperatures, combinations, settled, named, batches)
     progress_as_ours()
     models = pair.load(place)
-    if baselines is None and models.draft is not None and not is_known(models.draft):
+    if rules.baselines is None and models.draft is not None and not is_known(models.draft):
         cells = [cell for cell in cells if cell.method != "assisted"]
     request = files.request(models, *pair.names)
     own = None if asked_for is None else chat.conversations(asked_for, models, max_new_tokens)
@@ -178,17 +209,17 @@ def bench_decode(
         pair.names,
         cells,
         [Conversation(row) for row in held_out()] if own is None else own,
-        first,
-        repeats,
+        text.first,
+        text.repeats,
         truncation.all,
         max_new_tokens,
         seed,
         budget,
-        [one.task for one in asked_for] if asked_for and tasks else [],
+        [one.task for one in asked_for] if asked_for and text.tasks else [],
         {name: drafting(name, request) for name in named if name},
     )
     folder = RecordFolder(out, benchmark.identity)
-    folder.begin(asked() | ({} if reference is None else {"reference": reference}))
+    folder.begin(asked() | ({} if rules.reference is None else {"reference": rules.reference}))
     with resumed(folder, "decoding", benchmark.count) as progress:
         run(benchmark, folder, progress)
     conclude(folder, left_out, against)
