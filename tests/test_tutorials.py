@@ -31,13 +31,18 @@ COMMAND = typer.main.get_command(app)
 COMMANDS = {name: commands(text) for name, text in PAGES.items() if commands(text)}
 
 
+def parse(line: str) -> None:
+    """Parse what follows `otspec` in a command; what is no command or no option of it is refused."""
+    command, arguments = COMMAND, shlex.split(line, comments=True)
+    while arguments and (inner := getattr(command, "commands", {}).get(arguments[0])):
+        command, arguments = inner, arguments[1:]
+    assert command.make_context("otspec", arguments) is not None, line
+
+
 @each(name=list(COMMANDS))
 def test_commands_that_are_shown_can_be_parsed(name: str) -> None:
     for line in COMMANDS[name]:
-        command, arguments = COMMAND, shlex.split(line, comments=True)
-        while arguments and (inner := getattr(command, "commands", {}).get(arguments[0])):
-            command, arguments = inner, arguments[1:]
-        assert command.make_context("otspec", arguments) is not None, line
+        parse(line)
 
 
 def test_there_are_commands_to_parse() -> None:
