@@ -1,6 +1,7 @@
 """Decoding on a GPU machine: one command of ten minutes, one report.
 
     python -m benchmarks.gpu [--out report_gpu] [--minutes 10]
+    python -m benchmarks.gpu --model smollm2 [--minutes 4]    # a model with its drafter, by every rule
     python -m benchmarks.gpu --tiny --device cpu              # all of it at tiny shapes, to see that it works
 
 Llama shapes of 8B and 1B with random weights in bfloat16, V = 128256, and the shipped pair; batches of 1, 8 and 32;
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,11 +23,13 @@ from typing import Any
 import torch
 
 from benchmarks.gpu.cells import GPU, TINY, Bench
+from benchmarks.gpu.model import ModelBench, table
 from benchmarks.gpu.report import machine, report, speeds
 from benchmarks.reporting import Record, show
-from otspec.decode.pair.loading import device_of
-from otspec.errors import ProblemError
+from otspec.decode.pair.loading import device_of, load_models
+from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import console, errors
+from otspec.reporting.tables import markdown_report
 
 RESULTS, REPORT = "results.jsonl", "report.md"
 
@@ -44,11 +48,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--pairs", type=_names, help="of those that are planned, with commas between them")
     parser.add_argument("--batches", type=_whole_numbers, help="likewise")
     parser.add_argument("--top-ks", type=_whole_numbers, help="likewise; 0 for whole drafts")
+    parser.add_argument("--model", help="a target, and its drafter, in place of the pairs: smollm2")
+    parser.add_argument("--drafter", default="eagle", help="for --model")
+    parser.add_argument("--texts", type=int, default=5, help="timed in every cell of --model")
+    parser.add_argument("--new", type=int, default=128, help="tokens of each of them")
     given = parser.parse_args(arguments)
     try:
+        if given.model:
+            return _of_model(given)
         chosen = {"pairs": given.pairs, "batches": given.batches, "top_ks": given.top_ks}
-        bench = _bench(given.device, given.tiny, given.minutes, given.out, chosen)
-    except ProblemError as error:
+        bench = _bench(given, chosen)
+    except (ProblemError, DataError) as error:
         errors.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
         return 2
     about = machine(bench.device, bench.dtype)
@@ -71,6 +81,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _of_model(given: argparse.Namespace) -> int:
+    """The cells of a model with its drafter."""
+    begun = time.monotonic()
+    _check(given)
+    device = device_of(given.device)
+    dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
+    models = load_models(given.model, given.drafter, given.device, str(dtype).removeprefix("torch."))
+    about = machine(device, dtype) | {"model": given.model, "drafter": given.drafter}
+    command = f"python -m benchmarks.gpu --model {given.model} --drafter {given.drafter} --device {given.device}"
+    given.out.mkdir(parents=True, exist_ok=True)
+    records: list[Record] = []
+    with (given.out / RESULTS).open("w") as results:
+        for record in ModelBench(models, given.texts, given.new).run(60 * given.minutes - (time.monotonic() - begun)):
+            records.append(record)
+            results.write(json.dumps(about | record) + "\n")
+            results.flush()
+            paragraph = f"`{command}` on " + ", ".join(f"{name} {value}" for name, value in about.items()) + "."
+            (given.out / REPORT).write_text(markdown_report([table(records)], (), [paragraph], "Decoding on a GPU"))
+            errors.print(_told(record), markup=False, highlight=False, soft_wrap=True)
+    show(table(records))
+    return 0
+
+
+def _told(record: Record) -> str:
+    labels = " ".join(str(record[name]) for name in ("rule", "temperature", "paths", "depth", "draft_top_k"))
+    return f"{labels}: {record['error'] if 'error' in record else format(record['ms_a_token'], '.2f') + ' ms a token'}"
+
+
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
@@ -79,13 +117,19 @@ def _whole_numbers(text: str) -> list[int]:
     return [int(name) for name in _names(text)]
 
 
-def _bench(device: str, tiny: bool, minutes: float, out: Path, chosen: Mapping[str, Sequence[Any] | None]) -> Bench:
-    if not minutes > 0:
-        raise ProblemError(f"--minutes is {minutes:g}; it has to be above 0")
-    if (out / RESULTS).exists():
-        raise ProblemError(f"{out / RESULTS} is there from an earlier run; pass another --out, or remove it")
-    if device.startswith("cuda") and not torch.cuda.is_available():
+def _check(given: argparse.Namespace) -> None:
+    """Raise where nothing can be measured, or what was measured would be lost."""
+    if not given.minutes > 0:
+        raise ProblemError(f"--minutes is {given.minutes:g}; it has to be above 0")
+    if (given.out / RESULTS).exists():
+        raise ProblemError(f"{given.out / RESULTS} is there from an earlier run; pass another --out, or remove it")
+    if given.device.startswith("cuda") and not torch.cuda.is_available():
         raise ProblemError("there is no GPU here; --tiny --device cpu runs all of it at tiny shapes")
+
+
+def _bench(given: argparse.Namespace, chosen: Mapping[str, Sequence[Any] | None]) -> Bench:
+    _check(given)
+    device, tiny = given.device, given.tiny
     place = device_of(device)
     if place.type == "cpu" and not tiny:
         raise ProblemError("models of 8B and 1B are not for a CPU; pass --tiny as well, or --device cuda")

@@ -15,12 +15,15 @@ pytest.importorskip("transformers")
 
 from transformers import LogitsProcessorList  # noqa: E402
 
+from benchmarks.gpu import model  # noqa: E402
 from benchmarks.gpu.__main__ import main  # noqa: E402
 from benchmarks.gpu.cells import GPU, Bench, Cell, Plan  # noqa: E402
 from benchmarks.gpu.report import report  # noqa: E402
 from benchmarks.gpu.synchronisations import SAID, counted  # noqa: E402
+from otspec.decode.base import graphs  # noqa: E402
 from otspec.decode.methods import Vanilla  # noqa: E402
 from otspec.decode.step.harness import run  # noqa: E402
+from tests.decode.graph_stand_in import called_again  # noqa: E402
 from tests.decode.models import tiny  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -63,6 +66,42 @@ def test_the_most_valuable_cells_come_first() -> None:
     assert max(whole) < min(at for at, cell in enumerate(cells) if cell.draft_top_k)
     for number, cell in enumerate(cells):  # what it is compared with was measured before
         assert Cell(cell.pair, cell.batch, "vanilla") in cells[: number + 1]
+
+
+def test_a_model_is_measured_with_its_drafter_by_every_rule(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    planned = model.cells()
+    assert {cell.rule for cell in planned} >= {"plain", "block", "nested", "interval", *model.HOST}
+    for number, cell in enumerate(planned):  # what it is compared with was measured before
+        assert any(other.rule == "plain" and other.temperature == cell.temperature for other in planned[: number + 1])
+    some = [model.Cell("plain", 1.0), model.Cell("nested", 1.0, 2, 3), model.Cell("max_flow", 1.0, 2, 2, 4)]
+    failing = model.Cell("a rule that nobody knows", 1.0, 2, 3)
+    monkeypatch.setattr(model, "cells", lambda: [*some, model.Cell("lp", 1.0, 2, 2, 4), failing])
+    monkeypatch.setattr(model, "installed", lambda package: package != "highspy")
+    asked = ["--model", "shipped", "--drafter", "shipped", "--device", "cpu", "--texts", "2", "--new", "6"]
+    assert main([*asked, "--out", str(tmp_path)]) == 0
+    *measured, lp, failed = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert [one["rule"] for one in measured] == [cell.rule for cell in some]
+    for one in measured:
+        assert one["tokens"] == 2 * 6
+        spent = sum(1e3 * sum(text["seconds"].values()) / text["tokens"] for text in one["texts"]) / 2
+        assert one["ms_a_token"] == pytest.approx(spent)  # the median of two
+        assert one["captures_before_and_while_timed"] == [0, 0]
+    assert lp["error"] == "not measured: highspy is not installed"
+    assert "a rule that nobody knows" in failed["error"]
+    told = (tmp_path / "report.md").read_text()
+    assert "| 1 | nested | 2 x 3 | - |" in told
+    assert "| 1 | lp | 2 x 2 | 4 | not measured: highspy is not installed |" in told
+    assert main([*asked, "--out", str(tmp_path)]) == 2  # what was measured is not measured away
+
+
+def test_captures_are_counted_and_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs, "capture", called_again)
+    with model.captures() as count:
+        replayed = graphs.Replayed[Any]()
+        for _ in range(3):
+            replayed.run(lambda _: (torch.zeros(1),), object())
+    assert count == [1]
+    assert graphs.capture is called_again
 
 
 def test_some_cells_can_be_asked_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -162,14 +201,14 @@ def test_waits_within_steps_are_counted_and_other_warnings_go_on() -> None:
             warnings.warn(SAID + " (triggered somewhere)", stacklevel=1)
             return logits
 
-    model = tiny()
+    target = tiny()
     with warnings.catch_warnings(record=True) as others, counted(CPU) as count:
         count.told = True
         warnings.simplefilter("always")
         warnings.warn(SAID, stacklevel=1)  # within no step
         warnings.warn("another thing", stacklevel=1)
         generation = run(
-            model,
+            target,
             Vanilla(),
             torch.tensor([[1, 2, 3]]),
             max_new_tokens=5,

@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM  # noqa: E402
 import otspec  # noqa: E402
 from otspec.decode.drafters.eagle.model import EagleLlama  # noqa: E402
 from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
+from otspec.decode.models.passes.signature import Conditioning  # noqa: E402
 from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402
 from tests.contracts.draft_models import LAYERS, WIDTH, all_features, eagle, layer_of  # noqa: E402
@@ -71,10 +72,9 @@ def test_the_lean_reader_gives_the_same_bits(kind: str) -> None:
     found = []
     for reading in (LlamaReader, TransformersReader):
         reader = reading(model, (model.config.num_hidden_layers,))
-        reader.added = added
-        reader.begin(ids, torch.ones(2, 3, dtype=torch.bool), torch.arange(3).expand(2, -1))
-        reader.added = added[:, :1]
-        found.append((reader.read(ids[:, :1], torch.tensor([[3]]).expand(2, -1), None, 3, 1), reader.features))
+        first, then = Conditioning(added=added), Conditioning(added=added[:, :1])
+        reader.begin(ids, torch.ones(2, 3, dtype=torch.bool), torch.arange(3).expand(2, -1), conditioning=first)
+        found.append(reader.read(ids[:, :1], torch.tensor([[3]]).expand(2, -1), None, 3, 1, then))
     assert all(torch.equal(*both) for both in zip(*found, strict=True))
 
 

@@ -26,6 +26,7 @@ from otspec.decode.drafters.sd2.model import Steered  # noqa: E402
 from otspec.decode.drafters.shared.model import BORROWED, SharedLlama  # noqa: E402
 from otspec.decode.lessons.kind import Origin  # noqa: E402
 from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
+from otspec.decode.models.passes.signature import Conditioning  # noqa: E402
 from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
 from otspec.decode.pair.loading import save_model  # noqa: E402
 from otspec.decode.training import KINDS, Course, Lessons, train  # noqa: E402
@@ -233,9 +234,11 @@ def test_what_is_made_of_kin_of_a_llama_has_the_lean_pass(kind: str, name: str) 
     for reading in (LlamaReader, TransformersReader):
         reader = reading(model, (2,))
         told = torch.ones(2, 4, 3, 32)
-        reader.shifts, reader.added = (model.shifts(told), None) if kind == "sd2" else (None, model.conditioning(told))
-        logits = reader.begin(IDS, torch.ones(2, 4, dtype=torch.bool), torch.arange(4).expand(2, -1), keep=4)
-        found.append((logits, reader.features))
+        given = (
+            Conditioning(shifts=model.shifts(told)) if kind == "sd2" else Conditioning(added=model.conditioning(told))
+        )
+        place = torch.ones(2, 4, dtype=torch.bool), torch.arange(4).expand(2, -1)
+        found.append(reader.begin(IDS, *place, keep=4, conditioning=given))
     assert all(torch.equal(*both) for both in zip(*found, strict=True))
 
 

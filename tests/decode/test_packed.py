@@ -102,7 +102,7 @@ def _laws(reader: Any, dtype: torch.dtype, rows: int) -> torch.Tensor:
     mask = torch.zeros(1, 1, rows, 20 + rows, dtype=dtype).masked_fill_(unseen, torch.finfo(dtype).min)
     with torch.no_grad():
         reader.begin(tokens[:, :20], torch.ones(2, 20, dtype=torch.bool), position[:, :20])
-        logits = reader.read(tokens[:, 20:], position[:, 20:], mask, 20, rows)
+        logits = reader.read(tokens[:, 20:], position[:, 20:], mask, 20, rows).logits
     laws: torch.Tensor = logits.double().softmax(-1)
     return laws
 

@@ -103,8 +103,8 @@ def test_a_gathered_head_gives_the_logits_of_the_whole_one(kind: str) -> None:
     for name, one in (("whole", model), ("gathered", narrow)):
         context = Context(one, [text[:-1] for text in TEXTS])
         last, width = torch.tensor([text[-1:] for text in TEXTS]), torch.tensor([[len(text) - 1] for text in TEXTS])
-        found[name] = [context.read(last, width, None, keep=1)]
-        found[name].append(context.read(last.expand(-1, 3), width + 1, None, keep=3))
+        found[name] = [context.read(last, width, None, keep=1).logits]
+        found[name].append(context.read(last.expand(-1, 3), width + 1, None, keep=3).logits)
     for whole, gathered in zip(found["whole"], found["gathered"], strict=True):
         assert gathered.shape == (*whole.shape[:-1], 5)
         if whole.dtype == torch.float64:

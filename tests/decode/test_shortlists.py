@@ -82,7 +82,8 @@ def test_a_head_taken_off_gives_the_logits_of_the_whole_model(kind: str) -> None
     found = []
     for one in (model, twin):
         context = Context(one, [text[:-1] for text in TEXTS])
-        found.append([context.read(last, place, None, keep=1), context.read(last.expand(-1, 3), place + 1, None, 2)])
+        read = [context.read(last, place, None, keep=1), context.read(last.expand(-1, 3), place + 1, None, 2)]
+        found.append([one.logits for one in read])
     for whole, output in zip(*found, strict=True):
         for rows, expected in ((tokens, whole[..., tokens]), (slice(3, 9), whole[..., 3:9])):
             if whole.dtype == torch.float64:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from otspec.decode.models.passes import static  # noqa: E402
 from otspec.decode.models.passes.single_graph import Run  # noqa: E402
 from otspec.decode.models.passes.static import LEAST_COLUMNS, StaticReader, can_stand, filled_up  # noqa: E402
 from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
+from tests.contracts.draft_models import eagle, layer_of, shared, steered  # noqa: E402
 from tests.decode.graph_stand_in import called_again  # noqa: E402
 from tests.decode.models import pair, tiny  # noqa: E402
 from tests.each import each  # noqa: E402
@@ -72,9 +74,9 @@ def test_logits_are_those_of_ordinary_passes(
             position = torch.from_numpy(contexts[0].length)[:, None] + torch.arange(count)
             sees = torch.from_numpy(np.tril(rng.random((batch, count, count)) < 0.7) | np.eye(count, dtype=bool))
             found = [one.read(tokens, position, sees if count > 1 else None, keep) for one in contexts]
-            torch.testing.assert_close(*found, **near)
+            torch.testing.assert_close(*(one.logits for one in found), **near)
             if layers:
-                torch.testing.assert_close(*(one.reader.features for one in contexts), **near)
+                torch.testing.assert_close(*(one.states for one in found), **near)
             chosen = [sorted(rng.choice(count, rng.integers(count + 1), replace=False).tolist()) for _ in range(batch)]
             rows = list(range(batch)) if count % 2 or batch == 1 else [row for row in range(batch) if row != 1]
             for one in contexts:
@@ -134,8 +136,8 @@ def test_a_model_that_cannot_be_captured_is_launched(monkeypatch: pytest.MonkeyP
             again = context.read(tokens, position, None, 1)
         context.commit([[]], [0])
         last = context.read(tokens, position, None, 1)
-    assert torch.equal(first, again)
-    assert torch.equal(first, last)
+    assert torch.equal(first.logits, again.logits)
+    assert torch.equal(first.logits, last.logits)
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -180,7 +182,7 @@ def test_what_overflowed_in_one_text_does_not_reach_the_next() -> None:
         del context
         gc.collect()
         context = Context(model, [[1, 2]])
-        logits = context.read(torch.tensor([[3]]), torch.tensor([[2]]), None, 1)
+        logits = context.read(torch.tensor([[3]]), torch.tensor([[2]]), None, 1).logits
     assert logits.isfinite().all()
 
 
@@ -232,6 +234,54 @@ def test_drafting_in_one_is_drafting_level_by_level(case: tuple[dict[str, Any], 
         found.append((run.new_tokens, [(one.rows, one.start, one.keep) for one in run.passes["draft"]]))
         assert bool(runs) == in_one
     assert found[0] == found[1]
+
+
+CONDITIONED: dict[str, Callable[[Any, Any], Any]] = {
+    "eagle": lambda target, draft: eagle(draft),
+    "layer of the target": lambda target, draft: layer_of(target),
+    "steered": lambda target, draft: steered(draft),
+    "shared, of some tokens": lambda target, draft: shared(target, kept=(0, 2, 5, 7)),
+    "parallel": lambda target, draft: shared(target, masks=2),
+}
+
+
+@pytest.mark.usefixtures("everywhere")
+@pytest.mark.parametrize("kind", CONDITIONED)
+@each(settings=({"paths": 2, "depth": 3}, {"paths": 1, "depth": 3, "solver": "block"}), batch=(1, 3))
+def test_what_looks_at_the_target_drafts_in_one_as_well(kind: str, settings: dict[str, Any], batch: int) -> None:
+    """Launched by transformers' passes, over a fixed cache, in one run, and replayed: the same texts.
+
+    Several texts accept different numbers of drafts, so that what is new in them is padded.
+    """
+    target, draft = (copy.deepcopy(model) for model in pair(VOCAB, positions=LEAST_COLUMNS))
+    model = CONDITIONED[kind](target, draft)
+    ids = torch.arange(3 * batch).view(batch, 3) % VOCAB
+    rooms: list[static.Workspace] = []
+
+    class WithPool(static.Workspace):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            self.pool = object()
+            rooms.append(self)
+
+    def text() -> list[list[int]]:
+        return generate(target, model, ids, max_new_tokens=20, seed=2, **settings).new_tokens
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StaticReader, "takes", staticmethod(lambda _: False))
+        expected = text()
+    assert text() == expected
+    for one in (target, model):
+        static._FREE.pop(one)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(static, "Workspace", WithPool)
+        patch.setattr(static, "can_be_one", lambda _: True)
+        patch.setattr(graphs, "capture", called_again)
+        for _ in range(2):  # heads are made anew for each text, and graphs are not
+            assert text() == expected
+    assert not any(room.refused for room in rooms)
+    runs = [one for room in rooms for one in room.runs.values()]
+    assert any(one.replayed.captured for one in runs)
 
 
 def test_few_counts_of_rows() -> None:

@@ -22,6 +22,7 @@ from otspec.decode.drafters.hidden_states import to_one_size  # noqa: E402
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter  # noqa: E402
 from otspec.decode.drafters.sd2.model import PLACES, SteeredLlama  # noqa: E402
 from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
+from otspec.decode.models.passes.signature import Conditioning  # noqa: E402
 from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402
 from otspec.verification.trees.shape import Shape  # noqa: E402
@@ -88,12 +89,11 @@ def test_the_lean_reader_gives_the_same_bits() -> None:
     found = []
     for kind in (LlamaReader, TransformersReader):
         reader = kind(model, (1, 2))
-        reader.shifts = shifts[:, :, :3]
-        reader.begin(ids[:, :3], torch.ones(2, 3, dtype=torch.bool), torch.arange(3).expand(2, -1))
-        reader.shifts = shifts[:, :, 3:4]
+        first, then = Conditioning(shifts=shifts[:, :, :3]), Conditioning(shifts=shifts[:, :, 3:4])
+        reader.begin(ids[:, :3], torch.ones(2, 3, dtype=torch.bool), torch.arange(3).expand(2, -1), conditioning=first)
         mask = torch.zeros(1, 1, 2, 5)
         mask[..., 0, 4] = torch.finfo(torch.float32).min
-        found.append((reader.read(ids[:, 3:], torch.tensor([[3, 4]]).expand(2, -1), mask, 3, 2), reader.features))
+        found.append(reader.read(ids[:, 3:], torch.tensor([[3, 4]]).expand(2, -1), mask, 3, 2, then))
     (lean, lean_features), (plain, plain_features) = found
     assert torch.equal(lean, plain)
     assert torch.equal(lean_features, plain_features)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from otspec.decode.pair.loading import SHIPPED, load_models  # noqa: E402
 from otspec.decode.shipped import held_out  # noqa: E402
 from otspec.decode.verify import captured  # noqa: E402
 from otspec.decode.verify.on_device import verify_on_device  # noqa: E402
+from tests.contracts.draft_models import eagle, shared, steered  # noqa: E402
 from tests.contracts.oracles import SETTINGS, after_prompt, check_counts, codes_of, law_of_texts  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 from tests.decode.test_on_device import together  # noqa: E402
@@ -100,6 +102,30 @@ def test_replayed_passes_write_the_texts_of_launched_ones(settings: dict[str, An
         assert not room.refused
         for kind in kinds:
             assert any(one.replayed.captured for one in getattr(room, kind).values())
+
+
+LOOKING: dict[str, Callable[[Any, Any], Any]] = {
+    "eagle": lambda target, draft: eagle(draft),
+    "steered": lambda target, draft: steered(draft),
+    "shared, of some tokens": lambda target, draft: shared(target, kept=(0, 2, 5, 7)),
+    "parallel": lambda target, draft: shared(target, masks=2),
+}
+
+
+@pytest.mark.parametrize("kind", LOOKING)
+@each(dtype=(torch.float32, torch.float64), batch=(1, 3))
+def test_what_looks_at_the_target_drafts_in_one_graph(kind: str, dtype: Any, batch: int) -> None:
+    """Time after time the same texts, by our passes and by transformers'."""
+    target, draft = (copy.deepcopy(model).to(dtype) for model in pair(8, positions=128))
+    with torch.no_grad():
+        model = LOOKING[kind](target, draft).to("cuda")
+    target.to("cuda")
+    ids = torch.arange(3 * batch, device="cuda").view(batch, 3) % 8
+    texts = [generate(target, model, ids, paths=2, depth=3, max_new_tokens=40, seed=2).new_tokens for _ in range(3)]
+    assert texts[0] == texts[1] == texts[2]
+    (room,) = [one for one in static._FREE[model] if one.batch == batch]
+    assert not room.refused
+    assert any(one.replayed.captured for one in room.runs.values())
 
 
 @pytest.mark.parametrize("verify_on", ["device", "host"])

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 
 from otspec.decode.base.sending import send
 from otspec.decode.drafters.levels import LevelDrafter, Levels
-from otspec.decode.drafters.shortlists.selection import History, WholeHead
+from otspec.decode.drafters.shortlists.selection import History
 from otspec.decode.models.context import Context, Pass, positions
+from otspec.decode.models.passes.signature import UNCONDITIONED, Conditioning, Outputs
 from otspec.laws import IntArray
 from otspec.verification.trees.shape import Shape
 
@@ -47,6 +48,12 @@ class ModelDrafter(LevelDrafter):
     _before_slots: int
     _text: Text
     """What is read before the slots."""
+    _told: tuple[torch.Tensor, ...] = ()
+    """What a model is told of its target in this step, each of shape (B, ...)."""
+    _read: Outputs
+    """What the last pass gave."""
+    in_one: ClassVar[bool] = True
+    """Whether all levels may be one run: nothing but tensors says what they do."""
 
     @property
     def passes(self) -> Sequence[Pass]:
@@ -67,23 +74,22 @@ class ModelDrafter(LevelDrafter):
 
     def _in_one(self, shape: Shape, text: Text) -> Levels | None:
         """All levels as one CUDA graph, where nothing has to be asked for in between; None where they are launched."""
-        if type(self) is not ModelDrafter or not isinstance(self.head, WholeHead) or self.confidence or shape.each:
+        if not self.in_one or self.confidence or shape.each or (known := self.head.known_by) is None:
             return None
         if isinstance(self.generator, Sequence):  # a graph draws from one
             return None
-        known = self.head.sampling.known_by
-        if known is None:
-            return None
+        of_text, told = [one for one in text if one is not None], self._told
 
         def steps(*given: Any) -> tuple[torch.Tensor, ...]:
             *inputs, generator = given
-            found = self._levels(shape, self._after(Text(*inputs)), (), generator)
+            self._told = tuple(inputs[len(of_text) :])
+            found = self._levels(shape, self._after(Text(*inputs[: len(of_text)])), (), generator)
             return found.tokens, found.laws
 
         columns = text.tokens.shape[1] + shape.offsets[shape.depth] - 1
-        key = shape.branching, self.law, known, self.vocab
-        inputs = [one for one in text if one is not None]
-        found = self.context.in_one_graph(key, steps, inputs, columns, self.generator)
+        key = shape.branching, self.law, known, len(of_text)
+        found = self.context.in_one_graph(key, steps, [*of_text, *told], columns, self.generator)
+        self._told = told
         if found is None:
             return None
         tokens, laws = found
@@ -110,20 +116,26 @@ class ModelDrafter(LevelDrafter):
 
     def _after(self, text: Text) -> torch.Tensor:
         self._text = text
-        return self.context.read(text.tokens, text.position, text.sees, keep=1)
+        self._read = self.context.read(text.tokens, text.position, text.sees, 1, self._of_text())
+        return self._read.logits
 
     def _after_level(
         self, read: torch.Tensor, level: int, parents: torch.Tensor, lineage: torch.Tensor
     ) -> torch.Tensor:
         """Read the tokens, which attend to their text and to what they go on from."""
-        self._feed(parents)
-        width = read.shape[1]
+        told, width = self._of_drafts(parents), read.shape[1]
         places = (self._text.root + level).expand(-1, width)
         lone = self._text.own is None and lineage.shape[2] == level  # a single path, which sees all
-        return self.context.read(read, places, None if lone else self._sees(lineage), keep=width)
+        self._read = self.context.read(read, places, None if lone else self._sees(lineage), width, told)
+        return self._read.logits
 
-    def _feed(self, parents: torch.Tensor) -> None:
-        """Tell the model more of tokens that follow some of those that it has read last, shape (B or 1, W)."""
+    def _of_text(self) -> Conditioning:
+        """What the model is told of what is new in the texts."""
+        return UNCONDITIONED
+
+    def _of_drafts(self, parents: torch.Tensor) -> Conditioning:
+        """What it is told of tokens that follow some of those that it has read last, shape (B or 1, W)."""
+        return UNCONDITIONED
 
     def _sees(self, lineage: torch.Tensor) -> torch.Tensor:
         """Which columns on trial the slots of a level attend to: those of their text and of their ancestors."""

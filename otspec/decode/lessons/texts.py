@@ -164,14 +164,14 @@ def continued(
     texts = torch.zeros(count, length, dtype=torch.long, device=model.device)
     texts[:, :size] = prompts
     position = torch.arange(length, device=model.device).expand(count, -1)
-    logits = reader.begin(prompts, torch.ones_like(prompts, dtype=torch.bool), position[:, :size])
+    logits = reader.begin(prompts, torch.ones_like(prompts, dtype=torch.bool), position[:, :size]).logits
     for at in range(size, length):
         own = 1.0 if floor is None else temperature.new_tensor(floor.answering)
         warmth = temperature * own + (1 - own)  # of what a user asks it is 1
         drawn = torch.multinomial((logits[:, -1].float() / warmth[:, None]).softmax(-1), 1)[:, 0]
         texts[:, at] = drawn if floor is None else drawn.new_tensor(floor.observe(drawn.tolist()))
         if at + 1 < length:
-            logits = reader.read(texts[:, at : at + 1], position[:, at : at + 1], None, at, 1)
+            logits = reader.read(texts[:, at : at + 1], position[:, at : at + 1], None, at, 1).logits
     return texts
 
 

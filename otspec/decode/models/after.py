@@ -97,5 +97,5 @@ class _Following:
             keep=1,
         )
         self.context.commit([[]], [0])
-        logits: FloatArray = found[0, 0].double().cpu().numpy()
+        logits: FloatArray = found.logits[0, 0].double().cpu().numpy()
         return logits

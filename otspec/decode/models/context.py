@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.base.sending import send
 from otspec.decode.models.passes.reader import Remembering, reader_of
+from otspec.decode.models.passes.signature import UNCONDITIONED, Conditioning, Outputs
 from otspec.decode.models.passes.single_graph import Run, Steps
 from otspec.decode.models.passes.static import StaticReader
 from otspec.errors import ProblemError
@@ -50,7 +51,7 @@ class Context:
         What it reads first; any of them may be empty.
     layers : sequence of int
         After how many of its layers hidden states are wanted, if any are: from 0, the embedding, to all of them.
-    shifts, added : Tensor, optional
+    conditioning : Conditioning
         What it is told of these texts, see `otspec.decode.drafters.sd2.model` and `otspec.decode.drafters.eagle.model`.
 
     Raises
@@ -64,14 +65,12 @@ class Context:
         model: PreTrainedModel,
         texts: Sequence[Sequence[int]],
         layers: Sequence[int] = (),
-        shifts: torch.Tensor | None = None,
-        added: torch.Tensor | None = None,
+        conditioning: Conditioning = UNCONDITIONED,
     ) -> None:
         check_model(model)
         _check_layers(model, layers)
         self.model = model
         self.reader = reader_of(model, layers)
-        self.reader.shifts, self.reader.added = shifts, added
         self.positions = positions(model)
         """How many tokens the model knows positions for."""
         self.length: IntArray = np.array([len(text) for text in texts])
@@ -80,10 +79,12 @@ class Context:
         """Columns of the cache that are not settled."""
         self.passes: list[Pass] = []
         """What was read after the prompts."""
+        self.features: torch.Tensor | None = None
+        """Hidden states at what it read first, shape (B, S, layers, width), where some are wanted."""
         self._run: Run | None = None
         self._note_lengths()
         if self.end:
-            self._read_first(texts)
+            self._read_first(texts, conditioning)
 
     @property
     def device(self) -> torch.device:
@@ -97,7 +98,7 @@ class Context:
         self._gaps = send(gaps, self.device) if gaps.any() else None
         """Columns that are settled for other texts only, shape (B, end)."""
 
-    def _read_first(self, texts: Sequence[Sequence[int]]) -> None:
+    def _read_first(self, texts: Sequence[Sequence[int]], conditioning: Conditioning = UNCONDITIONED) -> None:
         tokens = np.zeros((len(texts), self.end), dtype=np.int64)
         for row, text in zip(tokens, texts, strict=True):
             row[: len(text)] = text
@@ -105,10 +106,17 @@ class Context:
         present = columns < self.length[:, None]
         position = np.where(present, columns, 0)
         read, there, places = (send(array, self.device) for array in (tokens, present, position))
-        self.reader.begin(read, there, places)
+        self.features = self.reader.begin(read, there, places, conditioning=conditioning).features
 
-    def read(self, tokens: torch.Tensor, position: torch.Tensor, sees: torch.Tensor | None, keep: int) -> torch.Tensor:
-        """Logits of the last tokens of a block, shape (B, keep, V), on trial.
+    def read(
+        self,
+        tokens: torch.Tensor,
+        position: torch.Tensor,
+        sees: torch.Tensor | None,
+        keep: int,
+        conditioning: Conditioning = UNCONDITIONED,
+    ) -> Outputs:
+        """Read a block on trial: logits of its last tokens, shape (B, keep, V), and hidden states of all.
 
         Parameters
         ----------
@@ -118,6 +126,8 @@ class Context:
             Which of the columns on trial, the block's own the last, each token of it attends to; all attend to the
             settled text.  By default to all of them.
         keep : int
+        conditioning : Conditioning
+            What the model is told of these tokens.
         """
         start = self.end + self.trial
         batch, rows = tokens.shape
@@ -125,10 +135,11 @@ class Context:
         if self._run is not None:
             assert isinstance(self.reader, StaticReader)
             self._run.passes.append(Pass(batch, rows, start - self.end, keep, sees is not None))
-            return self.reader.read_at(self._run, tokens, position, sees, self.trial - rows)[:, -keep:]
+            found = self.reader.read_at(self._run, tokens, position, sees, self.trial - rows, conditioning)
+            return found._replace(logits=found.logits[:, -keep:])
         mask = self._mask(rows, sees)
         self.passes.append(Pass(batch, rows, start, keep, mask is not None))
-        return self.reader.read(tokens, position, mask, start, keep)
+        return self.reader.read(tokens, position, mask, start, keep, conditioning)
 
     def in_one_graph(
         self, key: object, steps: Steps, inputs: Sequence[torch.Tensor], columns: int, generator: torch.Generator

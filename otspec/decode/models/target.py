@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.base.sending import send
 from otspec.decode.models.context import Context
+from otspec.decode.models.passes.signature import Outputs
 from otspec.verification.trees.topology import Topology
 
 
@@ -28,6 +29,7 @@ class Target:
     features: list[torch.Tensor]
     """Hidden states at the tokens that were read of each text since they were last looked at, shape (tokens, layers,
     width); only where layers are wanted."""
+    _read: Outputs
 
     def __init__(
         self,
@@ -40,7 +42,8 @@ class Target:
         self.features = []
         if layers:
             none = torch.empty(0, len(layers), model.config.get_text_config().hidden_size, device=model.device)
-            read = self.context.reader.features if self.context.end else none.expand(len(texts), -1, -1, -1)
+            read = self.context.features
+            read = none.expand(len(texts), -1, -1, -1) if read is None else read
             self.features = [one[: len(text) - 1] for one, text in zip(read, texts, strict=True)]
 
     def read(self, texts: Sequence[Sequence[int]], trees: Sequence[Topology]) -> torch.Tensor:
@@ -58,17 +61,19 @@ class Target:
             depth[row, : tree.size] = tree.depth
             sees[row, : tree.size, : tree.size] = tree.lineage
             real[row, : tree.size] = True
-        logits = self.context.read(
+        found = self.context.read(
             send(tokens, device),
             send(self.context.length[:, None] + depth, device),
             send(sees, device) if width > 1 else None,
             keep=width,
         )
-        return logits.flatten(0, 1)[send(np.flatnonzero(real), device)]
+        self._read = found
+        return found.logits.flatten(0, 1)[send(np.flatnonzero(real), device)]
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep the roots and the accepted nodes of each tree, and drop the texts that do not go on."""
         kept = [[0, *nodes] for nodes in accepted]
         if self._layers:
-            self.features = [self.context.reader.features[row, kept[row]] for row in rows]
+            device, states = self.context.device, self._read.states
+            self.features = [states[row].index_select(0, send(np.array(kept[row]), device)) for row in rows]
         self.context.commit(kept, rows)

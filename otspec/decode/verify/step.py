@@ -257,7 +257,7 @@ def _tokens(chosen: torch.Tensor) -> list[int]:
     ProblemError
         If there was none to choose.
     """
-    tokens: list[int] = chosen.tolist()
+    tokens: list[int] = chosen.cpu().numpy().tolist()
     if NONE in tokens:
         raise ProblemError(
             "the target gives logits that are nan; has it overflown in half precision, or is the temperature too small?"

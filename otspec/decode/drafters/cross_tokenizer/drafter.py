@@ -47,6 +47,8 @@ class ForeignDrafter(ModelDrafter):
         As for `ModelDrafter`.
     """
 
+    in_one = False
+
     def __init__(
         self,
         model: PreTrainedModel,

@@ -12,6 +12,7 @@ from otspec.decode.drafters.hidden_states import last_layer
 from otspec.decode.drafters.levels import after_parents
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.models.context import Context
+from otspec.decode.models.passes.signature import Conditioning
 
 
 class EagleDrafter(ConditionedDrafter, ModelDrafter):
@@ -25,22 +26,23 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts but for their last tokens."""
         layers = last_layer(self.model)
-        added = self.model.conditioning(self._before())
-        self.context = Context(self.model, [self._readable(text[:-1]) for text in texts], layers, added=added)
+        told = Conditioning(added=self.model.conditioning(self._before()))
+        self.context = Context(self.model, [self._readable(text[:-1]) for text in texts], layers, told)
 
     def _begin_step(self, texts: Sequence[Sequence[int]]) -> None:
         """What has not been read of a text is read with the target's features of the tokens before."""
         unread = [len(text) - length for text, length in zip(texts, self.context.length.tolist(), strict=True)]
-        self.context.reader.added = self.model.conditioning(self._before_unread(unread))
-        self._width = 1
+        self._told = (self._before_unread(unread),)
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was read of the text, and none of the drafts."""
         self._left = None if self.context.trial else [self._seen[row] for row in rows]
         super().commit([[] for _ in accepted], rows)
 
-    def _feed(self, parents: torch.Tensor) -> None:
+    def _of_text(self) -> Conditioning:
+        return Conditioning(added=self.model.conditioning(*self._told))
+
+    def _of_drafts(self, parents: torch.Tensor) -> Conditioning:
         """The model's own outputs stand in for what the target has not said yet."""
-        outputs = self.context.reader.features[:, -self._width :, 0]
-        self.context.reader.added = self.model.added_of_own(after_parents(outputs, parents))
-        self._width = parents.shape[1]
+        outputs = self._read.states[:, -self._read.logits.shape[1] :, 0]
+        return Conditioning(added=self.model.added_of_own(after_parents(outputs, parents)))

@@ -10,6 +10,7 @@ from otspec.decode.drafters.conditioned import ConditionedDrafter
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.sd2.model import Steered
 from otspec.decode.models.context import Context
+from otspec.decode.models.passes.signature import Conditioning
 
 
 class SteeredDrafter(ConditionedDrafter, ModelDrafter):
@@ -26,19 +27,23 @@ class SteeredDrafter(ConditionedDrafter, ModelDrafter):
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts but for their last tokens, each token steered by the one before it."""
-        shifts = self.model.shifts(self._before())
-        self.context = Context(self.model, [self._readable(text[:-1]) for text in texts], shifts=shifts)
+        told = Conditioning(shifts=self.model.shifts(self._before()))
+        self.context = Context(self.model, [self._readable(text[:-1]) for text in texts], conditioning=told)
 
     def _begin_step(self, texts: Sequence[Sequence[int]]) -> None:
         """Steer by the last token that the target has read of each text, and what is unread by the tokens before."""
         unread = [len(text) - length for text, length in zip(texts, self.context.length.tolist(), strict=True)]
-        shifts = self.model.shifts(self._before_unread(unread))
-        self.context.reader.shifts, self._shifts = shifts, shifts[:, :, -1:]
+        self._told = (self._before_unread(unread),)
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was read, and what the target thought of the rest where nothing was."""
         self._left = None if self.context.trial else [self._seen[row] for row in rows]
         super().commit(accepted, rows)
 
-    def _feed(self, parents: torch.Tensor) -> None:
-        self.context.reader.shifts = self._shifts
+    def _of_text(self) -> Conditioning:
+        shifts = self.model.shifts(*self._told)
+        self._shifts = shifts[:, :, -1:]
+        return Conditioning(shifts=shifts)
+
+    def _of_drafts(self, parents: torch.Tensor) -> Conditioning:
+        return Conditioning(shifts=self._shifts)

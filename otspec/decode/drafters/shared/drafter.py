@@ -11,6 +11,7 @@ from otspec.decode.drafters.eagle.drafter import EagleDrafter
 from otspec.decode.drafters.levels import Levels
 from otspec.decode.drafters.model import Text
 from otspec.decode.drafters.shared.model import SharedLlama
+from otspec.decode.models.passes.signature import Conditioning
 from otspec.laws import IntArray
 from otspec.verification.trees.shape import Shape
 
@@ -25,29 +26,39 @@ class ParallelDrafter(EagleDrafter):
     model: SharedLlama
     _given: torch.Tensor
     """What the head gets, or gives, for every level of this step, shape (B, levels, ...)."""
+    _at_most: int = 1
+    """Levels that this step reads."""
 
     def depth(self, lengths: IntArray) -> int:
         """As deep as the shape, or as there are masks, or positions."""
         return min(super().depth(lengths), self.model.config.masks + 1)
 
+    def _begin_step(self, texts: Sequence[Sequence[int]]) -> None:
+        super()._begin_step(texts)
+        self._at_most = 1
+
     def _drafted(self, shape: Shape, texts: Sequence[Sequence[int]]) -> Levels:
-        text = self._new_in(texts)
-        self._given = self._at_once(text, shape.depth)
-        return self._levels(shape, self._given[:, :1], texts, self.generator)
+        self._at_most = shape.depth
+        return super()._drafted(shape, texts)
+
+    def _after(self, text: Text) -> torch.Tensor:
+        self._given = self._at_once(text, self._at_most)
+        return self._given[:, :1]
 
     def _at_once(self, text: Text, levels: int) -> torch.Tensor:
         """What the model gives for so many levels, shape (B, levels, ...)."""
-        batch, masks, reader = len(text.tokens), levels - 1, self.context.reader
+        batch, masks = len(text.tokens), levels - 1
         more = torch.arange(1, levels, device=self.context.device)
         tokens = torch.cat((text.tokens, (self._own_vocab - 1 + more).expand(batch, -1)), dim=1)
         position = torch.cat((text.position, text.root + more), dim=1)
-        assert reader.added is not None
-        reader.added = pad(reader.added, (0, 0, 0, masks))  # masks see no state of the target's: they follow what does
+        added = self.model.conditioning(*self._told)
+        told = Conditioning(added=pad(added, (0, 0, 0, masks)))  # masks see no state of the target's: they follow one
         self._text = text
         sees = text._replace(
             tokens=tokens, own=None if text.own is None else pad(text.own, (0, masks), value=True)
         ).sees
-        return self.context.read(tokens, position, sees, keep=levels)
+        self._read = self.context.read(tokens, position, sees, levels, told)
+        return self._read.logits
 
     def _after_level(
         self, read: torch.Tensor, level: int, parents: torch.Tensor, lineage: torch.Tensor

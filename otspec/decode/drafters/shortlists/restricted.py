@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -113,6 +114,8 @@ class Restriction:
         """
         self.check_target(vocab)
         kept = self.on(model.device)
+        if kept.kernel is None:
+            kept = replace(kept, tokens=_lasting(model, self.tokens))
         if not sampling.leaves_some(kept.tokens, vocab):
             raise ProblemError(
                 f"all {len(kept.tokens)} tokens that may be drafted are suppressed by the logits processors "
@@ -185,6 +188,12 @@ class KeptHead:
         """The kept tokens, where nothing moves their mass, and no processor knows tokens by their ids."""
         return self.kept.tokens if self.kept.kernel is None and self.sampling.by_values else None
 
+    @property
+    def known_by(self) -> object:
+        """As `DraftHead.known_by`."""
+        known = None if self.columns is None else self.sampling.known_by
+        return None if known is None else (known, self.vocab, self.kept.tokens.data_ptr())
+
     def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """As `otspec.decode.drafters.shortlists.selection.DraftHead.logits`."""
         return laid_out(output, self.kept.tokens, self.vocab)
@@ -194,6 +203,17 @@ class KeptHead:
         if self.columns is not None:
             return self.sampling.draft_laws(level.cut(output, self.columns))
         return self.kept.redistributed(self.sampling.draft_laws(level.cut(self.logits(output, level))))
+
+
+_TOKENS: WeakKeyDictionary[PreTrainedModel, dict[object, torch.Tensor]] = WeakKeyDictionary()
+
+
+def _lasting(model: PreTrainedModel, tokens: IntArray) -> torch.Tensor:
+    """Tokens on a model's device, one tensor for as long as the model is there: graphs of drafts have its address."""
+    own, key = _TOKENS.setdefault(model, {}), (tokens.tobytes(), model.device)
+    if key not in own:
+        own[key] = torch.from_numpy(tokens).to(model.device)
+    return own[key]
 
 
 def _as_tokens(given: Any, vocab: int) -> IntArray:

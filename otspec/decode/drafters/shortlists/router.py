@@ -178,6 +178,7 @@ class RoutedHead:
     """
 
     columns: torch.Tensor | None = None
+    known_by: object = None
 
     def __init__(self, router: Router, model: PreTrainedModel, sampling: Sampling, vocab: int) -> None:
         self.model, head = without_head(model)

@@ -59,6 +59,13 @@ class DraftHead(Protocol):
     def columns(self) -> torch.Tensor | None:
         """The tokens that laws are over, ascending, shape (k,); None: all of the target's."""
 
+    @property
+    def known_by(self) -> object:
+        """What laws depend on beside what the model gives, to be compared; None where that is more than numbers.
+
+        A graph of a draft is replayed by every head that says the same of the same model.
+        """
+
     def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """Logits over the target's vocabulary, shape (B, W, V), -inf where there is none; parameters as in `laws`."""
 
@@ -109,6 +116,11 @@ class WholeHead:
     def support(self) -> int | None:
         """As sampling leaves it."""
         return self.sampling.support
+
+    @property
+    def known_by(self) -> object:
+        """As `DraftHead.known_by`."""
+        return None if (known := self.sampling.known_by) is None else (known, self.vocab)
 
     def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """As `DraftHead.logits`."""

@@ -155,6 +155,8 @@ class RankedHead:
     budget: Budget
     columns: torch.Tensor | None = None
     """As `DraftHead.columns`, shape (k,)."""
+    known_by: object = None
+    """As `DraftHead.known_by`."""
 
     @property
     def support(self) -> int | None:

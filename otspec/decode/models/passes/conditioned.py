@@ -15,10 +15,9 @@ class OwnModule:
 
 
 class Conditioned(OwnModule):
-    """A model that may be told more than tokens, through `Reader.shifts` or `Reader.added`.
+    """A model that may be told more than tokens, by `otspec.decode.models.passes.signature.Conditioning`.
 
-    A decoder without these computes what the decoder of the same weights does.  A pass that was told more cannot be
-    repeated at other tokens, so none of such a model is replayed as a graph.
+    Told nothing it computes what the decoder of the same weights does.
     """
 
     get_input_embeddings: Any

@@ -20,6 +20,7 @@ from otspec.decode.models.passes.cache import Block
 from otspec.decode.models.passes.conditioned import Conditioned
 from otspec.decode.models.passes.packed import Product, product_of
 from otspec.decode.models.passes.plain import is_plain
+from otspec.decode.models.passes.signature import UNCONDITIONED, Conditioning, Outputs
 
 ALIKE = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
 """Classes of transformers that compute this, up to biases, norms of heads, and masks, which are ours."""
@@ -82,9 +83,6 @@ class Llama:
         After how many layers hidden states are to be kept.
     """
 
-    features: torch.Tensor
-    """As `otspec.decode.models.passes.reader.Reader.features`, where layers are wanted."""
-
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
         config: Any = model.config
         self._layers = [Layer.of(layer) for layer in model.model.layers]
@@ -133,10 +131,9 @@ class Llama:
         angles: tuple[torch.Tensor, torch.Tensor],
         keep: int,
         attend: Attend,
-        shifts: torch.Tensor | None = None,
-        added: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Logits of the last tokens of a block, shape (B, keep, V).
+        conditioning: Conditioning = UNCONDITIONED,
+    ) -> Outputs:
+        """Logits of the last tokens of a block, shape (B, keep, V), and hidden states where layers are wanted.
 
         Parameters
         ----------
@@ -145,10 +142,9 @@ class Llama:
             Of their positions.
         keep : int
         attend : callable
-        shifts, added : Tensor, optional
-            As `otspec.decode.models.passes.reader.Reader` has them.
+        conditioning : Conditioning
         """
-        batch, count = tokens.shape
+        (shifts, added), (batch, count) = conditioning, tokens.shape
         half = self.size // 2
         cosine, sine = (angle.unsqueeze(2) for angle in angles)
         hidden = self._vectors(tokens)
@@ -174,11 +170,12 @@ class Llama:
                 up = up + shifts[number]
             hidden = hidden + layer.down(silu(gate) * up)
             states.append(hidden)
+        features = None
         if self._wanted:
             states[-1] = rms_norm(hidden, self._norm.shape, self._norm, self._epsilon)
-            self.features = torch.stack([states[layer] for layer in self._wanted], dim=2)
+            features = torch.stack([states[layer] for layer in self._wanted], dim=2)
         last = rms_norm(hidden[:, count - keep :], self._norm.shape, self._norm, self._epsilon)
-        return last if self._head is None else self._head(last)
+        return Outputs(last if self._head is None else self._head(last), features)
 
 
 class LlamaReader:
@@ -192,9 +189,6 @@ class LlamaReader:
         After how many layers hidden states are to be kept.
     """
 
-    shifts: torch.Tensor | None = None
-    added: torch.Tensor | None = None
-
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
         self._llama = Llama(model, layers)
         self._block: Block | None = None
@@ -205,22 +199,29 @@ class LlamaReader:
         """Whether this gives what the model gives, up to rounding: in float32 or bfloat16, on a CPU."""
         return model.dtype in (torch.float32, torch.bfloat16) and model.device.type == "cpu" and Llama.takes(model)
 
-    @property
-    def features(self) -> torch.Tensor:
-        """As `Reader.features`, shape (B, N, layers, width)."""
-        return self._llama.features
-
     def begin(
-        self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, *, keep: int = 1
-    ) -> torch.Tensor:
+        self,
+        tokens: torch.Tensor,
+        present: torch.Tensor,
+        position: torch.Tensor,
+        *,
+        keep: int = 1,
+        conditioning: Conditioning = UNCONDITIONED,
+    ) -> Outputs:
         """As `Reader.begin`, shapes (B, S): padding on the right is seen by no token of a text."""
-        return self._read(tokens, position, None, 0, keep, causal=True)
+        return self._read(tokens, position, None, 0, keep, conditioning, causal=True)
 
     def read(
-        self, tokens: torch.Tensor, position: torch.Tensor, mask: torch.Tensor | None, start: int, keep: int
-    ) -> torch.Tensor:
+        self,
+        tokens: torch.Tensor,
+        position: torch.Tensor,
+        mask: torch.Tensor | None,
+        start: int,
+        keep: int,
+        conditioning: Conditioning = UNCONDITIONED,
+    ) -> Outputs:
         """As `Reader.read`, shapes (B, N)."""
-        return self._read(tokens, position, mask, start, keep)
+        return self._read(tokens, position, mask, start, keep, conditioning)
 
     def _read(
         self,
@@ -229,8 +230,9 @@ class LlamaReader:
         mask: torch.Tensor | None,
         start: int,
         keep: int,
+        conditioning: Conditioning,
         causal: bool = False,
-    ) -> torch.Tensor:
+    ) -> Outputs:
         batch, count = tokens.shape
         stop, heads, key_heads, size = start + count, self._llama.heads, self._llama.key_heads, self._llama.size
         entries, group = self._room(batch, stop), heads // key_heads
@@ -247,7 +249,7 @@ class LlamaReader:
             return attended.reshape(batch, heads, count, size)
 
         angles = self._cosine[position], self._sine[position]
-        return self._llama.read(tokens, angles, keep, attend, self.shifts, self.added)
+        return self._llama.read(tokens, angles, keep, attend, conditioning)
 
     @property
     def blocks(self) -> Sequence[Block]:

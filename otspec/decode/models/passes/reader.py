@@ -11,25 +11,38 @@ from transformers import PreTrainedModel
 
 from otspec.decode.models.passes.cache import Block
 from otspec.decode.models.passes.fused import LlamaReader
+from otspec.decode.models.passes.signature import UNCONDITIONED, Conditioning, Outputs
 from otspec.decode.models.passes.static import StaticReader
 from otspec.decode.models.passes.transformers_reader import TransformersReader
 
 
 class Reader(Protocol):
-    """A model with a cache of its own."""
+    """A model with a cache of its own: all that a pass depends on is said to it, and all that it gives is returned."""
 
     def begin(
-        self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, *, keep: int = 1
-    ) -> torch.Tensor:
+        self,
+        tokens: torch.Tensor,
+        present: torch.Tensor,
+        position: torch.Tensor,
+        *,
+        keep: int = 1,
+        conditioning: Conditioning = UNCONDITIONED,
+    ) -> Outputs:
         """Read texts from their starts, shapes (B, S), padded on the right where `present` is False.
 
-        Logits of the last columns come back, shape (B, keep, V).
+        Logits of the last `keep` columns come back.
         """
 
     def read(
-        self, tokens: torch.Tensor, position: torch.Tensor, mask: torch.Tensor | None, start: int, keep: int
-    ) -> torch.Tensor:
-        """Logits of the last tokens of a block, shape (B, keep, V); the block becomes columns `start` and on.
+        self,
+        tokens: torch.Tensor,
+        position: torch.Tensor,
+        mask: torch.Tensor | None,
+        start: int,
+        keep: int,
+        conditioning: Conditioning = UNCONDITIONED,
+    ) -> Outputs:
+        """Logits of the last `keep` tokens of a block; the block becomes columns `start` and on.
 
         Parameters
         ----------
@@ -38,23 +51,13 @@ class Reader(Protocol):
             Added to the scores; None where every token of the block attends to all columns before it and to all of
             the block.
         start, keep : int
+        conditioning : Conditioning
+            What a model of the package is told of its target.
         """
 
     @property
     def blocks(self) -> Sequence[Block]:
         """All of the cache."""
-
-    @property
-    def features(self) -> torch.Tensor:
-        """Hidden states of what was read last, shape (B, N, layers, width): after as many layers as was asked for.
-
-        Those after all layers are normalised, as the head gets them.
-        """
-
-    shifts: torch.Tensor | None
-    """What is added in every layer of a `Steered` model from now on, shape (layers, B, N or 1, added)."""
-    added: torch.Tensor | None
-    """What is added to the embeddings of an `Eagle` model in the next pass, shape (B, N, hidden)."""
 
 
 class Remembering:
@@ -68,50 +71,40 @@ class Remembering:
         self._block: Block | None = None
 
     def begin(
-        self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, *, keep: int = 1
-    ) -> torch.Tensor:
+        self,
+        tokens: torch.Tensor,
+        present: torch.Tensor,
+        position: torch.Tensor,
+        *,
+        keep: int = 1,
+        conditioning: Conditioning = UNCONDITIONED,
+    ) -> Outputs:
         """As `Reader.begin`."""
-        outputs = self.reader.begin(tokens, present, position, keep=tokens.shape[1])
-        self._remember(outputs, 0)
-        return outputs[:, -keep:]
+        found = self.reader.begin(tokens, present, position, keep=tokens.shape[1], conditioning=conditioning)
+        return self._remembered(found, 0, keep)
 
     def read(
-        self, tokens: torch.Tensor, position: torch.Tensor, mask: torch.Tensor | None, start: int, keep: int
-    ) -> torch.Tensor:
+        self,
+        tokens: torch.Tensor,
+        position: torch.Tensor,
+        mask: torch.Tensor | None,
+        start: int,
+        keep: int,
+        conditioning: Conditioning = UNCONDITIONED,
+    ) -> Outputs:
         """As `Reader.read`; a row more costs next to nothing where there is no head."""
-        outputs = self.reader.read(tokens, position, mask, start, tokens.shape[1])
-        self._remember(outputs, start)
-        return outputs[:, -keep:]
+        return self._remembered(
+            self.reader.read(tokens, position, mask, start, tokens.shape[1], conditioning), start, keep
+        )
 
-    @property
-    def features(self) -> torch.Tensor:
-        """As `Reader.features`."""
-        return self.reader.features
-
-    @property
-    def shifts(self) -> torch.Tensor | None:
-        """As `Reader.shifts`."""
-        return self.reader.shifts
-
-    @shifts.setter
-    def shifts(self, shifts: torch.Tensor | None) -> None:
-        self.reader.shifts = shifts
-
-    @property
-    def added(self) -> torch.Tensor | None:
-        """As `Reader.added`."""
-        return self.reader.added
-
-    @added.setter
-    def added(self, added: torch.Tensor | None) -> None:
-        self.reader.added = added
-
-    def _remember(self, outputs: torch.Tensor, start: int) -> None:
+    def _remembered(self, found: Outputs, start: int, keep: int) -> Outputs:
+        outputs = found.logits
         stop = start + outputs.shape[1]
         if self._block is None:
             self._block = Block(1, outputs.new_zeros(len(outputs), 1, stop, outputs.shape[2]))
         self._block.reserve(stop)
         self._block.entries[0, :, 0, start:stop] = outputs
+        return Outputs(outputs[:, -keep:], found.features)
 
     def given(self, columns: torch.Tensor) -> torch.Tensor:
         """What the model gave at columns of its cache, shape (B, n), one of each text or more; zero where they are < 0.

@@ -12,7 +12,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, finalize, ref
 
 import torch
@@ -21,9 +21,9 @@ from transformers import Cache, PreTrainedModel
 
 from otspec.decode.base.graphs import Replayed
 from otspec.decode.models.passes.cache import SPARE, FixedBlock, Place, fixed_layers
-from otspec.decode.models.passes.conditioned import Conditioned
 from otspec.decode.models.passes.fused import Llama
 from otspec.decode.models.passes.plain import is_untouched
+from otspec.decode.models.passes.signature import UNCONDITIONED, Conditioning, Outputs
 from otspec.decode.models.passes.single_graph import Run, Steps
 from otspec.decode.models.passes.transformers_reader import TransformersReader
 from otspec.laws import IntArray
@@ -43,18 +43,10 @@ Written = Sequence[tuple[torch.Tensor, torch.Tensor]]
 """Keys and values that layers have written."""
 
 
-class Outputs(NamedTuple):
-    """What a pass gives: logits of all its rows, and hidden states where they are wanted."""
-
-    logits: torch.Tensor
-    """Shape (B, rows, V)."""
-    features: torch.Tensor | None
-    """Shape (B, rows, d), the hidden states that are wanted one after the other."""
-
-    def of(self, batch: int, rows: int, keep: int) -> Outputs:
-        """Copies of what belongs to the rows that were asked about, which the next replay does not overwrite."""
-        features = None if self.features is None else self.features[:batch, :rows].clone()
-        return Outputs(self.logits[:batch, rows - keep : rows].clone(), features)
+def _of_rows(found: Outputs, batch: int, rows: int, keep: int) -> Outputs:
+    """Copies of what belongs to the rows that were asked about, which the next replay does not overwrite."""
+    features = None if found.features is None else found.features[:batch, :rows].clone()
+    return Outputs(found.logits[:batch, rows - keep : rows].clone(), features)
 
 
 class FixedPass:
@@ -78,9 +70,18 @@ class FixedPass:
             self._start = torch.zeros(2, dtype=torch.long, device=like.device)
             self._sees = like.new_zeros(batch, 1, rows, columns) if masked else like.new_zeros(1, 1, 1, columns)
         self._masked = masked
+        self.conditioning = UNCONDITIONED
+        """Of all rows, where there is some: as large as what came first says."""
         self.replayed: Replayed[Outputs] = Replayed()
 
-    def fill(self, tokens: torch.Tensor, position: torch.Tensor, mask: torch.Tensor | None, start: int) -> None:
+    def fill(
+        self,
+        tokens: torch.Tensor,
+        position: torch.Tensor,
+        mask: torch.Tensor | None,
+        start: int,
+        conditioning: Conditioning = UNCONDITIONED,
+    ) -> None:
         """Tell it what to read; rows and texts that fill it up read whatever was there, and see all of it.
 
         Who sees nothing becomes NaN in some implementations, and what is NaN in a cache no mask hides.
@@ -93,6 +94,18 @@ class FixedPass:
         if mask is not None:
             self._sees.zero_()
             self._sees[:batch, :, :rows, : start + rows] = mask
+        if conditioning == UNCONDITIONED:
+            return
+        if self.conditioning == UNCONDITIONED:
+            with torch.inference_mode(False):
+                self.conditioning = Conditioning(*map(self._room, conditioning))
+        for mine, theirs in zip(self.conditioning, conditioning, strict=True):
+            if mine is not None and theirs is not None:
+                mine[..., :batch, :rows, :] = theirs
+
+    def _room(self, one: torch.Tensor | None) -> torch.Tensor | None:
+        """For what has the shape (..., B, N, d), of all rows."""
+        return None if one is None else one.new_zeros(*one.shape[:-3], *self.tokens.shape, one.shape[-1])
 
     @property
     def columns(self) -> torch.Tensor:
@@ -141,7 +154,7 @@ class Workspace:
         self.blocks: list[FixedBlock]
         self.blocks, layers = fixed_layers(written, columns, self.place)
         self.cache = Cache(layers=layers)
-        self.passes: dict[tuple[int, int, bool], FixedPass] = {}
+        self.passes: dict[tuple[int, int, bool, tuple[bool, ...]], FixedPass] = {}
         self.runs: dict[object, Run] = {}
         self.refused: set[object] = set()
         """Runs that cannot be captured."""
@@ -156,11 +169,12 @@ class Workspace:
             layer.keys[:, :, :columns] = keys[:, :, :columns]
             layer.values[:, :, :columns] = values[:, :, :columns]
 
-    def a_pass(self, batch: int, rows: int, masked: bool) -> FixedPass:
-        """The pass over so many rows of so many texts, or more."""
+    def a_pass(self, batch: int, rows: int, masked: bool, conditioning: Conditioning = UNCONDITIONED) -> FixedPass:
+        """The pass over so many rows of so many texts, or more, which is told as much."""
         batch, rows = min(1 << (batch - 1).bit_length(), self.batch), filled_up(rows)
-        like = self.blocks[0].entries
-        return _used(self.passes, (batch, rows, masked), lambda: FixedPass(batch, rows, self.columns, masked, like))
+        like, told = self.blocks[0].entries, tuple(one is not None for one in conditioning)
+        key = batch, rows, masked, told
+        return _used(self.passes, key, lambda: FixedPass(batch, rows, self.columns, masked, like))
 
     def a_run(self, key: object, inputs: Sequence[torch.Tensor], batch: int) -> Run:
         """The steps that are known by this."""
@@ -193,10 +207,6 @@ class StaticReader:
         After how many layers hidden states are wanted.
     """
 
-    features: torch.Tensor
-    shifts: torch.Tensor | None = None
-    added: torch.Tensor | None = None
-
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
         self._plain = TransformersReader(model, layers)
         # In float64 transformers' own norms are in float32, and a leaner pass would be another model.
@@ -211,26 +221,38 @@ class StaticReader:
         return model.device.type == "cuda" and os.environ.get(SWITCH) != "0" and can_stand(model)
 
     def begin(
-        self, tokens: torch.Tensor, present: torch.Tensor, position: torch.Tensor, *, keep: int = 1
-    ) -> torch.Tensor:
+        self,
+        tokens: torch.Tensor,
+        present: torch.Tensor,
+        position: torch.Tensor,
+        *,
+        keep: int = 1,
+        conditioning: Conditioning = UNCONDITIONED,
+    ) -> Outputs:
         """Read texts from their starts, launch by launch: prompts have many lengths, and keep a GPU busy."""
-        logits = self._plain.begin(tokens, present, position, keep=keep)
+        found = self._plain.begin(tokens, present, position, keep=keep, conditioning=conditioning)
         self._move_in(tokens.shape[1])
-        return logits
+        return found
 
     def read(
-        self, tokens: torch.Tensor, position: torch.Tensor, mask: torch.Tensor | None, start: int, keep: int
-    ) -> torch.Tensor:
+        self,
+        tokens: torch.Tensor,
+        position: torch.Tensor,
+        mask: torch.Tensor | None,
+        start: int,
+        keep: int,
+        conditioning: Conditioning = UNCONDITIONED,
+    ) -> Outputs:
         """As `Reader.read`."""
         batch, rows = tokens.shape
         if not self._held:  # the prompts were empty
-            logits = self._plain.read(tokens, position, mask, start, keep)
+            found = self._plain.read(tokens, position, mask, start, keep, conditioning)
             self._move_in(rows)
-            return logits
+            return found
         self._reserve(start, start + filled_up(rows))
         workspace = self._held[0]
-        one = workspace.a_pass(batch, rows, mask is not None)
-        one.fill(tokens, position, mask, start)
+        one = workspace.a_pass(batch, rows, mask is not None, conditioning)
+        one.fill(tokens, position, mask, start, conditioning)
         try:
             found = one.run(self._forward, workspace.pool if one.tokens.numel() <= MOST_ROWS else None)
         except RuntimeError as error:
@@ -238,11 +260,8 @@ class StaticReader:
             workspace.launch()
             name, why = type(self._plain.model).__name__, str(error).partition("\n")[0]
             warnings.warn(f"passes of {name} cannot be captured as CUDA graphs, and are launched: {why}", stacklevel=2)
-            return self.read(tokens, position, mask, start, keep)
-        found = found.of(batch, rows, keep)
-        if found.features is not None:
-            self.features = found.features
-        return found.logits
+            return self.read(tokens, position, mask, start, keep, conditioning)
+        return _of_rows(found, batch, rows, keep)
 
     def do(
         self,
@@ -282,9 +301,15 @@ class StaticReader:
             return None
 
     def read_at(
-        self, run: Run, tokens: torch.Tensor, position: torch.Tensor, sees: torch.Tensor | None, trial: int
-    ) -> torch.Tensor:
-        """Logits of a block within a run, shape (B, N, V): only the device knows where it is.
+        self,
+        run: Run,
+        tokens: torch.Tensor,
+        position: torch.Tensor,
+        sees: torch.Tensor | None,
+        trial: int,
+        conditioning: Conditioning = UNCONDITIONED,
+    ) -> Outputs:
+        """What comes after a block within a run, logits of shape (B, N, V): only the device knows where it is.
 
         Parameters
         ----------
@@ -294,6 +319,7 @@ class StaticReader:
             As `otspec.decode.models.context.Context.read` takes it.
         trial : int
             Columns on trial before the block.
+        conditioning : Conditioning
         """
         workspace, rows = self._held[0], tokens.shape[1]
         workspace.place.columns = run.end + trial + torch.arange(rows, device=tokens.device)
@@ -305,19 +331,19 @@ class StaticReader:
         visible = (column < run.length[:, None]).unsqueeze(1) | on_trial
         mask = torch.zeros(visible.shape, dtype=workspace.blocks[0].entries.dtype, device=tokens.device)
         mask = mask.masked_fill(~visible, torch.finfo(mask.dtype).min).unsqueeze(1)
-        return self._pass(tokens, mask.expand(len(tokens), -1, rows, -1), position)
+        return self._pass(tokens, mask.expand(len(tokens), -1, rows, -1), position, conditioning)
 
     def _forward(self, one: FixedPass) -> Outputs:
         self._held[0].place.columns = one.columns
-        logits = self._pass(one.tokens, one.mask, one.position)
-        told = self._plain if self._llama is None else self._llama
-        return Outputs(logits, told.features if self._plain.layers else None)
+        return self._pass(one.tokens, one.mask, one.position, one.conditioning)
 
-    def _pass(self, tokens: torch.Tensor, mask: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+    def _pass(
+        self, tokens: torch.Tensor, mask: torch.Tensor, position: torch.Tensor, conditioning: Conditioning
+    ) -> Outputs:
         """Logits of all rows, whose keys and values go where the workspace says."""
         batch, rows = tokens.shape
         if self._llama is None:
-            return self._plain.forward(tokens, mask, position, rows)
+            return self._plain.forward(tokens, mask, position, rows, conditioning)
         layers, (cosine, sine) = self._held[0].cache.layers, self._held[0].angles
         key_heads = self._llama.key_heads
         mask = mask.repeat(1, 1, self._llama.heads // key_heads, 1)
@@ -327,7 +353,7 @@ class StaticReader:
             rows_of_keys = query.reshape(batch, key_heads, -1, query.shape[-1])  # heads of one key as so many queries
             return scaled_dot_product_attention(rows_of_keys, keys, values, attn_mask=mask).view(query.shape)
 
-        return self._llama.read(tokens, (cosine[position], sine[position]), rows, attend)
+        return self._llama.read(tokens, (cosine[position], sine[position]), rows, attend, conditioning)
 
     def _check_refusal(self, error: RuntimeError) -> None:
         """Raise unless the error may be about a capture."""
@@ -341,8 +367,6 @@ class StaticReader:
 
     def _move_in(self, columns: int) -> None:
         """From the cache of a first pass to one of fixed size: one that is free and fits, or a new one."""
-        if self._plain.layers:
-            self.features = self._plain.features
         written = [
             (keys.entries[0], values.entries[0]) for keys, values in (one.blocks for one in self._plain.cache.layers)
         ]
@@ -379,10 +403,9 @@ class StaticReader:
 
 
 def can_stand(model: PreTrainedModel) -> bool:
-    """Whether a pass of the model can be repeated at other inputs: nothing is told it but what `Reader.read` takes."""
+    """Whether a pass of the model can be repeated at other inputs: what it depends on is what `Reader.read` takes."""
     shared = getattr(model.config.get_text_config(), "num_kv_shared_layers", None)  # these look into others' caches
-    told_more = isinstance(model, Conditioned)
-    return not model.training and not shared and not told_more and is_untouched(model)
+    return not model.training and not shared and is_untouched(model)
 
 
 def can_be_one(workspace: Workspace) -> bool:

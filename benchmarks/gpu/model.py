@@ -1,0 +1,210 @@
+"""Decoding of a model with its drafter: where a call's milliseconds go, beside plain decoding, by every rule.
+
+Every cell decodes the same texts, all of one length: first `WARM` of them, by which kernels are compiled and graphs
+captured, then each once with a clock.  A figure is the median over the texts.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import Any, NamedTuple
+
+import torch
+
+from benchmarks.gpu.synchronisations import counted
+from benchmarks.reporting import Record
+from otspec.decode import shipped
+from otspec.decode.base import graphs
+from otspec.decode.base.metrics import PHASES, Metrics
+from otspec.decode.methods.catalogue import Decode, decoder
+from otspec.decode.pair.conversations import templated
+from otspec.decode.pair.loading import Models
+from otspec.extras import installed
+from otspec.reporting.tables import TextTable
+
+PROMPT = 64
+"""Tokens of a prompt at most: then all texts fit one cache, whose graphs are captured once."""
+WARM = 2
+"""Texts decoded before the clock runs: what comes for the second time is captured."""
+HOST_TOP_K = 10
+"""Tokens of a draft law where the host solves a problem at each node: programs are quadratic in them."""
+HOST = {"lp": "highspy", "max_flow": None, "slackness": None, "global_resolution": None}
+"""The solvers whose plans verify node by node on the host, and what each needs to be installed."""
+
+
+class Cell(NamedTuple):
+    """A way to decode, at a temperature."""
+
+    rule: str
+    """`plain`, or what verifies."""
+    temperature: float
+    paths: int = 0
+    depth: int = 0
+    draft_top_k: int | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As `MultiDraft` takes them."""
+        own = {"paths": self.paths, "depth": self.depth, "solver": self.rule}
+        return own if self.draft_top_k is None else own | {"draft_top_k": self.draft_top_k}
+
+
+def cells() -> list[Cell]:
+    """The most valuable first; what others are compared with before them."""
+    drafted = [Cell(rule, heat, paths, 3) for heat in (1.0, 0.0) for rule, paths in (("block", 1), ("nested", 2))]
+    host = [Cell(rule, 1.0, 2, 3, HOST_TOP_K) for rule in ("nested", "interval", *HOST)]
+    return [
+        Cell("plain", 1.0),
+        *drafted[:2],
+        Cell("plain", 0.0),
+        *drafted[2:],
+        Cell("interval", 1.0, 2, 3),
+        *host,
+        Cell("block", 1.0, 1, 5),
+        Cell("block", 0.0, 1, 5),
+    ]
+
+
+@dataclass(frozen=True)
+class ModelBench:
+    """A model and its drafter, and how much they decode.
+
+    Parameters
+    ----------
+    models : Models
+    texts : int
+        Timed in every cell, each with a prompt of its own.
+    new : int
+        Tokens of a text.
+    clock : callable
+    """
+
+    models: Models
+    texts: int
+    new: int
+    clock: Callable[[], float] = time.monotonic
+
+    def run(self, seconds: float) -> Iterator[Record]:
+        """A record for every cell: figures, or why there are none; none is begun after so many seconds."""
+        stop = self.clock() + seconds
+        prompts = prompts_of(self.models, self.texts)
+        for cell in cells():
+            record: Record = cell._asdict()
+            needed = HOST.get(cell.rule)
+            if self.clock() >= stop:
+                record["error"] = "not measured: the time was over"
+            elif needed is not None and not installed(needed):
+                record["error"] = f"not measured: {needed} is not installed"
+            else:
+                record |= self._tried(cell, prompts)
+            yield record
+
+    def _tried(self, cell: Cell, prompts: Sequence[torch.Tensor]) -> Record:
+        """What a cell gives, or its error: on a machine that nobody watches the next cell is worth a try."""
+        try:
+            return self.measure(cell, prompts)
+        except Exception as error:
+            told = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        gc.collect()  # here the frames that held what did not fit are gone
+        return {"error": told}
+
+    def measure(self, cell: Cell, prompts: Sequence[torch.Tensor]) -> Record:
+        """Figures of one cell, of texts after these prompts, shape (1, length) each."""
+        device = self.models.target.device
+        decode = self._decoder(cell)
+        with captures() as before:
+            for prompt in prompts[:WARM]:
+                decode(input_ids=prompt)
+        with captures() as during:
+            timed = [decode(input_ids=prompt).metrics for prompt in prompts]
+        with counted(device) as count:
+            waited = decode(input_ids=prompts[0]).metrics
+        calls = sum(one.target_calls for one in timed)
+        return {
+            "ms_a_token": median(1e3 * one.wall / one.tokens for one in timed),
+            "ms_a_call": {phase: median(per_call(timed, phase)) for phase in (*PHASES, "rest")},
+            "tokens": sum(one.tokens for one in timed),
+            "tokens_a_call": sum(one.tokens for one in timed) / calls,
+            "accepted": [sum(each) for each in zip(*(one.accepted for one in timed), strict=False)],
+            "calls": calls,
+            "captures_before_and_while_timed": [before[0], during[0]],
+            "waits_a_call": count.per_step(waited.target_calls),
+            "waits_at": dict(count.places),
+            "texts": [one.record() for one in timed],
+        }
+
+    def _decoder(self, cell: Cell) -> Decode:
+        settings = {"temperature": cell.temperature, "seed": 0, "eos_token_id": None, "max_new_tokens": self.new}
+        if cell.rule == "plain":
+            return partial(decoder("vanilla", self.models, {}), **settings)
+        return partial(decoder("multi-draft", self.models, cell.settings), **settings)
+
+
+def per_call(timed: Sequence[Metrics], phase: str) -> list[float]:
+    """Milliseconds that a phase takes a call, in each text."""
+    return [1e3 * one.seconds[phase] / one.target_calls for one in timed]
+
+
+@contextmanager
+def captures() -> Iterator[list[int]]:
+    """How many graphs are captured meanwhile, in a list of one number."""
+    count, capture = [0], graphs.capture
+
+    def counting(*given: Any, **named: Any) -> Any:
+        count[0] += 1
+        return capture(*given, **named)
+
+    graphs.capture = counting
+    try:
+        yield count
+    finally:
+        graphs.capture = capture
+
+
+def prompts_of(models: Models, count: int) -> list[torch.Tensor]:
+    """Prompts of at most `PROMPT` tokens, shape (1, length) each: questions where the target has a chat template."""
+    if getattr(models.tokenizer, "chat_template", None):
+        lines = (shipped.FOLDER / shipped.QUESTIONS).read_text().splitlines()
+        asked = (templated(models.tokenizer, json.loads(line)["turns"][:1], ()) for line in lines)
+        rows = [row for row in asked if len(row) <= PROMPT]
+    else:
+        rows = shipped.held_out(PROMPT)
+    return [torch.tensor([row], device=models.target.device) for row in rows[:count]]
+
+
+def table(records: Sequence[Record]) -> TextTable:
+    """A line for each cell; ratios are to plain decoding at its temperature."""
+    plain = {one["temperature"]: one["ms_a_token"] for one in records if one["rule"] == "plain" and "ms_a_token" in one}
+    rows = []
+    for one in records:
+        drafts = f"{one['paths']} x {one['depth']}" if one["paths"] else "-"
+        labels = (f"{one['temperature']:g}", one["rule"], drafts, str(one["draft_top_k"] or "-"))
+        if "error" in one:
+            rows.append((*labels, one["error"], *["-"] * (len(PHASES) + 5)))
+            continue
+        beside = plain.get(one["temperature"])
+        waits = one["waits_a_call"]
+        rows.append(
+            (
+                *labels,
+                *(f"{spent:.2f}" for spent in one["ms_a_call"].values()),
+                f"{one['tokens_a_call']:.2f}",
+                f"{one['ms_a_token']:.2f}",
+                f"{beside / one['ms_a_token']:.2f}" if beside else "-",
+                "-" if waits is None else f"{waits:.1f}",
+                " + ".join(map(str, one["captures_before_and_while_timed"])),
+            )
+        )
+    header = ("T", "rule", "K x L", "draft top-k", *PHASES, "rest", "tokens a call", "ms a token", "over plain")
+    note = (
+        "Milliseconds a call of the target, one text at a time, medians over texts of one length. Waits: times a call "
+        "that the host waits for the device. Captures: graphs captured before + while timed."
+    )
+    return TextTable("Decoding with a drafter", (*header, "waits", "captures"), rows, note, labels=4)
