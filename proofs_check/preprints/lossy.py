@@ -47,7 +47,7 @@ def raised(p: FloatArray, token: int, delta: float) -> FloatArray:
     return law
 
 
-def _cactus(p: FloatArray, q: FloatArray, delta: float) -> tuple[FloatArray, float]:
+def cactus(p: FloatArray, q: FloatArray, delta: float) -> tuple[FloatArray, float]:
     """The exact law of what Cactus puts out, shape (V,), and how often that is the draft."""
     output, accepted = np.zeros(p.size), 0.0
     for token in np.flatnonzero(q).tolist():
@@ -124,7 +124,7 @@ PLAIN = FLy(window=MOST)
 
 def _output(p: FloatArray, q: FloatArray, delta: float) -> float:
     """Margin of: the output is at KL delta at most."""
-    return delta - divergence(_cactus(p, q, delta)[0], p)
+    return delta - divergence(cactus(p, q, delta)[0], p)
 
 
 def _raised(p: FloatArray, q: FloatArray, delta: float, by_delta: bool = False) -> float:
@@ -137,7 +137,7 @@ def _raised(p: FloatArray, q: FloatArray, delta: float, by_delta: bool = False) 
 
 def _gained(p: FloatArray, q: FloatArray, delta: float, spread: float = 1.0) -> float:
     """Minus how far gain and price are from the sum of (min(q, h) - p)+, with so many times the square root in h."""
-    output, accepted = _cactus(p, q, delta)
+    output, accepted = cactus(p, q, delta)
     paid = float(np.abs(output - p).sum()) / 2
     more = p + spread * np.sqrt(2 * delta * p * (1 - p))
     gain = float(np.maximum(np.minimum(q, more) - p, 0.0).sum())

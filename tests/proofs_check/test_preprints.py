@@ -18,7 +18,7 @@ from otspec.proofs_check import CLAIMS
 from otspec.proofs_check.preprints import budgets, rescaling
 from otspec.proofs_check.preprints.acceptance import RULES, accepted
 from otspec.proofs_check.preprints.levelling import WAYS, apart, distance, levelled
-from otspec.proofs_check.preprints.lossy import FLy
+from otspec.proofs_check.preprints.lossy import FLy, cactus, divergence
 from otspec.proofs_check.preprints.races import among_first, matched
 from otspec.proofs_check.preprints.trees import best, cut, moments, profiles
 from otspec.proofs_check.single_draft import overlap, residual
@@ -172,3 +172,12 @@ def test_fly_is_what_its_coins_make_of_it(family: str, window: int, threshold: f
     given = model(family, 4)
     tree = given.tree(given.sample(1, 5, rng=window))
     np.testing.assert_allclose(FLy(window, threshold).stop_law(tree), by_coins(tree, window, threshold), atol=1e-14)
+
+
+def test_what_cactus_puts_out_is_off_by_more_than_its_delta() -> None:
+    """Each of two drafts is raised by sqrt(.2 * .1875), and both are at once: KL .34 for delta = .1."""
+    output, accepted = cactus(np.full(4, 0.25), np.array([0.5, 0.5, 0.0, 0.0]), 0.1)
+    raised = 0.25 + (0.2 * 0.1875) ** 0.5
+    np.testing.assert_allclose(output, [raised, raised, 0.5 - raised, 0.5 - raised], atol=1e-15)
+    assert accepted == pytest.approx(2 * raised)
+    assert divergence(output, np.full(4, 0.25)) == pytest.approx(0.34, abs=0.005)

@@ -1,7 +1,7 @@
 """Token by token by Triton's kernels: drafted trees, and rows, which are trees of one level.
 
 A walk goes from head to head (`picking_kernels`), stage after stage; where it has ended, one sum and one draw over the
-vocabulary give the token after it.  Engines that draft without a law walk by other rules: `engines.walk_kernels`.
+vocabulary give the token after it.
 
 Shapes: B trees of S slots, M problems; uniforms are (B, n, 3), n draws; laws are cut into chunks of BLOCK tokens.
 """
