@@ -139,9 +139,12 @@ class Sampling:
         return self._laws(self._target_scores(logits, prefixes))
 
     def target_choices(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
-        """The tokens that greedy decoding takes after given texts, shape (R,); `NONE` where a score is NaN."""
+        """The tokens that greedy decoding takes after given texts, shape (R,); `NONE` where there is no law either.
+
+        That is where a score is NaN or infinity, or all are minus infinity.
+        """
         best = self._target_scores(logits, prefixes).max(dim=-1)
-        return torch.where(best.values.isnan(), NONE, best.indices)
+        return torch.where(best.values.isfinite(), best.indices, NONE)
 
     def _target_scores(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
         if not self.reads_text:
@@ -180,8 +183,9 @@ class Sampling:
         """Laws in float64: over 100 000 tokens, a softmax in float32 is off a total of 1 by 2e-5 and more."""
         if self.do_sample:
             return scores.softmax(dim=-1, dtype=torch.float64)
-        point = torch.zeros(scores.shape, dtype=torch.float64, device=scores.device)
-        return point.scatter_(-1, scores.argmax(dim=-1, keepdim=True), 1.0)
+        best = scores.max(dim=-1, keepdim=True)
+        point = torch.zeros(scores.shape, dtype=torch.float64, device=scores.device).scatter_(-1, best.indices, 1.0)
+        return point.masked_fill_(~best.values.isfinite(), torch.nan)  # as a softmax has it
 
 
 @dataclass(frozen=True)

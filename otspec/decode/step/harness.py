@@ -260,6 +260,10 @@ def _padding(config: GenerationConfig) -> int:
     return 0 if eos is None else int(eos[0] if isinstance(eos, list) else eos)
 
 
+COLDEST = 1e-30
+"""Temperatures below it, but for 0, make infinities of logits in float32, which ends at 3.4e38."""
+
+
 def sampling_settings(
     settings: Mapping[str, Any], temperature: float | None, top_k: int | None, top_p: float | None
 ) -> dict[str, Any]:
@@ -287,6 +291,10 @@ def sampling_settings(
         where = "do_sample" if "do_sample" in settings else "do_sample of generation_config"
         raise ProblemError(
             f"{where} is False, which is greedy decoding, and {name} is {value}; pass do_sample=True or drop it"
+        )
+    if temperature is not None and 0 < temperature < COLDEST:
+        raise ProblemError(
+            f"temperature is {temperature:g}, and logits over it are infinite; pass 0 for greedy decoding"
         )
     if do_sample is False:
         return {"do_sample": False, "temperature": None, "top_k": None, "top_p": None}

@@ -19,8 +19,10 @@ from otspec.decode.base.text import Block, Ending, Streamer, Text
 from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.models.context import Pass
 from otspec.decode.models.target import Target
+from otspec.decode.verify.refusals import no_law
 from otspec.decode.verify.step import StepVerifier
 from otspec.decode.verify.verifiers import Extension
+from otspec.errors import ProblemError
 from otspec.laws import IntArray
 from otspec.verification.trees.topology import Topology
 
@@ -70,7 +72,10 @@ class Decoder:
         with clock.on_device("target"):
             logits, prefixes = target.read(tokens, drafts.trees), self._prefixes(going, drafts.trees)
             seen = self.verifier.look(logits, prefixes)
-        extensions, answers = self.verifier.verify(drafts, seen, clock)
+        try:
+            extensions, answers = self.verifier.verify(drafts, seen, clock)
+        except ProblemError as error:
+            raise no_law(going, drafts.trees, logits, seen) or error from error
         scores = self._scores(logits, prefixes, drafts.trees, extensions, clock)
         if answers is not None:
             with clock.on_host(self.drafter.phase):
