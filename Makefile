@@ -1,8 +1,8 @@
 # make demo: install into .venv, measure the solvers at various (k, n) and decoding with the shipped pair, leave tables,
 #            pictures and a page of both (report.html) in report/ and report/decode/.
 # make test: install into .venv, lint, type-check, compile our kernels and test.
-# make quick: install into .venv, lint, type-check, and test the solvers and which way imports run: under a minute on two
-#            cores, the first time excepted, when the type checker has no cache.
+# make quick: install into .venv, lint, type-check, and test the solvers: under a minute on two cores, the first time
+#            excepted, when the type checker has no cache.
 # make site: build the documentation into $(SITE), warnings as errors; open its index.html in a browser.
 
 PYTHON ?= python3
@@ -12,7 +12,7 @@ SITE ?= build/site
 SOLVERS ?= interval,global_resolution,global_resolution:tau=1e-4,max_flow,max_flow:engine=igraph,slackness,lp,canonical,kseq,rrs
 DEMO ?= --k 10,100 --n 2,3,4 --solver $(SOLVERS) --positions 20 --data llama3,smollm2 --budget 10 --jobs 2
 DECODE ?= --first 6 --paths 2 --depth 3 --solver nested,interval --baselines generate,assisted,prompt-lookup,block --max-new-tokens 40 --budget 6
-CORE = tests/test_layers.py tests/test_problem.py tests/solvers
+CORE = tests/test_problem.py tests/solvers
 BIN = $(VENV)/bin
 INSTALLED = $(VENV)/installed
 
@@ -33,9 +33,10 @@ test: $(INSTALLED)
 quick: lint types
 	$(BIN)/python -m pytest -q -n auto $(CORE)
 
-lint: $(INSTALLED)
+lint: $(INSTALLED) otspec/solvers otspec/proofs_check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
 
 types: $(INSTALLED) otspec/solvers otspec/proofs_check
 	$(BIN)/mypy
@@ -55,9 +56,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-# The type checker finds these two through links; an unpacked sdist has none.
+# The type checker and the linter of imports find these two through links; an unpacked sdist has none.
 otspec/solvers otspec/proofs_check:
 	ln -s ../$(notdir $@) $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -67,5 +67,6 @@ def test_changelog_citation_and_package_name_one_version() -> None:
 def test_cleaning_up_leaves_results_where_they_are() -> None:
     recipe = (ROOT / "Makefile").read_text().partition("\nclean:\n")[2].partition("\n\n")[0].split()
     assert recipe[:2] == ["rm", "-rf"]
-    made = {"$(VENV)", "build", "dist", "*.egg-info", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+    caches = {".mypy_cache", ".pytest_cache", ".ruff_cache", ".import_linter_cache"}
+    made = {"$(VENV)", "build", "dist", "*.egg-info"} | caches
     assert set(recipe[2:]) <= made
