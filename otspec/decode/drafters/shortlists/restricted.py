@@ -192,7 +192,7 @@ class KeptHead:
     def known_by(self) -> object:
         """As `DraftHead.known_by`."""
         known = None if self.columns is None else self.sampling.known_by
-        return None if known is None else (known, self.vocab, self.kept.tokens.data_ptr())
+        return None if known is None else (known, self.vocab, id(self.kept.tokens))
 
     def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """As `otspec.decode.drafters.shortlists.selection.DraftHead.logits`."""

@@ -1,0 +1,81 @@
+"""On a device whose tensors have no numbers a step waits for nothing but its copies, and mixes no devices.
+
+A GPU is not needed to see that: `tests.fake_device`.  Triton's kernels and CUDA graphs are tested in tests/gpu.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers import LogitsProcessorList, MaxLengthCriteria, StoppingCriteriaList  # noqa: E402
+
+from otspec.decode import MultiDraft  # noqa: E402
+from otspec.decode.base.sampling import Sampling  # noqa: E402
+from otspec.decode.base.text import Ending, Text  # noqa: E402
+from otspec.decode.step.loop import Decoder  # noqa: E402
+from otspec.decode.verify.on_device import device_rule  # noqa: E402
+from otspec.decode.verify.step import step_verifier  # noqa: E402
+from tests.contracts.draft_models import eagle, layer_of, shared, steered  # noqa: E402
+from tests.decode.models import pair  # noqa: E402
+from tests.fake_device import device, there, without_numbers  # noqa: E402
+
+VOCAB = 8
+NEW = 3
+"""Tokens of a text, of which no draft is accepted: so many steps."""
+
+MODELS: dict[str, Callable[[Any, Any], Any]] = {
+    "a model": lambda target, draft: draft,
+    "eagle": lambda target, draft: eagle(draft),
+    "a layer of the target": lambda target, draft: layer_of(target),
+    "steered": lambda target, draft: steered(draft),
+    "shared, of some tokens": lambda target, draft: shared(target, kept=(0, 2, 5, 7)),
+    "parallel": lambda target, draft: shared(target, masks=2),
+}
+RULES: dict[str, dict[str, Any]] = {
+    "nested": {"paths": 2, "depth": 3},
+    "block": {"paths": 1, "depth": 3, "solver": "block"},
+    "interval": {"branching": (2, 2), "solver": "interval"},
+    "truncated": {"paths": 2, "depth": 2, "draft_top_k": 3},
+}
+
+
+def waits(strategy: Callable[[Any], Any], model: Any, target: Any, temperature: float = 1.0) -> list[tuple[int, ...]]:
+    """Shapes of what comes to the host in a run: zeros as drafted tokens, and -1 as what is verified, which is none."""
+    told = (0, -1) if temperature else (0,)
+    with torch.no_grad(), without_numbers():
+        mine, own = there(target), there(model)
+        if hasattr(own, "_embedding"):
+            own._embedding = (mine.get_input_embeddings().weight,)
+        sampling, generator = Sampling(LogitsProcessorList(), temperature > 0), torch.Generator()
+        drafter, verifier = strategy(own).prepare(VOCAB, sampling, generator)
+        rule = device_rule(verifier, device(), None)
+        verification = step_verifier(verifier, sampling, np.random.default_rng(0), generator, rule)
+        ending = Ending(StoppingCriteriaList([MaxLengthCriteria(3 + NEW)]), device())
+        with without_numbers(*told) as copies:
+            metrics, _ = Decoder(mine, drafter, verification, ending, False).run([Text(0, [], [1, 2, 3])])
+    assert metrics.tokens == NEW
+    assert len(copies.to_host) <= 2 * metrics.target_calls
+    return copies.to_host
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.0])
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_step_waits_for_its_drafts_and_for_what_is_accepted(kind: str, temperature: float) -> None:
+    target, draft = pair(VOCAB, positions=128)
+    with torch.no_grad():
+        model = MODELS[kind](target, draft)
+    found = waits(lambda own: MultiDraft(own, paths=1, depth=3), model, target, temperature)
+    assert (1, 3) in found  # the tokens of a path
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_is_shown_what_it_needs_at_once(rule: str) -> None:
+    target, draft = pair(VOCAB, positions=128)
+    waits(lambda own: MultiDraft(own, **RULES[rule]), draft, target)

@@ -1,0 +1,84 @@
+"""The functions of `otspec.verification.device` wait for nothing and mix no devices: there is no number to look at.
+
+Kernels are Triton's own matter; here are the ways that torch goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from otspec.engines.chains import verify_chains  # noqa: E402
+from otspec.verification.device import Links, verify_logits, verify_rows, verify_trees, verify_truncated  # noqa: E402
+from otspec.verification.device.trees import RULES  # noqa: E402
+from tests.fake_device import device, without_numbers  # noqa: E402
+
+ROWS, VOCAB, DRAFTS = 3, 40, 2
+BRANCHING, SLOTS, INNER, LEVELS = (2, 1), 5, 3, 2
+
+
+def laws(*shape: int) -> Any:
+    return torch.rand(*shape, VOCAB, device=device())
+
+
+def tokens(*shape: int) -> Any:
+    return torch.zeros(shape, dtype=torch.int64, device=device())
+
+
+def uniforms(*shape: int) -> Any:
+    return torch.rand(*shape, dtype=torch.float64, device=device())
+
+
+def rows() -> tuple[Any, ...]:
+    return laws(ROWS), laws(ROWS), tokens(ROWS, DRAFTS), uniforms(ROWS, DRAFTS + 1, 3)
+
+
+def trees(topology: Any, **settings: Any) -> Any:
+    given = laws(ROWS, SLOTS), laws(ROWS, INNER), tokens(ROWS, SLOTS), topology, uniforms(ROWS, SLOTS + LEVELS, 3)
+    return verify_trees(*given, logprobs=True, **settings)
+
+
+def links() -> Links:
+    return Links(tokens(ROWS, SLOTS) - 1, tokens(ROWS, SLOTS) - 1, depth=LEVELS, width=2)
+
+
+CALLS: dict[str, Callable[[], Any]] = {
+    **{f"rows by {by}": lambda by=by: verify_rows(*rows(), by=by, logprobs=True) for by in ("sorting", "buckets")},
+    **{
+        f"logits by {by} at {heat}": lambda by=by, heat=heat: verify_logits(*rows(), by=by, temperature=heat)
+        for by in ("sorting", "buckets")
+        for heat in (1.0, 0.0)
+    },
+    "truncated": lambda: verify_truncated(
+        laws(ROWS), tokens(ROWS, 4), uniforms(ROWS, 4), tokens(ROWS, DRAFTS), uniforms(ROWS, DRAFTS + 1, 3)
+    ),
+    "chains": lambda: verify_chains(laws(ROWS, 4), laws(ROWS, 3), tokens(ROWS, 3), uniforms(ROWS, 4), kernels=False),
+    **{f"trees by {rule}": lambda rule=rule: trees(BRANCHING, rule=rule) for rule in RULES},
+    "trees by buckets": lambda: trees(BRANCHING, rule="interval", by="buckets"),
+    **{f"linked trees by {rule}": lambda rule=rule: trees(links(), rule=rule) for rule in RULES},
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_nothing_is_waited_for_and_all_stays_there(name: str) -> None:
+    with without_numbers() as copies:
+        found = [part for part in CALLS[name]() if part is not None]
+        assert {part.device for part in found} == {device()}
+    assert not copies.to_host
+
+
+def test_what_waits_and_what_mixes_devices_is_seen() -> None:
+    """Else the tests above could not fail."""
+    with without_numbers() as copies:
+        law = laws(ROWS)
+        for waits in (law.tolist, law.sum().item, lambda: bool(law.any()), lambda: law[law > 0]):
+            with pytest.raises(Exception, match="aten"):
+                waits()
+        with pytest.raises(Exception, match="same device"):
+            law + torch.zeros(VOCAB)
+        law.cpu().numpy()
+    assert copies.to_host == [(ROWS, VOCAB)]
