@@ -123,9 +123,9 @@ def test_what_looks_at_the_target_drafts_in_one_graph(kind: str, dtype: Any, bat
     ids = torch.arange(3 * batch, device="cuda").view(batch, 3) % 8
     texts = [generate(target, model, ids, paths=2, depth=3, max_new_tokens=40, seed=2).new_tokens for _ in range(3)]
     assert texts[0] == texts[1] == texts[2]
-    (room,) = [one for one in static._FREE[model] if one.batch == batch]
-    assert not room.refused
-    assert any(one.replayed.captured for one in room.runs.values())
+    rooms = [one for one in static._FREE[model] if one.batch == batch]
+    assert not any(room.refused for room in rooms)
+    assert any(one.replayed.captured for room in rooms for one in room.runs.values())
 
 
 @pytest.mark.parametrize("verify_on", ["device", "host"])

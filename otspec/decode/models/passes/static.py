@@ -351,7 +351,7 @@ class StaticReader:
         def attend(number: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
             keys, values = layers[number].update(key, value)
             rows_of_keys = query.reshape(batch, key_heads, -1, query.shape[-1])  # heads of one key as so many queries
-            return scaled_dot_product_attention(rows_of_keys, keys, values, attn_mask=mask).view(query.shape)
+            return scaled_dot_product_attention(rows_of_keys, keys, values, attn_mask=mask).reshape(query.shape)
 
         return self._llama.read(tokens, (cosine[position], sine[position]), rows, attend, conditioning)
 
