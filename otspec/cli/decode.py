@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
     from otspec.decode.pair.conversations import Conversation, Turn
     from otspec.decode.pair.loading import Models
 
-
-SeedOfTurn = Callable[[int], int | list[int]]
-"""From the number of a turn."""
 
 LOGPROBS = ("logprobs", "raw_logprobs", "top_logprobs")
 """Fields of a line of --json."""
@@ -60,14 +56,7 @@ def decode(
         list[str] | None, typer.Option(help="End the text after this string; repeat the option for more of them.")
     ] = None,
     batch: Annotated[int, options.count(help="How many prompts are decoded together.")] = 1,
-    seed: Annotated[
-        str,
-        typer.Option(
-            metavar="INTEGER",
-            help="The seed of the first batch; the next one has seed + 1. Or a list with one for each prompt, whose "
-            "text then depends on nothing else that is decoded.",
-        ),
-    ] = "0",
+    seed: Annotated[int, options.seed(help="The seed of the first batch; the next one has seed + 1.")] = 0,
     place: PlaceOptions,
     transcript: Annotated[
         bool,
@@ -113,7 +102,6 @@ def decode(
         limits |= {"logprobs": logprobs}
     about = {**session.about, **sampling.all, "max_new_tokens": max_new_tokens}
     batches = [conversations[start : start + batch] for start in range(0, len(asked), batch)]
-    seeds = _seeds(options.seeds_of("--seed", seed), batches)
     turns = sum(max(one.count for one in own) for own in batches)
     total, scores = _total(), list[float]()
     with ExitStack() as stack:
@@ -122,7 +110,7 @@ def decode(
             stack.enter_context(named(json_file))
             lines = stack.enter_context(json_file.open("w", encoding="utf-8"))
         bar = stack.enter_context(progress_bar())
-        decoded = bar.track(session.decode(batches, sampling.all, limits, seeds), turns, description="decoding")
+        decoded = bar.track(session.decode(batches, sampling.all, limits, seed), turns, description="decoding")
         for one in decoded:
             number, generation = one.turn.number, one.turn.generation
             going = [batch * one.batch + at for at in one.turn.going]
@@ -154,22 +142,6 @@ def decode(
         console.print(figure, highlight=False)
     if scores:
         console.print(f"log-probability {sum(scores) / len(scores):.4f} nats a token", highlight=False)
-
-
-def _seeds(seeds: Sequence[int], batches: Sequence[Sequence[Conversation]]) -> list[SeedOfTurn]:
-    """Of each batch the seed of every turn: one for all that take part, or one for each of them."""
-    from otspec.decode.pair.conversations import turn_seed
-
-    if len(seeds) == 1:
-        return [partial(turn_seed, seeds[0] + number) for number in range(len(batches))]
-    if len(seeds) != (prompts := sum(map(len, batches))):
-        raise ProblemError(f"--seed has {len(seeds)} numbers, and there are {prompts} prompts; pass as many, or one")
-    each = iter(seeds)
-    owned = [[(next(each), one) for one in own] for own in batches]
-    return [
-        lambda turn, own=own: [turn_seed(seed, turn) for seed, one in own if one.count > turn]  # type: ignore[misc]
-        for own in owned
-    ]
 
 
 class Way(NamedTuple):
@@ -222,7 +194,7 @@ class Decoded(NamedTuple):
     batch: int
     """Number of the batch."""
     turn: Turn
-    seed: int | list[int]
+    seed: int
     """What repeats it."""
 
 
@@ -242,11 +214,11 @@ class Session:
         batches: Sequence[Sequence[Conversation]],
         sampling: Mapping[str, Any],
         limits: Mapping[str, Any],
-        seeds: Sequence[SeedOfTurn],
+        seed: int,
     ) -> Iterator[Decoded]:
-        """Decode batches of conversations, turn by turn, each by its seed of the turn, after a little warming up."""
+        """Decode batches of conversations, turn by turn, each by a seed of its own, after a little warming up."""
         from otspec.decode.methods.catalogue import warm_up
-        from otspec.decode.pair.conversations import converse
+        from otspec.decode.pair.conversations import converse, turn_seed
         from otspec.decode.pair.loading import batch_of
         from otspec.results import SolveError
 
@@ -254,13 +226,13 @@ class Session:
         first = batch_of([one.first for one in batches[0]], device)
         try:
             warm_up(self.run, first, sampling, limits["max_new_tokens"])
-            for number, (own, seed) in enumerate(zip(batches, seeds, strict=True)):
+            for number, own in enumerate(batches):
 
-                def decode(rows: Sequence[Sequence[int]], turn: int, seed: SeedOfTurn = seed) -> Generation:
-                    return self.run(**batch_of(rows, device), **sampling, **limits, seed=seed(turn))
+                def decode(rows: Sequence[Sequence[int]], turn: int, first: int = seed + number) -> Generation:
+                    return self.run(**batch_of(rows, device), **sampling, **limits, seed=turn_seed(first, turn))
 
                 for turn in converse(own, decode, self.models.tokenizer):
-                    yield Decoded(number, turn, seed(turn.number))
+                    yield Decoded(number, turn, turn_seed(seed + number, turn.number))
         except SolveError as error:
             raise ProblemError(f"{error}. Name who takes over where it fails: --solver takes a list") from error
 

@@ -69,22 +69,6 @@ def words(text: str) -> list[str]:
     return [word for item in text.split(",") if (word := item.strip())]
 
 
-def seeds_of(option: str, text: str) -> list[int]:
-    """Seeds from a list such as ``5,6``.
-
-    Raises
-    ------
-    typer.BadParameter
-        If an item is none.
-    """
-    words = [word.strip() for word in text.split(",")]
-    longest = len(str(LARGEST_SEED)) + 1
-    if wrong := [word for word in words if not word.isdecimal() or int(word[:longest]) > LARGEST_SEED]:
-        message = f"{wrong[0]!r} is no seed; write an integer from 0 to 2^62, or a list such as 5,6"
-        raise typer.BadParameter(message, param_hint=option)
-    return [int(word) for word in words]
-
-
 def numbers_of(option: str, text: str, check: Callable[[float], float | None]) -> list[float]:
     """Numbers from a list such as ``1,0.6``, each of them checked; what is there twice counts once.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from otspec.errors import ProblemError
@@ -258,7 +259,7 @@ class RunOptions(TypedDict, total=False):
     temperature: float | None
     top_k: int | None
     top_p: float | None
-    seed: int | Sequence[int] | None
+    seed: int | None
     streamer: Streamer | None
     tokenizer: Any
     draft_tokenizer: Any
@@ -298,9 +299,9 @@ class RunSettings:
         Of the target, and of the draft model unless it has its own; temperature 0, or ``do_sample=False``, is greedy
         decoding.  What is not given is taken from `generation_config` if one is passed, and is otherwise temperature 1
         without truncation.
-    seed : int, or sequence of int, optional
-        Makes the run repeatable; by default torch's global generator gives one.  Where it is a list, with one for each
-        prompt, a text depends on its own seed alone, not on its neighbours: see `docs/rollouts.md`.
+    seed : int, optional
+        Makes the run repeatable, 0 or more; by default torch's global generator gives one.  All texts of a batch draw
+        from one generator.
     streamer : optional
         One of transformers' streamers.
     tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
@@ -326,7 +327,7 @@ class RunSettings:
     temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None
-    seed: int | Sequence[int] | None = None
+    seed: int | None = None
     streamer: Streamer | None = None
     tokenizer: Any = None
     draft_tokenizer: Any = None
@@ -335,6 +336,7 @@ class RunSettings:
     logprobs: int | None = None
 
     def __post_init__(self) -> None:
+        check_seed(self.seed)
         if self.logprobs is not None and not (type(self.logprobs) is int and self.logprobs >= 0):
             raise ProblemError(f"logprobs is {self.logprobs!r}; pass how many likeliest tokens are kept, 0 or more")
 
@@ -342,6 +344,18 @@ class RunSettings:
     def split(cls, options: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
         """The settings among some options, and the others."""
         return _split(cls, options)
+
+
+def check_seed(seed: object) -> None:
+    """Raise unless this is None or one integer, 0 or more.
+
+    Raises
+    ------
+    ProblemError
+        If it is something else, as a list with a seed for each prompt.
+    """
+    if seed is not None and (not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0):
+        raise ProblemError(f"seed is {seed!r}; pass one integer, 0 or more, from which all texts of a batch draw")
 
 
 class GenerateOptions(DraftOptions, RunOptions, total=False):

@@ -81,30 +81,6 @@ def test_log_probabilities_are_kept_with_the_texts(
     assert "generate keeps no log-probabilities; leave out --logprobs" in capsys.readouterr().err
 
 
-def test_a_seed_for_each_prompt_gives_the_text_that_it_gives_alone(
-    monkeypatch: pytest.MonkeyPatch, saved: tuple[str, ...], prompts: Path, tmp_path: Path
-) -> None:
-    command = (
-        "decode",
-        *saved,
-        "--max-new-tokens",
-        "8",
-        "--paths",
-        "2",
-        "--depth",
-        "2",
-        "--json",
-        str(tmp_path / "out"),
-    )
-    assert otspec_command(monkeypatch, *command, "--prompts", str(prompts), "--batch", "3", "--seed", "4,5,6") == 0
-    (together,) = lines_of(tmp_path / "out")
-    assert together["seed"] == [4, 5, 6]
-    turned = ("--prompt", "class A:", "--prompt", "import os", "--batch", "2", "--seed", "6,5")
-    assert otspec_command(monkeypatch, *command, *turned) == 0
-    (two,) = lines_of(tmp_path / "out")
-    assert two["new_tokens"] == together["new_tokens"][:0:-1]
-
-
 def test_a_transcript_tells_what_became_of_every_draft(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import get_args
+from typing import Any, get_args
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -63,3 +64,13 @@ def test_what_is_no_setting_is_refused_by_name() -> None:
 def test_settings_that_contradict_each_other_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ProblemError, match=message):
         DraftSettings(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", [[5, 6], -1, 0.5, True, "ab"])
+def test_what_is_no_seed_is_refused(seed: Any) -> None:
+    with pytest.raises(ProblemError, match=r"pass one integer, 0 or more"):
+        RunSettings.split({"seed": seed})
+
+
+def test_a_seed_of_numpy_is_one() -> None:
+    assert RunSettings.split({"seed": np.int64(3)})[0].seed == 3

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 
@@ -12,9 +12,6 @@ from otspec.laws import FloatArray
 from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Independent, TopK, WithoutReplacement
 from otspec.verification.rules.token_wise.token_wise import Scheme
 from otspec.verification.trees.topology import NONE
-
-Generators: TypeAlias = torch.Generator | Sequence[torch.Generator]
-"""One generator for all texts of a batch, or one for each of them."""
 
 Drawing = Callable[[torch.Tensor, int, torch.Generator], torch.Tensor]
 """Laws, shape (..., V), number of children n and a generator to tokens, shape (..., n), in the order of drawing.
@@ -35,13 +32,6 @@ class DraftLaw(NamedTuple):
     """A solver whose plans pick one of the drafts, where those of the solver of choice do not."""
     several: bool = False
     """Whether paths are independent, and each may have a draft model of its own."""
-
-    def drawn(self, laws: torch.Tensor, n: int, generator: Generators) -> torch.Tensor:
-        """`draw` for a batch, shape (B, ..., V); where each text has a generator of its own, text by text."""
-        if isinstance(generator, torch.Generator):
-            return self.draw(laws, n, generator)
-        each = zip(laws.split(1), generator, strict=True)
-        return torch.cat([self.draw(own, n, one) for own, one in each])
 
 
 def _possible(laws: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
@@ -65,16 +55,12 @@ def draw(laws: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return _iid(laws, 1, generator).squeeze(-1)
 
 
-def draw_by(laws: torch.Tensor, unit: torch.Tensor) -> torch.Tensor:
-    """Draws from each law, shape (..., V), by uniform numbers, shape (..., n), and as many; shape (..., n)."""
-    reached = laws.cumsum(dim=-1)
-    # A multiple of 2^-53 below 1, so its product with the total is below the total: the token has a probability.
-    return torch.searchsorted(reached, unit * reached[..., -1:], right=True)
-
-
 def _iid(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
     """By the inverse of the distribution function: one uniform number a draft, where clocks take one a token."""
-    return draw_by(laws, torch.rand(*laws.shape[:-1], n, dtype=torch.float64, device=laws.device, generator=generator))
+    reached = laws.cumsum(dim=-1)
+    unit = torch.rand(*laws.shape[:-1], n, dtype=torch.float64, device=laws.device, generator=generator)
+    # A multiple of 2^-53 below 1, so its product with the total is below the total: the token has a probability.
+    return torch.searchsorted(reached, unit * reached[..., -1:], right=True)
 
 
 def _without_replacement(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -52,30 +52,6 @@ class Drafts:
     def fixed_trees(cls, trees: Sequence[Topology]) -> Drafts:
         """The same as trees."""
         return cls(trees, torch.empty(0, 0, dtype=torch.float64))
-
-    def of(self, text: int, depth: int | None = None) -> Drafts:
-        """What was drafted for one of the texts, or the first levels of it."""
-        tree = self.trees[text] if depth is None else self.trees[text].cut(depth)
-        if self.rows is None:
-            start = sum(before.inner for before in self.trees[:text])
-            return replace(self, trees=[tree], laws=self.laws[start : start + tree.inner])
-        kept = self.rows[text][:, : tree.length]
-        used, rows = np.unique(kept, return_inverse=True)
-        laws = self.laws[torch.from_numpy(used).to(self.laws.device)]
-        return replace(self, trees=[tree], laws=laws, rows=[rows.reshape(kept.shape)])
-
-    def cut(self, depths: Sequence[int]) -> Drafts:
-        """The first levels of each tree, as many as are said; of fixed drafts all, which do no harm."""
-        if not len(self.laws):
-            return self
-        each = [self.of(text, depth) for text, depth in enumerate(depths)]
-        rows: list[IntArray] | None = None
-        if self.rows is not None:
-            starts = np.cumsum([0, *(len(one.laws) for one in each)])
-            rows = [start + own for start, one in zip(starts, each, strict=False) for own in one.rows or ()]
-        return replace(
-            self, trees=[one.trees[0] for one in each], laws=torch.cat([one.laws for one in each]), rows=rows
-        )
 
     @property
     def nodes(self) -> IntArray:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.base.draft_laws import DraftLaw
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.base.streams import Randomness
 from otspec.decode.drafters.cross_tokenizer.drafter import ForeignDrafter
 from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.drafters.dynamic_tree import (
@@ -132,7 +132,7 @@ def drafter_of(
     law: DraftLaw,
     sampling: Sampling,
     vocab: int,
-    generator: Randomness,
+    generator: torch.Generator,
     selection: Selection | None = None,
     matching: Matching | None = None,
     confidence: float = 0.0,
@@ -150,7 +150,7 @@ def drafter_of(
         Of the drafts.
     vocab : int
         The target's number of tokens.
-    generator : torch.Generator or Streams
+    generator : torch.Generator
         On the device of the models.
     selection : Selection, optional
         The tokens that are computed.

@@ -19,7 +19,6 @@ from transformers import PreTrainedModel
 from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.base.streams import Randomness
 from otspec.decode.drafters.eagle.drafter import EagleDrafter
 from otspec.decode.drafters.heads.drafter import HeadsDrafter
 from otspec.decode.drafters.levels import LevelDrafter, history_of
@@ -65,7 +64,7 @@ class DynamicDrafter(LevelDrafter):
     sampling : Sampling
     vocab : int
         Of the target.
-    generator : torch.Generator or Streams
+    generator : torch.Generator
         Nothing is drawn.
     selection : Selection, optional
         The tokens that are computed.
@@ -79,7 +78,7 @@ class DynamicDrafter(LevelDrafter):
         size: int,
         sampling: Sampling,
         vocab: int,
-        generator: Randomness,
+        generator: torch.Generator,
         selection: Selection | None = None,
     ) -> None:
         super().__init__(model, Shape.paths(width, depth), draft_law("iid"), sampling, vocab, generator, selection)

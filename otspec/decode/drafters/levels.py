@@ -12,11 +12,10 @@ import torch
 from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
-from otspec.decode.base.draft_laws import DraftLaw, Generators
+from otspec.decode.base.draft_laws import DraftLaw
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.base.sending import send
-from otspec.decode.base.streams import Randomness, Streams
 from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.drafters.shortlists.selection import DraftHead, History, Level, Selection, WholeHead
 from otspec.decode.models.context import vocabulary
@@ -78,7 +77,7 @@ class LevelDrafter(Drafter):
     vocab : int
         The target's number of tokens: draft logits are cut, or filled up with -inf, to it.  Tokens that the draft model
         does not have it reads as its last one.
-    generator : torch.Generator or Streams
+    generator : torch.Generator
         On the model's device.
     selection : Selection, optional
         The tokens that the model's head is computed for, where not all.
@@ -100,7 +99,7 @@ class LevelDrafter(Drafter):
         law: DraftLaw,
         sampling: Sampling,
         vocab: int,
-        generator: Randomness,
+        generator: torch.Generator,
         selection: Selection | None = None,
         confidence: float = 0.0,
     ) -> None:
@@ -111,7 +110,7 @@ class LevelDrafter(Drafter):
         self.vocab = vocab
         self.shape = shape
         self.law = law
-        self.generator: Generators = generator.drafting() if isinstance(generator, Streams) else generator
+        self.generator = generator
         self.confidence = confidence
         self.grammars = sampling.grammars
         self._own_vocab = vocabulary(model)
@@ -158,7 +157,7 @@ class LevelDrafter(Drafter):
         shape: Shape,
         logits: torch.Tensor,
         texts: Sequence[Sequence[int]],
-        generator: Generators,
+        generator: torch.Generator,
     ) -> Levels:
         """Draft level by level, from what the model gives after the texts."""
         drawn: list[torch.Tensor] = []
@@ -197,7 +196,7 @@ class LevelDrafter(Drafter):
         each = [one.allowed(texts, paths, self.model.device) for one in self.grammars]
         return torch.stack(each).all(dim=0) if each else None
 
-    def _drawn(self, laws: torch.Tensor, counts: IntArray, generator: Generators) -> torch.Tensor:
+    def _drawn(self, laws: torch.Tensor, counts: IntArray, generator: torch.Generator) -> torch.Tensor:
         """The tokens of a level's children, one slot's after another's, shape (B, counts.sum()).
 
         Slots of as many children draw together.
@@ -208,8 +207,7 @@ class LevelDrafter(Drafter):
             Of the slots that have children.
         counts : array of int, shape (width,)
             How many each slot of the level has.
-        generator : torch.Generator or sequence of such
-            One, or one for each text.
+        generator : torch.Generator
         """
         counts = counts[counts > 0]
         if (counts == counts[0]).all():
@@ -221,13 +219,13 @@ class LevelDrafter(Drafter):
             drawn[:, places] = self._drawn_alike(laws.index_select(1, mine), children, generator)
         return drawn
 
-    def _drawn_alike(self, laws: torch.Tensor, children: int, generator: Generators) -> torch.Tensor:
+    def _drawn_alike(self, laws: torch.Tensor, children: int, generator: torch.Generator) -> torch.Tensor:
         """The tokens of so many children of each slot, whose laws have the shape (B, W, ...): (B, W * children)."""
         columns = self.head.columns
         if columns is None:
-            return self.law.drawn(laws, children, generator).flatten(1)
+            return self.law.draw(laws, children, generator).flatten(1)
         wide = pad(laws, (0, max(children - len(columns), 0)))  # so that there are as many to draw from
-        drawn = self.law.drawn(wide, children, generator).flatten(1)
+        drawn = self.law.draw(wide, children, generator).flatten(1)
         return torch.where(drawn < 0, drawn, columns[drawn.clamp(min=0, max=len(columns) - 1)])
 
     @abstractmethod

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.base.sampling import DraftSampling, Sampling
-from otspec.decode.base.streams import Randomness
 from otspec.decode.drafters.catalogue import drafter_of, dynamic_class, selection_of
 from otspec.decode.drafters.fixed import FixedDrafter
 from otspec.decode.drafters.shortlists.selection import Selection
@@ -91,7 +91,7 @@ class DynamicTree:
         """Yes."""
         return True
 
-    def prepare(self, vocab: int, sampling: Sampling, generator: Randomness) -> Prepared:
+    def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """A drafter of fixed drafts."""
         assert isinstance(self.draft, PreTrainedModel)
         if self.tree is not None:

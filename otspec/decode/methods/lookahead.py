@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.base.streams import Randomness
 from otspec.decode.drafters.lookahead import LookaheadDrafter
 from otspec.decode.step.strategy import Prepared, WithoutDraftModel
 from otspec.errors import ProblemError
@@ -44,6 +45,6 @@ class Lookahead(WithoutDraftModel):
         if self.ngram < 2:
             raise ProblemError("ngram is 1; n-grams of 2 tokens or more draft what follows the first")
 
-    def prepare(self, vocab: int, sampling: Sampling, generator: Randomness) -> Prepared:
+    def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """A drafter of fixed drafts."""
         return Prepared(LookaheadDrafter(self.paths, self.width, self.ngram, generator.initial_seed()), Match())

@@ -10,6 +10,7 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.base.metrics import Clock, Metrics
+from otspec.decode.settings import check_seed
 from otspec.decode.step.harness import Generation, check_prompts, sampling_settings
 from otspec.errors import ProblemError
 
@@ -25,7 +26,7 @@ def measured(
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
-    seed: int | Sequence[int] | None = None,
+    seed: int | None = None,
     **settings: Any,
 ) -> Generation:
     """Call ``target.generate`` and count its passes.
@@ -50,6 +51,7 @@ def measured(
         If a prompt is empty, or texts of a batch may end at something other than a token or a length.
     """
     check_prompts(input_ids, settings.get("attention_mask"))
+    check_seed(seed)
     if len(input_ids) > 1 and (given := [name for name in ENDINGS if settings.get(name)]):
         raise ProblemError(
             f"{given[0]} and {len(input_ids)} prompts: transformers pads what has ended and does not say where; "
@@ -58,10 +60,6 @@ def measured(
     settings |= sampling_settings(settings, temperature, top_k, top_p)
     metrics, clock = Metrics(), Clock(target.device)
     with ExitStack() as stack:
-        if not isinstance(seed, int | None):
-            raise ProblemError(
-                f"seed is {list(seed)}, and transformers draws for all prompts of a batch at once; pass a single number"
-            )
         if seed is not None:
             stack.enter_context(torch.random.fork_rng())
             torch.manual_seed(seed)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Self, Unpack
 
+import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.base.draft_laws import DraftLaw, draft_law
 from otspec.decode.base.sampling import DraftSampling, Sampling
-from otspec.decode.base.streams import Randomness
 from otspec.decode.drafters.catalogue import drafter_of, selection_of
 from otspec.decode.drafters.paced import PacedDrafter
 from otspec.decode.drafters.shortlists.selection import Selection
@@ -116,7 +116,7 @@ class MultiDraft:
         of = self.settings
         return selection_of(listed(self.draft), of.draft_tokens, of.draft_kernel, of.draft_shortlist, self.matching)
 
-    def prepare(self, vocab: int, sampling: Sampling, generator: Randomness) -> Prepared:
+    def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """Make drafter and verifier for a run."""
         settings, law = self.settings, draft_law(self.settings.law)
         shape = self._shape(law)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import torch
+
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.base.streams import Randomness
 from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.drafters.paced import PacedDrafter
 from otspec.decode.drafters.prompt_lookup import LookupDrafter
@@ -53,7 +54,7 @@ class PromptLookup(WithoutDraftModel):
         """One for all runs, so that what it measures in one serves the next."""
         return pace_of(self.pace)
 
-    def prepare(self, vocab: int, sampling: Sampling, generator: Randomness) -> Prepared:
+    def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """A drafter of fixed drafts."""
         drafter: Drafter = LookupDrafter(self.paths, self.depth, self.ngram)
         if self._pace is not None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.base.streams import Randomness
 from otspec.decode.drafters.drafter import NoDrafter
 from otspec.decode.step.strategy import Prepared, WithoutDraftModel
 from otspec.paths import Match
@@ -15,6 +16,6 @@ from otspec.paths import Match
 class Vanilla(WithoutDraftModel):
     """No drafts: one token a target call."""
 
-    def prepare(self, vocab: int, sampling: Sampling, generator: Randomness) -> Prepared:
+    def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """Nothing is drafted, and what the target draws is followed."""
         return Prepared(NoDrafter(), Match())

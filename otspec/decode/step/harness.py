@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import Any, Unpack
 
 import numpy as np
@@ -21,7 +20,6 @@ from otspec.decode.base.logprobs import Scorer, TokenLogprob
 from otspec.decode.base.metrics import Metrics
 from otspec.decode.base.processors import for_trees
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.base.streams import Streams
 from otspec.decode.base.text import Block, Ending, Text, texts_of
 from otspec.decode.drafters.heads.model import Heads
 from otspec.decode.models.context import Pass, positions, sliding_window, vocabulary
@@ -165,10 +163,8 @@ def decode(
     ending = Ending(stopping_criteria, target.device)
     processors = for_trees(logits_processor, input_ids, vocabulary(target))
     sampling = Sampling(processors, generation_config.do_sample, len(input_ids), ending.eos)
-    streams = None if isinstance(seed, Integral) else Streams.of(seed, len(input_ids), target.device)
-    generator = streams or torch.Generator(target.device)
-    if isinstance(generator, torch.Generator):
-        generator.manual_seed(int(np.random.SeedSequence(seed).generate_state(1, np.uint32)[0]))
+    generator = torch.Generator(target.device)
+    generator.manual_seed(int(np.random.SeedSequence(seed).generate_state(1, np.uint32)[0]))
     drafter, verifier = strategy.prepare(vocabulary(target), sampling, generator)
     rule = device_rule(verifier, target.device, settings.verify_on)
     pad = _padding(generation_config)
@@ -194,7 +190,6 @@ def decode(
         sampling.reads_text,
         streamer,
         scorer,
-        streams,
     )
     metrics, passes = decoder.run(texts)
     longest = max(len(text.new) for text in texts)

@@ -14,7 +14,6 @@ from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.logprobs import Scorer, TokenLogprob
 from otspec.decode.base.metrics import Clock, Metrics
 from otspec.decode.base.sampling import Prefix
-from otspec.decode.base.streams import Streams
 from otspec.decode.base.text import Block, Ending, Streamer, Text
 from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.models.context import Pass
@@ -44,8 +43,6 @@ class Decoder:
     streamer: Streamer | None = None
     scorer: Scorer | None = None
     """Where log-probabilities are asked for."""
-    streams: Streams | None = None
-    """Where texts have seeds of their own."""
 
     def run(self, texts: Sequence[Text]) -> tuple[Metrics, Mapping[str, Sequence[Pass]]]:
         """Make the texts longer, in place, until each has ended; what it took, and the models' passes by phase."""
@@ -65,8 +62,6 @@ class Decoder:
 
     def _step(self, going: list[Text], target: Target, clock: Clock, metrics: Metrics) -> list[Text]:
         """One step; the texts that go on."""
-        if self.streams is not None:
-            self.streams.begin(going)
         tokens = [text.tokens for text in going]
         drafts = self._draft(going, tokens, target.context.positions, clock)
         with clock.on_device("target"):
@@ -129,18 +124,16 @@ class Decoder:
     ) -> Drafts:
         """Drafts as deep as the texts may still grow, the models' positions allow and the drafter will go."""
         lengths: IntArray = np.array([len(text) for text in tokens])
-        left = [self.ending.left(text) - 1 for text in going]
+        left = max(self.ending.left(text) for text in going) - 1
         depth = min(target_positions - lengths.max(), self.drafter.depth(lengths))
-        if self.target.device.type == "cpu" or max(left) <= 0:
+        if self.target.device.type == "cpu" or left <= 0:
             # Elsewhere the last trees of a text are as deep as the others: passes of one shape are replayed, and each
             # of another one would be compiled and captured.  What is behind the end is dropped with it.
-            depth = min(depth, max(left))
+            depth = min(depth, left)
         if depth <= 0:
             return Drafts.fixed([[]] * len(tokens))
         with clock.on_device(self.drafter.phase):
-            drafts = self.drafter.draft(tokens, int(depth))
-            # What the others have room for is nothing to a text that has a seed of its own.
-            return drafts if self.streams is None else drafts.cut([int(min(own, depth)) for own in left])
+            return self.drafter.draft(tokens, int(depth))
 
     def _prefixes(self, going: Sequence[Text], trees: Sequence[Topology]) -> list[Prefix]:
         """The texts after which the target gives its laws, where anyone looks at them."""

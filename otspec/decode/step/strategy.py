@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
+import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.base.streams import Randomness
 from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.models.tokens.matching import Matching
 from otspec.paths import PathVerifier
@@ -45,7 +45,7 @@ class Strategy(Protocol):
     def matching(self) -> Matching | None:
         """What the target's tokens have to do with those of the draft models, where these have another tokenizer."""
 
-    def prepare(self, vocab: int, sampling: Sampling, generator: Randomness) -> Prepared:
+    def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """Make drafter and verifier for a run.
 
         Raises

@@ -14,7 +14,6 @@ import torch
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.metrics import Metrics
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.base.streams import Randomness
 from otspec.decode.drafters.drafter import Drafter, WrappedDrafter
 from otspec.decode.models.tokens.matching import Matching
 from otspec.decode.step.harness import Generation
@@ -89,7 +88,7 @@ class Varying:
         """As without it."""
         return self.strategy.matching
 
-    def prepare(self, vocab: int, sampling: Sampling, generator: Randomness) -> Prepared:
+    def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """Make drafter and verifier for a run."""
         drafter, verifier = self.strategy.prepare(vocab, sampling, generator)
         return Prepared(VaryingDrafter(drafter, self.depths, self.levels), verifier)

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from otspec.decode.base.draft_laws import draw, draw_by
+from otspec.decode.base.draft_laws import draw
 from otspec.decode.base.drafts import Drafts, widest
 from otspec.decode.base.metrics import Clock
 from otspec.decode.base.sampling import Prefix, Sampling
-from otspec.decode.base.streams import Randomness, Streams
 from otspec.decode.verify.captured import DeviceRule
 from otspec.decode.verify.laws import Merged, Rows, local_trees, merged_to_host, to_host
 from otspec.decode.verify.on_device import can_be_stacked, verify_on_device
@@ -151,45 +150,11 @@ class OnDevice(OnHostMerged):
             return verify_on_device(self.rule, drafts, laws, self.generator)
 
 
-@dataclass(frozen=True, eq=False)
-class TextByText(StepVerifier):
-    """Verifies each text as if there were no others, by random numbers of its own."""
-
-    verifier: OnHost
-    streams: Streams
-
-    def look(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
-        """The laws, shape (N, V)."""
-        return self.verifier.look(logits, prefixes)
-
-    def verify(self, drafts: Drafts, seen: torch.Tensor, clock: Clock) -> Verified:
-        """Verify; where nothing was drawn, what follows each node is drawn by the number of its place in the text."""
-        with clock.on_device("verification"):
-            uniforms = self.streams.uniforms([tree.depth for tree in drafts.trees])
-        if not len(drafts.laws):
-            return self._followed(drafts, seen, uniforms, clock)
-        extensions, parts = [], (seen, uniforms)
-        sizes = [tree.size for tree in drafts.trees]
-        each = zip(*(part.split(sizes) for part in parts), self.streams.verification(), strict=True)
-        for text, (laws, own_uniforms, (rng, generator)) in enumerate(each):
-            own = drafts.of(text)
-            if len(own.laws):
-                extensions += replace(self.verifier, rng=rng, generator=generator).judged(own, laws, clock)
-            else:
-                extensions += self._followed(own, laws, own_uniforms, clock).extensions
-        return Verified(extensions)
-
-    def _followed(self, drafts: Drafts, laws: torch.Tensor, uniforms: torch.Tensor, clock: Clock) -> Verified:
-        with clock.on_device("verification"):
-            drawn = _or_none(draw_by(laws, uniforms[:, None])[:, 0], laws)
-        return _followed(drafts.trees, drawn, clock)
-
-
 def step_verifier(
     verifier: PathVerifier,
     sampling: Sampling,
     rng: np.random.Generator,
-    generator: Randomness,
+    generator: torch.Generator,
     rule: DeviceRule | None = None,
 ) -> StepVerifier:
     """Who verifies the steps of a run.
@@ -200,14 +165,11 @@ def step_verifier(
     sampling : Sampling
         Of the target.
     rng : numpy.random.Generator
-    generator : torch.Generator or Streams
+    generator : torch.Generator
         On the device of the models.
     rule : DeviceRule, optional
         The verifier's counterpart on that device, if that is to verify.
     """
-    if isinstance(generator, Streams):
-        one = step_verifier(verifier, sampling, rng, torch.Generator(generator.device), rule)
-        return TextByText(one, generator) if isinstance(one, OnHost) else one
     shows_rest = merges(verifier)
     if not sampling.do_sample and shows_rest:
         return Greedy(sampling)

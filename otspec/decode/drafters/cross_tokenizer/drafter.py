@@ -10,7 +10,6 @@ from transformers import PreTrainedModel
 from otspec.decode.base.draft_laws import DraftLaw
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.base.streams import Randomness
 from otspec.decode.drafters.cross_tokenizer.retokenised import Retokenised
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.shortlists.restricted import Restriction
@@ -56,7 +55,7 @@ class ForeignDrafter(ModelDrafter):
         law: DraftLaw,
         sampling: Sampling,
         vocab: int,
-        generator: Randomness,
+        generator: torch.Generator,
         restriction: Restriction,
         matching: Matching,
         confidence: float = 0.0,
