@@ -25,13 +25,12 @@ _EXTRAS = {
     "triton": ("triton",),
     "decode": ("torch", "transformers", "tokenizers", "safetensors"),
     "gguf": ("gguf", "accelerate"),
-    "grammar": ("xgrammar",),
 }
 WAYS_OUT = {
     **{
         package: f'pip install "{DISTRIBUTION}[{extra}]"' for extra, packages in _EXTRAS.items() for package in packages
     },
-    **{engine: f"pip install {engine}" for engine in ("vllm", "llguidance")},
+    "vllm": "pip install vllm",
     "graph_tool": "install python3-graph-tool with the system's package manager, or graph-tool with conda",
 }
 """How to get each optional package: a pip extra, or, where pip has none, in words."""

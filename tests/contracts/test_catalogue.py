@@ -17,7 +17,6 @@ import otspec.decode  # noqa: E402
 from otspec.decode import DRAFT_LAWS, JOINT, MultiDraft, Strategy, methods  # noqa: E402
 from otspec.decode.drafters.catalogue import CONDITIONED  # noqa: E402
 from otspec.decode.drafters.drafter import Drafter, WrappedDrafter  # noqa: E402
-from otspec.decode.drafters.grammar import GrammarDrafter  # noqa: E402
 from otspec.decode.drafters.several import SeveralDrafters  # noqa: E402
 from otspec.decode.methods import Typical  # noqa: E402
 from otspec.decode.methods.catalogue import METHODS  # noqa: E402
@@ -81,7 +80,7 @@ def test_every_drafter(strategies: list[Strategy]) -> None:
         strategy = entry.make(of)
         drafters |= set(_all(strategy.prepare(of.vocab, sampling_of(of), torch.Generator()).drafter))
     there = {one for one in _below(Drafter) if one.__module__.startswith("otspec.") and not inspect.isabstract(one)}
-    assert there - drafters == {WrappedDrafter, GrammarDrafter}  # the latter: tests/contracts/test_constrained.py
+    assert there - drafters == {WrappedDrafter}
 
 
 def test_every_draft_law_rule_and_model_that_looks_at_the_target(strategies: list[Strategy]) -> None:

@@ -1,4 +1,4 @@
-"""Texts that keep to a language have its law, whoever drafts, and whether drafts know of it: a step is enumerated."""
+"""Texts that keep to a language have its law, whoever drafts, and whether a processor keeps a state or not."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from otspec.decode.base.grammar import Grammar  # noqa: E402
-from otspec.decode.base.matchers import XGrammar  # noqa: E402
+from transformers import LogitsProcessorList  # noqa: E402
+
+from otspec.decode.base.processors import Followed, for_trees  # noqa: E402
 from tests.contracts.catalogue import CATALOGUE  # noqa: E402
 from tests.contracts.draft_models import models  # noqa: E402
 from tests.contracts.enumeration import every_draft, law_of_step  # noqa: E402
@@ -21,10 +22,6 @@ NEXT = ({0: 1, 1: 0}, {1: 0})
 """Of each state of an automaton, where its tokens lead."""
 STOP = 2
 """Ends a text; allowed in state 1."""
-EBNF = """root ::= zero
-zero ::= "a" one | "b" zero
-one ::= "b" zero | ""
-"""
 
 
 def state_after(new: Any) -> int:
@@ -65,16 +62,29 @@ class Language:
         return np.isin(np.arange(vocab), [*NEXT[state], *([STOP] if state else [])])
 
 
-class Compiled(Language):
-    """The same by a grammar."""
+class Stepwise:
+    """A processor that goes on by the last token of every call, and fails where that is not of the language."""
+
+    def __init__(self) -> None:
+        self.states: list[int] = []
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        last = input_ids[:, -1].tolist()
+        before = zip(self.states, last, strict=True) if self.states else ()
+        self.states = [NEXT[state][token] for state, token in before] or [0] * len(last)
+        for state, own in zip(self.states, scores, strict=True):
+            kept = [*NEXT[state], *([STOP] if state else [])]
+            own[[token for token in range(len(own)) if token not in kept]] = -torch.inf
+        return scores
+
+
+class Followable(Language):
+    """The same by a processor that keeps a state."""
 
     def processor(self, prompt: int, vocab: int) -> Any:
-        xgrammar = pytest.importorskip("xgrammar")
-        spelt = ["a", "b", "</s>", *(f"x{token}" for token in range(3, vocab))]
-        kind = xgrammar.VocabType.RAW
-        info = xgrammar.TokenizerInfo(spelt, kind, vocab_size=vocab, stop_token_ids=[STOP])
-        compiled = xgrammar.GrammarCompiler(info, max_threads=1).compile_grammar(EBNF)
-        return Grammar([lambda: XGrammar(compiled)], 1, prompt, vocab)
+        (found,) = for_trees(LogitsProcessorList([Stepwise()]), torch.tensor([PROMPT]), vocab)
+        assert isinstance(found, Followed)
+        return found
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +102,7 @@ def deviation(name: str, **given: Any) -> float:
 
 
 BY_TEXT = ("one path", "top_k", "greedy", "redistributed", "steered", "dynamic tree", "prompt lookup", "vanilla")
-BY_GRAMMAR = (*BY_TEXT, "paths", "without replacement", "several models", "a confident path", "kept", "routed", "paced")
+BY_STATE = (*BY_TEXT, "paths", "without replacement", "several models", "a confident path", "kept", "routed", "paced")
 
 
 @pytest.mark.parametrize("name", BY_TEXT)
@@ -101,7 +111,7 @@ def test_a_processor_that_goes_by_the_text_keeps_the_law(name: str) -> None:
     assert deviation(name, temperature=0.6, constraint=Language()) <= 1e-9
 
 
-@pytest.mark.parametrize("name", BY_GRAMMAR)
-def test_a_grammar_keeps_the_law(name: str) -> None:
-    """Draft laws are within it too."""
-    assert deviation(name, temperature=0.6, top_k=2, constraint=Compiled()) <= 1e-9
+@pytest.mark.parametrize("name", BY_STATE)
+def test_a_processor_that_keeps_a_state_keeps_the_law(name: str) -> None:
+    """Along every path of a tree it is what it is along a single one."""
+    assert deviation(name, temperature=0.6, top_k=2, constraint=Followable()) <= 1e-9

@@ -31,6 +31,7 @@ from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
 from otspec.errors import DataError  # noqa: E402
 from otspec.verification.trees.shape import Shape  # noqa: E402
 from tests.contracts.draft_models import (  # noqa: E402
+    WIDTH,
     all_features,
     eagle,
     law_on,
@@ -291,6 +292,9 @@ def test_a_router_of_a_fed_model_learns_from_its_drafts(kind: str) -> None:
     model = eagle(pair(8)[1]) if kind == "eagle" else shared(target, masks=2 * (kind == "parallel"))
     says = logits_of_parallel if kind == "parallel" else logits_of_eagle
     told = _told(model, target, text)
+    # Norms add so many squares in float32, whatever else is in float64, and passes of other shapes in another order.
+    norms = sum("RMSNorm" in type(one).__name__ for both in (target, model) for one in both.modules())
+    rounding = norms * WIDTH * torch.finfo(torch.float32).eps
     assert [len(one.tokens) for one in told] == [5, 4, 3]
     strategy = MultiDraft(model, paths=1, depth=1, draft_shortlist=random_router(model, list(range(8)), 4))
     for root in range(len(text) - 1):
@@ -304,7 +308,8 @@ def test_a_router_of_a_fed_model_learns_from_its_drafts(kind: str) -> None:
         drafter.start([read])
         drafter.draft([read], 1)
         asked_by = drafter._history_of_roots([read])
-        torch.testing.assert_close(asked_by.before[0, 0], told[0].before[root], atol=1e-6, rtol=0)
+        atol = rounding * float(told[0].before[root].abs().max())
+        torch.testing.assert_close(asked_by.before[0, 0], told[0].before[root], atol=atol, rtol=0)
     made = train_router(model, [text] * 4, target=target, clusters=4, width=8, epochs=2)
     assert made.about["positions"] == 4 * 12
     with pytest.raises(ProblemError, match="a router learns from it so; pass target"):

@@ -1,10 +1,13 @@
-"""Logits processors for drafted trees: those that keep a state are followed along each path, or refused."""
+"""Logits processors for drafted trees: those that keep a state are copied along each path, or refused."""
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import (
     EpsilonLogitsWarper,
     EtaLogitsWarper,
@@ -13,16 +16,12 @@ from transformers import (
     LogitsProcessorList,
     MinPLogitsWarper,
     SuppressTokensLogitsProcessor,
-    SynthIDTextWatermarkLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
     TypicalLogitsWarper,
-    UnbatchedClassifierFreeGuidanceLogitsProcessor,
 )
 
-from otspec.decode.base.grammar import Grammar
-from otspec.decode.base.matchers import KNOWN
 from otspec.errors import ProblemError
 
 BLIND = (
@@ -39,67 +38,109 @@ BLIND = (
 )
 """Processors that do not look at the text."""
 
-STATEFUL = (SynthIDTextWatermarkLogitsProcessor, UnbatchedClassifierFreeGuidanceLogitsProcessor)
-"""Processors of transformers that can be called once a token only."""
-
 STEPWISE = ("xgrammar", "outlines", "llguidance")
-"""Packages whose processors advance a state by the last token of every call."""
+"""Packages whose processors advance a state by the last token of every call, which a few calls need not show."""
+
+
+class Followed:
+    """A processor that keeps a state from call to call, along any path of a tree.
+
+    What is called about a text is a copy of what was called about the text without its last token, as in decoding token
+    by token; the first call, of a `fresh` one, is about the prompt, whose length with its padding is `prompt`.
+    """
+
+    def __init__(self, fresh: Any, prompt: int) -> None:
+        self._fresh, self._prompt = fresh, prompt
+        self._after: dict[tuple[int, ...], Any] = {}
+        """By row and text: what was called about the text last."""
+
+    def ask(self, row: int, drafted: int, text: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """What the processor answers about a text of shape (B, S), of which it heard the beginnings before.
+
+        Where no token at its end is drafted, other paths of that row of the batch are forgotten.
+        """
+        key = (row, *text[row].tolist())
+        if not drafted:
+            old = self._after
+            self._after = {at: old[at] for at in old if at[0] != row or at == key[:-1] or at[: len(key)] == key}
+        first = min(self._prompt, len(key) - 1)
+        heard = next((end for end in range(len(key) - 2, first - 1, -1) if key[: end + 1] in self._after), first - 1)
+        one = copied(self._after.get(key[: heard + 1], self._fresh))
+        for end in range(heard + 1, len(key)):
+            answer: torch.Tensor = one(text[:, :end], scores.clone())
+        self._after[key] = one
+        return answer
+
+
+def copied(one: Any) -> Any:
+    """A copy with a state of its own; models are shared."""
+    held = getattr(one, "__dict__", {}).values()
+    return copy.deepcopy(one, {id(part): part for part in held if isinstance(part, nn.Module)})
 
 
 def for_trees(processors: LogitsProcessorList, input_ids: torch.Tensor, vocab: int) -> LogitsProcessorList:
-    """The same processors, fit to be asked about any path of a tree in any order.
+    """The processors that transformers prepared for prompts, shape (B, S), fit to be asked about any path of a tree.
 
-    A grammar of xgrammar, llguidance or outlines_core is followed by a matcher; its processor is not called.  Every
-    other one has to be a function of the text and the scores: those known not to be are refused, and those not known
-    are asked twice about the prompts and about one token more.
-
-    Parameters
-    ----------
-    processors : LogitsProcessorList
-        As transformers' `generate` prepares them.
-    input_ids : Tensor of int, shape (B, S)
-        The prompts.
-    vocab : int
-        The target's number of tokens.
+    Functions of text and scores stay as they are, those that keep a state become `Followed`.  Whether one does shows
+    where it is asked again about the prompts and about one token more.
 
     Raises
     ------
     ProblemError
-        If a processor keeps a state from call to call.
+        If a processor keeps a state from call to call that cannot be copied.
     """
     return LogitsProcessorList(_for_trees(one, input_ids, vocab) for one in processors)
 
 
 def _for_trees(one: Any, input_ids: torch.Tensor, vocab: int) -> Any:
-    kind = type(one)
     if isinstance(one, BLIND):
         return one
-    if (matchers := KNOWN.get(f"{kind.__module__}.{kind.__qualname__}")) is not None:
-        batch, prompt = input_ids.shape
-        return Grammar(matchers(one), batch, prompt, vocab)
-    if isinstance(one, STATEFUL):
-        raise ProblemError(f"{kind.__name__} expects token after token; drafted trees cannot be given that")
-    if any(base.__module__.partition(".")[0] in STEPWISE for base in kind.__mro__) or _forgets(one, input_ids, vocab):
-        raise ProblemError(
-            f"{kind.__name__} keeps a state from call to call, and drafted trees ask about one path after the other; "
-            "pass a processor that goes by input_ids alone, or a grammar (xgrammar.contrib.hf.LogitsProcessor, or the "
-            "processors of outlines' backends)"
-        )
-    return one
-
-
-def _forgets(one: Any, input_ids: torch.Tensor, vocab: int) -> bool:
-    """Whether a processor, asked again about the prompts and about one token more, answers something else, or fails."""
-
-    def asked(texts: torch.Tensor) -> torch.Tensor:
-        scores: torch.Tensor = one(texts, torch.zeros(len(texts), vocab, device=texts.device))
-        return scores.clone()
-
-    first = asked(input_ids)
-    longer = torch.cat((input_ids, first.argmax(dim=-1, keepdim=True)), dim=1)  # by a token that it allows
-    second = asked(longer)
     try:
-        again = [asked(texts) for texts in (input_ids, longer, input_ids)]
+        fresh = copied(one)
+    except Exception:
+        fresh = None
+    stepwise = any(base.__module__.partition(".")[0] in STEPWISE for base in type(one).__mro__)
+    if not stepwise and not _keeps_state(one if fresh is None else copied(fresh), input_ids, vocab):
+        return one
+    if fresh is None or fresh is one or not _can_be_followed(fresh, input_ids, vocab):
+        raise ProblemError(
+            f"{type(one).__name__} keeps a state from call to call that copy.deepcopy does not copy, and drafted trees "
+            "ask about one path after the other; pass one that can be copied, or that goes by input_ids alone"
+        )
+    return Followed(fresh, input_ids.shape[1])
+
+
+def _keeps_state(one: Any, prompts: torch.Tensor, vocab: int) -> bool:
+    """Whether a processor, asked again, answers otherwise, fails, or holds something else than after its first call."""
+    first, before = _answer(one, prompts, vocab), _pickled(one)
+    longer = torch.cat((prompts, first.argmax(dim=-1, keepdim=True)), dim=1)  # by a token that it allows
+    second = _answer(one, longer, vocab)
+    try:
+        again = [_answer(one, texts, vocab) for texts in (prompts, longer, prompts)]
     except Exception:
         return True
-    return not all(torch.equal(then, now) for then, now in zip((first, second, first), again, strict=True))
+    return _pickled(one) != before or not all(map(torch.equal, again, (first, second, first)))
+
+
+def _can_be_followed(fresh: Any, prompts: torch.Tensor, vocab: int) -> bool:
+    """Whether copies of a processor go on from where it stood, each for itself."""
+    try:
+        one, other = copied(fresh), copied(fresh)
+        first, same = (_answer(each, prompts, vocab) for each in (one, other))
+        longer = torch.cat((prompts, first.argmax(dim=-1, keepdim=True)), dim=1)
+        second, *others = (_answer(each, longer, vocab) for each in (copied(one), copied(one), one, other))
+    except Exception:
+        return False
+    return torch.equal(first, same) and all(torch.equal(second, each) for each in others)
+
+
+def _answer(one: Any, texts: torch.Tensor, vocab: int) -> torch.Tensor:
+    answer: torch.Tensor = one(texts, torch.zeros(len(texts), vocab, device=texts.device))
+    return answer.clone()
+
+
+def _pickled(one: Any) -> bytes | None:
+    try:
+        return pickle.dumps(vars(one))
+    except Exception:
+        return None  # not known

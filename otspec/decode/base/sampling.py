@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -20,8 +21,7 @@ from transformers import (
     TypicalLogitsWarper,
 )
 
-from otspec.decode.base.grammar import Grammar
-from otspec.decode.base.processors import BLIND
+from otspec.decode.base.processors import BLIND, Followed
 from otspec.errors import ProblemError
 from otspec.laws import as_count
 from otspec.verification.trees.topology import NONE
@@ -46,8 +46,8 @@ class Sampling:
     ----------
     processors : LogitsProcessorList
         As `for_trees` makes them of what `generate` prepares: temperature, truncations, and those that read the text.
-        Of the latter a `Grammar` shapes drafts too, and all others, a repetition penalty say, the target only: lossless
-        verification asks nothing of the draft law.
+        The latter, a repetition penalty say, shape the target only: lossless verification asks nothing of the draft
+        law.
     do_sample : bool
         With False the law is a point mass on the largest score.
     batch : int
@@ -64,7 +64,6 @@ class Sampling:
         self.batch = batch
         self.processors = processors
         self.blind = LogitsProcessorList(one for one in processors if isinstance(one, BLIND))
-        self.grammars = [one for one in processors if isinstance(one, Grammar)]
         self.reads_text = len(self.blind) < len(processors)
 
     @property
@@ -90,8 +89,6 @@ class Sampling:
     @property
     def known_by(self) -> object:
         """What draft laws depend on beside the logits, to be compared; None where processors hold more than numbers."""
-        if self.grammars:
-            return None
         settings = [(type(one), tuple(sorted(vars(one).items()))) for one in self.blind]
         plain = all(isinstance(value, float | int | str | None) for _, own in settings for _, value in own)
         return (self.do_sample, *settings) if plain else None
@@ -153,8 +150,6 @@ class Sampling:
         for one in self.processors:
             if isinstance(one, BLIND):
                 scores = one(None, scores)
-            elif isinstance(one, Grammar):
-                scores = one.cut(scores, [prefix.row for prefix in prefixes], [prefix.tokens for prefix in prefixes])
             else:
                 self._ask(one, scores, prefixes)
         return scores
@@ -174,7 +169,8 @@ class Sampling:
             seen[(row, *path)] = at
             # Some processors know the rows of the batch apart, so each is asked in its place.
             text = torch.tensor(tokens, device=scores.device).expand(self.batch, -1)
-            scores[at] = processor(text, scores[at].repeat(self.batch, 1))[row]
+            ask = partial(processor.ask, row, drafted) if isinstance(processor, Followed) else processor
+            scores[at] = ask(text, scores[at].repeat(self.batch, 1))[row]
 
     def _blind_scores(self, logits: torch.Tensor) -> torch.Tensor:
         return self.blind(None, _precise(logits)) if self.blind else logits
@@ -232,7 +228,7 @@ class DraftSampling:
             if value is not None:
                 _exchange(processors, rank, value)
         do_sample = target.do_sample if self.temperature is None else self.temperature > 0
-        return Sampling(LogitsProcessorList([*target.grammars, *processors]), do_sample, target.batch, target.eos)
+        return Sampling(processors, do_sample, target.batch, target.eos)
 
 
 WARPERS = ((TemperatureLogitsWarper, 1), (TopKLogitsWarper, 0), (TopPLogitsWarper, 1))

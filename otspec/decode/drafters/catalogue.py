@@ -25,7 +25,6 @@ from otspec.decode.drafters.dynamic_tree import (
 )
 from otspec.decode.drafters.eagle.drafter import EagleDrafter
 from otspec.decode.drafters.eagle.model import Eagle
-from otspec.decode.drafters.grammar import GrammarDrafter
 from otspec.decode.drafters.heads.drafter import HeadsDrafter
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
 from otspec.decode.drafters.levels import LevelDrafter
@@ -186,8 +185,7 @@ def drafter_of(
             ForeignDrafter(model, share, law, sampling, vocab, generator, kept, matching, confidence)
             for model in models
         ]
-    drafter = SeveralDrafters(drafters) if law.several else drafters[0]
-    return GrammarDrafter(drafter, sampling.grammars) if sampling.grammars else drafter
+    return SeveralDrafters(drafters) if law.several else drafters[0]
 
 
 def _restriction(selection: Selection | None, matching: Matching) -> Restriction:

@@ -112,7 +112,6 @@ class LevelDrafter(Drafter):
         self.law = law
         self.generator = generator
         self.confidence = confidence
-        self.grammars = sampling.grammars
         self._own_vocab = vocabulary(model)
         self._drafted_slots = 1
         """Of the last tree: the slots that something was drafted after, the root the first of them."""
@@ -164,8 +163,7 @@ class LevelDrafter(Drafter):
         laws: list[torch.Tensor] = []
         sure, going = torch.ones(len(logits), 1, device=self.model.device), list[torch.Tensor]()
         first: torch.Tensor | None = None  # of each slot, the first that has its prefix; None: all have one prefix
-        paths: list[list[list[int]]] = [[[]] for _ in texts]  # of each slot, followed where a grammar asks for them
-        slots = Level(0, partial(self._history_of_roots, texts), self._allowed(texts, paths))
+        slots = Level(0, partial(self._history_of_roots, texts))
         for level in range(1, shape.depth + 1):
             law = self.head.laws(logits, slots)
             # Columns of a batch round differently, and the law that is verified must be the one that was drawn from.
@@ -184,17 +182,10 @@ class LevelDrafter(Drafter):
                     first = _first_of_prefix(gone_on, above)
                 else:
                     first = None
-                if self.grammars:
-                    paths = _longer(paths, gone_on, growth.parents)
                 read = self._as_read(gone_on.clamp(min=0))
-                slots = Level(level, partial(history_of, read, logits, growth.parents), self._allowed(texts, paths))
+                slots = Level(level, partial(history_of, read, logits, growth.parents))
                 logits = self._after_level(read, level, growth.parents, growth.lineage)
         return Levels(torch.cat(drawn, dim=1), torch.cat(laws, dim=1), len(drawn), going)
-
-    def _allowed(self, texts: Sequence[Sequence[int]], paths: Sequence[Sequence[Sequence[int]]]) -> torch.Tensor | None:
-        """What all grammars let follow the slots of a level; None where there are none."""
-        each = [one.allowed(texts, paths, self.model.device) for one in self.grammars]
-        return torch.stack(each).all(dim=0) if each else None
 
     def _drawn(self, laws: torch.Tensor, counts: IntArray, generator: torch.Generator) -> torch.Tensor:
         """The tokens of a level's children, one slot's after another's, shape (B, counts.sum()).
@@ -275,15 +266,6 @@ def history_of(tokens: torch.Tensor, above: torch.Tensor, parents: torch.Tensor)
 def after_parents(above: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
     """What belongs to the parents of each of some tokens, shape (B, W, d), of (B, W', d) and (B or 1, W)."""
     return above.take_along_dim(parents.unsqueeze(-1), dim=1)
-
-
-def _longer(paths: Sequence[Sequence[list[int]]], tokens: torch.Tensor, parents: torch.Tensor) -> list[list[list[int]]]:
-    """Paths of slots, and tokens that follow these, shape (B, W), each the parent that it has, shape (1, W)."""
-    above = parents[0].tolist()
-    return [
-        [[*own[parent], token] for parent, token in zip(above, row, strict=True)]
-        for own, row in zip(paths, tokens.tolist(), strict=True)
-    ]
 
 
 def _first_of_prefix(tokens: torch.Tensor, above: torch.Tensor) -> torch.Tensor:

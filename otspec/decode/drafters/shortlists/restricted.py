@@ -201,8 +201,8 @@ class KeptHead:
     def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """As `otspec.decode.drafters.shortlists.selection.DraftHead.laws`."""
         if self.columns is not None:
-            return self.sampling.draft_laws(level.cut(output, self.columns))
-        return self.kept.redistributed(self.sampling.draft_laws(level.cut(self.logits(output, level))))
+            return self.sampling.draft_laws(output)
+        return self.kept.redistributed(self.sampling.draft_laws(self.logits(output, level)))
 
 
 _TOKENS: WeakKeyDictionary[PreTrainedModel, dict[object, torch.Tensor]] = WeakKeyDictionary()

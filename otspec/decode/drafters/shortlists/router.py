@@ -223,7 +223,7 @@ class RoutedHead:
 
     def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """As `otspec.decode.drafters.shortlists.selection.DraftHead.laws`."""
-        return self.sampling.draft_laws(level.cut(self.logits(output, level)))
+        return self.sampling.draft_laws(self.logits(output, level))
 
     def logits_of(self, clusters: list[int], output: torch.Tensor) -> torch.Tensor:
         """Those of the tokens of some clusters, one after the other, shape (..., k), from (..., d)."""

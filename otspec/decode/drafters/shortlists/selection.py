@@ -33,15 +33,6 @@ class Level(NamedTuple):
     """Tokens drafted before: 0 at the root."""
     history: Callable[[], History]
     """Asked for where laws depend on it.  It needs a model without a head."""
-    allowed: torch.Tensor | None = None
-    """Shape (B, W, V), bool: what a grammar lets follow; None for all."""
-
-    def cut(self, logits: torch.Tensor, columns: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits with -inf for what is not allowed: of all tokens, shape (B, W, V), or of some, (B, W, k)."""
-        if self.allowed is None:
-            return logits
-        allowed = self.allowed if columns is None else self.allowed[..., columns]
-        return logits.masked_fill(~allowed, -torch.inf)
 
 
 class DraftHead(Protocol):
@@ -129,4 +120,4 @@ class WholeHead:
 
     def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """As `DraftHead.laws`."""
-        return self.sampling.draft_laws(level.cut(self.logits(output, level)))
+        return self.sampling.draft_laws(self.logits(output, level))

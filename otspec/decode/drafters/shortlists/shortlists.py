@@ -171,4 +171,4 @@ class RankedHead:
 
     def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """As `otspec.decode.drafters.shortlists.selection.DraftHead.laws`."""
-        return self.sampling.draft_laws(level.cut(self.logits(output, level)))
+        return self.sampling.draft_laws(self.logits(output, level))

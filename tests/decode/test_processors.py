@@ -1,0 +1,198 @@
+"""Logits processors of the user's along the paths of drafted trees: those that keep a state, and those that do not."""
+
+from __future__ import annotations
+
+import copy
+import re
+from itertools import pairwise
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from transformers import LogitsProcessorList, SynthIDTextWatermarkingConfig  # noqa: E402
+
+import otspec  # noqa: E402
+from otspec import ProblemError  # noqa: E402
+from otspec.decode import multi_draft, run  # noqa: E402
+from otspec.decode.base.processors import Followed, for_trees  # noqa: E402
+from otspec.decode.methods import Vanilla  # noqa: E402
+from tests.decode.models import pair  # noqa: E402
+
+PROMPTS = torch.tensor([[1, 2, 3], [4, 5, 6]])
+WAYS: list[dict[str, Any]] = [
+    {"paths": 1, "depth": 4},
+    {"paths": 3, "depth": 2},
+    {"branching": (2, 2, 1), "law": "without_replacement"},
+]
+
+
+def shifted(text: list[int], scores: Any) -> Any:
+    """Scores that depend on all of a text: what came is unlikely, and so is what is near the sum."""
+    vocab = scores.shape[-1]
+    scores[[token % vocab for token in text]] -= 0.7
+    scores[sum(text) % vocab] = -torch.inf
+    return scores
+
+
+class ByText:
+    """A function of the text."""
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        for text, own in zip(input_ids.tolist(), scores, strict=True):
+            shifted(text, own)
+        return scores
+
+
+class ByState:
+    """The same by a state that goes on by the last token of every call, and fails if it is not the next one."""
+
+    def __init__(self) -> None:
+        self.texts: list[list[int]] = []
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        if self.texts:
+            assert input_ids.shape[1] == len(self.texts[0]) + 1
+            for text, token in zip(self.texts, input_ids[:, -1].tolist(), strict=True):
+                text.append(token)
+        else:
+            self.texts = input_ids.tolist()
+        for text, own in zip(self.texts, scores, strict=True):
+            shifted(text, own)
+        return scores
+
+
+class Counting:
+    """Knows how often it was asked, and not after what; it shows after some calls only."""
+
+    asked = 0
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        self.asked += 1
+        if self.asked > 9:
+            scores[:, self.asked % scores.shape[1]] += 3.0
+        return scores
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("temperature", [1.0, 0.0])
+def test_a_state_along_a_tree_is_the_state_along_a_path(way: dict[str, Any], temperature: float) -> None:
+    """To the last bit what a function of the text gives: tokens, and their log-probabilities."""
+    target, draft = pair(40)
+    settings = {"temperature": temperature, "seed": 3, "max_new_tokens": 12, "logprobs": 2, **way}
+    theirs, ours = (
+        otspec.generate(target, draft, PROMPTS, logits_processor=[kind()], **settings) for kind in (ByText, ByState)
+    )
+    assert ours.new_tokens == theirs.new_tokens
+    assert ours.scores == theirs.scores
+    assert sum(ours.metrics.accepted) > 0
+
+
+@pytest.mark.parametrize("kind", [ByState, Counting])
+def test_greedy_text_is_transformers_own(kind: Any) -> None:
+    """Which calls a processor once a token; and it is as it was before, so that it serves another run."""
+    target, draft = pair(40)
+    given: dict[str, Any] = {"max_new_tokens": 16, "do_sample": False}
+    for prompt in PROMPTS.split(1):
+        plain = target.generate(prompt, logits_processor=LogitsProcessorList([kind()]), **given)
+        processors = LogitsProcessorList([kind()])
+        for method in (multi_draft(draft, depth=4), multi_draft(draft, paths=2, depth=3)):
+            drafted = target.generate(prompt, logits_processor=processors, custom_generate=method, **given)
+            assert torch.equal(plain, drafted)
+
+
+def test_a_watermark_of_transformers_is_followed() -> None:
+    target, draft = pair(40)
+    mark = SynthIDTextWatermarkingConfig(keys=[654, 400, 836], ngram_len=3)
+    for prompt in PROMPTS.split(1):
+        given: dict[str, Any] = {"max_new_tokens": 12, "watermarking_config": mark, "do_sample": False}
+        drafted = run(target, Vanilla(), prompt, **given).sequences
+        assert torch.equal(drafted, otspec.generate(target, draft, prompt, paths=2, depth=3, **given).sequences)
+        assert torch.equal(drafted, target.generate(prompt, **given))
+
+
+def test_only_what_a_text_goes_on_from_is_kept() -> None:
+    (followed,) = for_trees(LogitsProcessorList([ByState()]), PROMPTS[:1], 40)
+    assert isinstance(followed, Followed)
+    text, scores = PROMPTS[:1], torch.zeros(1, 40)
+    for token in range(9):
+        followed.ask(0, 0, text, scores)
+        for draft in (7, 8):
+            followed.ask(0, 1, torch.cat((text, torch.tensor([[draft]])), dim=1), scores)
+        assert len(followed._after) <= 4
+        text = torch.cat((text, torch.tensor([[7 + token % 2]])), dim=1)
+    again = followed.ask(0, 0, torch.cat((text, torch.tensor([[5, 6]])), dim=1), scores)  # two further on
+    assert torch.equal(again, ByText()(torch.cat((text, torch.tensor([[5, 6]])), dim=1), scores.clone()))
+
+
+class Locked(ByState):
+    """Holds what no copy can have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = Lock()
+
+
+class Shared(ByState):
+    """Copies of it share their state."""
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return copy.copy(self)
+
+
+def counting() -> Any:
+    """A function whose state is outside it."""
+    asked = []
+
+    def once_more(input_ids: Any, scores: Any) -> Any:
+        asked.append(0)
+        scores[:, len(asked) % scores.shape[1]] += 1.0
+        return scores
+
+    return once_more
+
+
+Theirs = type("Theirs", (Locked,), {"__module__": "xgrammar.contrib.hf"})
+
+
+@pytest.mark.parametrize(
+    ("one", "name"),
+    [(Locked(), "Locked"), (Shared(), "Shared"), (counting(), "function"), (Theirs(), "Theirs")],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_state_that_cannot_be_copied_is_refused_by_name(one: Any, name: str) -> None:
+    target, draft = pair()
+    with pytest.raises(
+        ProblemError, match=rf"^{name} keeps a state from call to call that copy\.deepcopy does not copy"
+    ):
+        otspec.generate(target, draft, PROMPTS, logits_processor=[one], max_new_tokens=4)
+
+
+def test_what_cannot_be_copied_and_keeps_no_state_is_taken() -> None:
+    target, draft = pair(40)
+    one: Any = ByText()
+    one.lock = Lock()
+    texts = [
+        otspec.generate(target, draft, PROMPTS, logits_processor=[each], max_new_tokens=8, seed=2).new_tokens
+        for each in (one, ByText())
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_models_are_shared_by_copies() -> None:
+    one: Any = ByState()
+    one.model = pair(40)[0]
+    (followed,) = for_trees(LogitsProcessorList([one]), PROMPTS[:1], 40)
+    assert followed._fresh.model is one.model
+
+
+def test_the_example_of_the_page_runs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "structured.md").read_text()
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(block, "docs/structured.md", "exec", dont_inherit=True), names)
+    assert all(one != two for one, two in pairwise(names["text"].new_tokens[0]))
