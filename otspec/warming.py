@@ -20,14 +20,17 @@ from otspec.schemes import (
 from otspec.solver import Solver, Stopped, TupleSolver
 from otspec.solving import default_chain, solve
 from otspec.verification import solve_batch, verify
+from otspec.verification.evaluation.synthetic import synthetic
+from otspec.verification.evaluation.walking import accepted_length
+from otspec.verification.rules.nested.nested import Nested
 
 
 def warm_up(solver: str | Solver | None = None, n: int = 2) -> None:
     """Solve a small problem, so that the times measured next do not include imports and compilation.
 
-    Without a solver, do so by the solver of choice of every kind of drafts, and by `otspec.verify` and
-    `otspec.solve_batch` on float32 and float64.  The machine code is kept on disk: a minute or two after an
-    installation, some tenths of a second in every process thereafter.
+    Without a solver, do so by the solver of choice of every kind of drafts, by `otspec.verify` and
+    `otspec.solve_batch` on float32 and float64, and by nested labels on a small tree.  The machine code is kept on
+    disk: some two minutes after an installation, a second or less in every process thereafter.
 
     Parameters
     ----------
@@ -56,6 +59,11 @@ def warm_up(solver: str | Solver | None = None, n: int = 2) -> None:
         P, Q = np.array([[0.5, 0.25, 0.25]], dtype=kind), np.array([[0.25, 0.25, 0.5]], dtype=kind)
         verify(P[0], Q[0], np.array([2, 2]), np.random.default_rng(0))
         solve_batch(P, Q, 2)
+    model = synthetic("tiny", vocab=3)
+    tree = model.tree([[0, 0], [0, 1], [1, 0], [1, 2]], (2, 2))  # paths that part on both levels
+    Nested().verify(tree, 0)
+    Nested().stop_law(tree)
+    accepted_length(Nested(), model, (2, 1), samples=2)
 
 
 def _run(problem: Problem, solver: Solver) -> None:

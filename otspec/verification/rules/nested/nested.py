@@ -38,13 +38,13 @@ class LabelVerifier(PickVerifier):
         """The path that shows the largest label."""
         if tree.count == 1:  # whose tokens have the draft laws: of several shapes, one path is common
             return Picked(0, tree.draft[tree.node[0, :-1]])
-        leaf, position = tree.node[:, -1], as_generator(rng, 1).random(tree.count)
-        return Picked(*pick_largest(leaf, position, *_arrays(tree), self._sharings))
+        position = as_generator(rng, 1).random(tree.count)
+        return Picked(*pick_largest(_leaves(tree), position, *_arrays(tree), self._sharings))
 
     def picks(self, tree: Tree) -> tuple[FloatArray, list[FloatArray]]:
         """Exact probability that each path shows the largest label, shape (K,), and the proposal laws along each."""
-        leaf, count = tree.node[:, -1], tree.count
-        parted = part(leaf, *_arrays(tree), self._sharings)
+        count = tree.count
+        parted = part(_leaves(tree), *_arrays(tree), self._sharings)
         weights = largest([parted.label[k * count : (k + 1) * count] for k in range(count)])
         return weights, [np.array([parted.places[node].proposal for node in nodes]) for nodes in tree.node[:, :-1]]
 
@@ -65,6 +65,11 @@ class LabelVerifier(PickVerifier):
         reached = np.append(-1, tokens[:-1])
         places = grow(line - 1, reached, line, branching, target, draft, self._sharings).places
         return np.array([place.proposal for place in places])
+
+
+def _leaves(tree: Tree) -> IntArray:
+    """The node where each path ends, shape (K,), contiguous: a column of one row would be compiled for once more."""
+    return np.ascontiguousarray(tree.node[:, -1])
 
 
 def _arrays(tree: Tree) -> tuple[IntArray, IntArray, IntArray, IntArray, FloatArray, FloatArray]:
