@@ -73,6 +73,12 @@ def test_the_exact_law_is_the_models() -> None:
         next(laws.along(PROMPT, [(2048,)]))
 
 
+@each(dtype=("float32", "bfloat16", "float16"))
+def test_ties_of_logits_are_as_near_as_the_type_of_the_model_rounds(dtype: str) -> None:
+    units = {"float32": 0, "bfloat16": 16 * 2.0**-7, "float16": 16 * 2.0**-10}
+    assert ModelLaws.load("shipped", dtype).rounding == units[dtype]
+
+
 def test_truncated_laws_are_those_that_transformers_samples_from() -> None:
     from transformers import (
         LogitsProcessorList,
