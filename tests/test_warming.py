@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from otspec.extras import installed
-from tests.test_layers import ROOT
+
+ROOT = Path(__file__).parents[1]
 
 PREPARED = """
 import json, sys
