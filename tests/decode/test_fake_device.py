@@ -19,10 +19,12 @@ from transformers import LogitsProcessorList, MaxLengthCriteria, StoppingCriteri
 from otspec.decode import MultiDraft  # noqa: E402
 from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.decode.base.text import Ending, Text  # noqa: E402
+from otspec.decode.drafters.shortlists.selection import History, Level  # noqa: E402
+from otspec.decode.models.head import Head  # noqa: E402
 from otspec.decode.step.loop import Decoder  # noqa: E402
 from otspec.decode.verify.on_device import device_rule  # noqa: E402
 from otspec.decode.verify.step import step_verifier  # noqa: E402
-from tests.contracts.draft_models import eagle, layer_of, shared, steered  # noqa: E402
+from tests.contracts.draft_models import eagle, layer_of, random_router, shared, steered  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 from tests.fake_device import device, there, without_numbers  # noqa: E402
 
@@ -79,3 +81,19 @@ def test_a_step_waits_for_its_drafts_and_for_what_is_accepted(kind: str, tempera
 def test_every_rule_is_shown_what_it_needs_at_once(rule: str) -> None:
     target, draft = pair(VOCAB, positions=128)
     waits(lambda own: MultiDraft(own, **RULES[rule]), draft, target)
+
+
+def test_a_router_chooses_on_the_device() -> None:
+    """Among unequal clusters, at every slot for itself; the head was made where numbers are."""
+    draft = pair(VOCAB)[1]
+    head = random_router(draft, [0, 0, 0, 0, 1, 1, 2, 2], 2).head(draft, Sampling(LogitsProcessorList(), True), VOCAB)
+    width = draft.config.hidden_size
+    with torch.no_grad(), without_numbers() as copies:
+        output = torch.rand(2, 3, width, dtype=torch.float64, device=device())
+        head.network, head._vectors = head.network.like(output), there(draft.get_input_embeddings())
+        head._rows = Head(head._rows.weight.to(device()))
+        head._order, head._places = head._order.to(device()), head._places.to(device())
+        tokens = torch.zeros(2, 3, dtype=torch.int64, device=device())
+        law = head.laws(output, Level(0, lambda: History(tokens, output)))
+    assert (law.shape, law.device) == ((2, 3, VOCAB), device())
+    assert not copies.to_host

@@ -111,9 +111,12 @@ def test_gathered_logits_are_the_whole_head_s_at_these_tokens(
     tokens = torch.tensor(rng.integers(40, size=(3, 5)))
     output = twin(input_ids=tokens).logits
     history = History(tokens, torch.cat((torch.zeros_like(output[:, :1]), output[:, :-1]), dim=1))
-    chosen = head.choose(history, 0)
+    there = head.choose(history, 0)
+    chosen = there.tolist()
     laws = head.laws(output, Level(0, lambda: history))
     assert len({tuple(sorted(one)) for one in chosen}) > 3
+    at_once = WHOLE.draft_laws(head.logits_at_once(there, output))  # as a GPU takes them
+    assert torch.equal(at_once, laws)
     for clusters_here, logits, law in zip(chosen, whole(output).flatten(0, 1), laws.flatten(0, 1), strict=True):
         kept = torch.tensor(np.isin(clusters, clusters_here))
         assert torch.equal(law, logits.masked_fill(~kept, -torch.inf).softmax(dim=-1))

@@ -6,6 +6,7 @@ Kernels are Triton's own matter; here are the ways that torch goes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -33,8 +34,8 @@ def uniforms(*shape: int) -> Any:
     return torch.rand(*shape, dtype=torch.float64, device=device())
 
 
-def rows() -> tuple[Any, ...]:
-    return laws(ROWS), laws(ROWS), tokens(ROWS, DRAFTS), uniforms(ROWS, DRAFTS + 1, 3)
+def rows(verify: Callable[..., Any], **settings: Any) -> Any:
+    return verify(laws(ROWS), laws(ROWS), tokens(ROWS, DRAFTS), uniforms(ROWS, DRAFTS + 1, 3), **settings)
 
 
 def trees(topology: Any, **settings: Any) -> Any:
@@ -42,14 +43,15 @@ def trees(topology: Any, **settings: Any) -> Any:
     return verify_trees(*given, logprobs=True, **settings)
 
 
-def links() -> Links:
-    return Links(tokens(ROWS, SLOTS) - 1, tokens(ROWS, SLOTS) - 1, depth=LEVELS, width=2)
+def linked(rule: str) -> Any:
+    links = tokens(ROWS, SLOTS) - 1
+    return trees(Links(links, links, depth=LEVELS, width=2), rule=rule)
 
 
 CALLS: dict[str, Callable[[], Any]] = {
-    **{f"rows by {by}": lambda by=by: verify_rows(*rows(), by=by, logprobs=True) for by in ("sorting", "buckets")},
+    **{f"rows by {by}": partial(rows, verify_rows, by=by, logprobs=True) for by in ("sorting", "buckets")},
     **{
-        f"logits by {by} at {heat}": lambda by=by, heat=heat: verify_logits(*rows(), by=by, temperature=heat)
+        f"logits by {by} at {heat}": partial(rows, verify_logits, by=by, temperature=heat)
         for by in ("sorting", "buckets")
         for heat in (1.0, 0.0)
     },
@@ -57,9 +59,9 @@ CALLS: dict[str, Callable[[], Any]] = {
         laws(ROWS), tokens(ROWS, 4), uniforms(ROWS, 4), tokens(ROWS, DRAFTS), uniforms(ROWS, DRAFTS + 1, 3)
     ),
     "chains": lambda: verify_chains(laws(ROWS, 4), laws(ROWS, 3), tokens(ROWS, 3), uniforms(ROWS, 4), kernels=False),
-    **{f"trees by {rule}": lambda rule=rule: trees(BRANCHING, rule=rule) for rule in RULES},
-    "trees by buckets": lambda: trees(BRANCHING, rule="interval", by="buckets"),
-    **{f"linked trees by {rule}": lambda rule=rule: trees(links(), rule=rule) for rule in RULES},
+    **{f"trees by {rule}": partial(trees, BRANCHING, rule=rule) for rule in RULES},
+    "trees by buckets": partial(trees, BRANCHING, rule="interval", by="buckets"),
+    **{f"linked trees by {rule}": partial(linked, rule) for rule in RULES},
 }
 
 

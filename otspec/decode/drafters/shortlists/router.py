@@ -175,6 +175,9 @@ class RoutedHead:
     costs is to fetch the rows, and a slot fetches only its own.  One product for the union of all shortlists would
     fetch more, and so would rows filled up to the largest.  Small blocks are put together first, see `BLOCK`.  The
     choice comes to the host once a level.
+
+    Elsewhere than on a CPU that would be to wait for the device, and to launch for every slot: there all slots are
+    taken at once, their shortlists filled up to the largest, and the choice stays where it is.
     """
 
     columns: torch.Tensor | None = None
@@ -200,6 +203,10 @@ class RoutedHead:
         self._bias = None if rows.bias is None else rows.bias.split(each)
         self._apart = rows.weight.numel() * rows.weight.element_size() >= BLOCK * len(each)
         self._widest = sum(sorted(each)[-self.budget.most :])
+        self._rows, self._order = rows, tokens
+        starts, column = sizes[left].cumsum(0) - sizes[left], torch.arange(max(each), device=tokens.device)
+        self._places = torch.where(column < sizes[left][:, None], starts[:, None] + column, len(tokens))
+        """Shape (M, tokens of the largest cluster): which rows are a cluster's, their number where it has no more."""
 
     @property
     def support(self) -> int | None:
@@ -207,23 +214,35 @@ class RoutedHead:
         sampled = self.sampling.support
         return self._widest if sampled is None else min(sampled, self._widest)
 
-    def choose(self, history: History, level: int) -> list[list[int]]:
-        """The clusters of every slot, B W of them."""
+    def choose(self, history: History, level: int) -> torch.Tensor:
+        """The clusters of every slot, shape (B W, m)."""
         scores = self.network(self._vectors(history.tokens), history.before).flatten(0, -2)
-        chosen: list[list[int]] = scores.topk(min(self.budget.at(level), scores.shape[1])).indices.tolist()
-        return chosen
+        return scores.topk(min(self.budget.at(level), scores.shape[1])).indices
 
     def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """As `otspec.decode.drafters.shortlists.selection.DraftHead.logits`."""
-        everywhere = output.new_full((*output.shape[:-1], self.vocab), -torch.inf)
         chosen = self.choose(level.history(), level.number)
-        for row, before, clusters in zip(everywhere.flatten(0, -2), output.flatten(0, -2), chosen, strict=True):
+        if output.device.type != "cpu":
+            return self.logits_at_once(chosen, output)
+        everywhere = output.new_full((*output.shape[:-1], self.vocab), -torch.inf)
+        slots = zip(everywhere.flatten(0, -2), output.flatten(0, -2), chosen.tolist(), strict=True)
+        for row, before, clusters in slots:
             row[torch.cat([self._tokens[one] for one in clusters])] = self.logits_of(clusters, before)
         return everywhere
 
     def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """As `otspec.decode.drafters.shortlists.selection.DraftHead.laws`."""
         return self.sampling.draft_laws(self.logits(output, level))
+
+    def logits_at_once(self, chosen: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+        """Those of the tokens of some clusters of every slot, shape (B W, m), over all tokens, (B, W, V)."""
+        places, count = self._places[chosen].flatten(1), len(self._order)
+        rows = self._rows.rows(places.clamp(max=count - 1))
+        found = (rows.weight @ output.flatten(0, -2).unsqueeze(-1)).squeeze(-1)
+        found = self._rows.capped(found if rows.bias is None else found + rows.bias)
+        token = torch.where(places < count, self._order[places.clamp(max=count - 1)], self.vocab)  # one more, dropped
+        everywhere = output.new_full((len(places), self.vocab + 1), -torch.inf).scatter(1, token, found)
+        return everywhere[:, : self.vocab].unflatten(0, output.shape[:-1])
 
     def logits_of(self, clusters: list[int], output: torch.Tensor) -> torch.Tensor:
         """Those of the tokens of some clusters, one after the other, shape (..., k), from (..., d)."""
