@@ -16,9 +16,9 @@ from tests.oracles import optimal_acceptance
 
 DOCUMENTED, SCHEME, ENUMERATED = (
     block.split("```")[0]
-    for block in (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text().split("```python\n")[1:]
+    for block in (Path(__file__).parents[1] / "docs" / "own_solver.md").read_text().split("```python\n")[1:]
 )
-"""The solver and the draft schemes that CONTRIBUTING shows."""
+"""The solver and the draft schemes that docs/own_solver.md shows."""
 OTHERS = f"""{DOCUMENTED}
 
 def reversed_law(q, n):
