@@ -45,7 +45,7 @@ compiled: $(INSTALLED)
 	$(BIN)/python -c 'import otspec; otspec.warm_up()'
 
 tests: $(INSTALLED)
-	$(BIN)/python -m pytest -n auto --durations 40 --durations-min 4
+	$(BIN)/python -m pytest -n auto --doctest-modules --durations 40 --durations-min 4 tests otspec
 
 site: $(INSTALLED)
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --doctree-dir build/doctrees docs $(SITE)

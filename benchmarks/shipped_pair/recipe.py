@@ -160,7 +160,7 @@ class Optimiser:
     def __init__(self, model: torch.nn.Module) -> None:
         matrices = [value for name, value in model.named_parameters() if value.ndim == 2 and "embed" not in name]
         rest = [value for name, value in model.named_parameters() if value.ndim != 2 or "embed" in name]
-        muon = torch.optim.Muon(matrices, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+        muon: Any = torch.optim.Muon(matrices, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
         self._both = muon, torch.optim.AdamW(rest, betas=(0.9, 0.95), weight_decay=0.0)
 
     def step(self, rate: float) -> None:

@@ -56,6 +56,7 @@ class NoHead:
     support: int | None = 1
     columns: torch.Tensor | None = None
     """Shape (k,), as of a `DraftHead`; None for all."""
+    known_by: object = None
 
     def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """The same as logits."""

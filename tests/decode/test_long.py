@@ -34,7 +34,7 @@ class AtEachStep:
         self.done = done
         self.at: list[int] = []
 
-    def put(self, value: torch.Tensor) -> None:
+    def put(self, value: Any) -> None:
         self.at.append(self.done.total)
 
     def end(self) -> None: ...

@@ -48,7 +48,7 @@ class PickByPlan(PickVerifier):
     >>> model = synthetic("tiny", vocab=4)
     >>> tree = model.tree(otspec.WithoutReplacement(model.draft(()), n=2).sample(0)[:, None])
     >>> print(f"accepted with probability {rule.stop_law(tree)[1:].sum():.2f}")
-    accepted with probability 0.96
+    accepted with probability 0.97
     """
 
     scheme: Callable[[FloatArray], DraftScheme]
