@@ -41,8 +41,7 @@ def run_on(
     held, environment = grouped(folder.records, cell_of), _environment()
 
     def tasks() -> Iterator[Any]:
-        # Made as they are handed out: of a million cells, those under way.
-        for cell in benchmark.cells:
+        for cell in benchmark.cells:  # made as they are handed out: of a million cells, those under way
             todo = todo_of(benchmark, held.get(cell, ()), cell)
             progress(benchmark.positions - len(todo.positions))
             if todo.positions:
@@ -107,9 +106,8 @@ def _dask(address: str | None, jobs: int) -> Iterator[str]:
 def _ray(address: str | None, jobs: int) -> Iterator[Any]:
     ray: Any = require("ray")
     # Ray's own backend hands back all results at the end; a driver that is killed would lose them.
-    streaming = type(
-        "Streaming", (require("ray.util.joblib.ray_backend").RayBackend,), {"supports_return_generator": True}
-    )
+    base: Any = require("ray.util.joblib.ray_backend").RayBackend
+    streaming = type("Streaming", (base,), {"supports_return_generator": True})
     here = {"num_cpus": jobs, "include_dashboard": False} if address is None else {}
     try:
         ray.init(address or "local", log_to_driver=False, logging_level="ERROR", **here)
