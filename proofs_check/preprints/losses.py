@@ -16,7 +16,7 @@ from otspec.proofs_check.single_draft import overlap
 
 KEY = "samarin2026lk"
 ABSTRACT = f"{KEY} (arXiv:2602.23881), abstract"
-PAGE = "docs/theory/training.md"
+PAGE = "docs/drafters.md"
 OURS = f"otspec; on {KEY} (arXiv:2602.23881); {PAGE}"
 STEP = 1e-5
 """How far logits are moved."""
@@ -186,7 +186,7 @@ SOURCE = Source(
             "Gains of up to 8 to 10 % in acceptance length over training by KL.",
             ABSTRACT,
             "Measured on models of 8B to 685B parameters.  What `otspec train --loss` gains on small ones is in "
-            "docs/measured/real_model.md.",
+            "docs/real_model.md.",
         ),
     ),
 )

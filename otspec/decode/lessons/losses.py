@@ -109,7 +109,7 @@ class Refusal:
     """1 - alpha*(n): the probability that n i.i.d. drafts are all refused by the rule that accepts most.
 
     It is max over sets A of p(A) - 1 + (1 - q(A))^n [hu2025towards], and as that set is best, its gradient is that of
-    the expression with A held fixed (`docs/theory/training.md`).  At n = 1 it is the total variation.
+    the expression with A held fixed (`docs/drafters.md`).  At n = 1 it is the total variation.
     """
 
     n: int
