@@ -7,10 +7,11 @@ at once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeGuard
 
 from otspec.errors import ProblemError
 
@@ -337,6 +338,10 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
+        _check_number("temperature", self.temperature, 0, math.inf, "it is finite and >= 0, 0 for greedy decoding")
+        _check_number("top_p", self.top_p, 0, 1, "it is a probability, 1 to keep all tokens")
+        if self.top_k is not None and not (is_whole(self.top_k) and self.top_k >= 0):
+            raise ProblemError(f"top_k is {self.top_k!r}; pass how many tokens are kept, 0 for all")
         if self.logprobs is not None and not (type(self.logprobs) is int and self.logprobs >= 0):
             raise ProblemError(f"logprobs is {self.logprobs!r}; pass how many likeliest tokens are kept, 0 or more")
 
@@ -344,6 +349,34 @@ class RunSettings:
     def split(cls, options: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
         """The settings among some options, and the others."""
         return _split(cls, options)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether this is an integer, and no truth value."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _check_number(name: str, value: float | None, least: float, most: float, rule: str) -> None:
+    """Raise unless this is None or a finite number in a range."""
+    if value is None:
+        return
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not (real and math.isfinite(value) and least <= value <= most):
+        raise ProblemError(f"{name} is {value!r}; {rule}")
+
+
+def check_lengths(options: Mapping[str, Any]) -> None:
+    """Raise unless what says how long texts get, among options of transformers' `generate`, are counts.
+
+    Raises
+    ------
+    ProblemError
+        If one is no integer, or less than 1.
+    """
+    for name in ("max_new_tokens", "max_length"):
+        value = options.get(name)
+        if value is not None and (not is_whole(value) or value < 1):
+            raise ProblemError(f"{name} is {value!r}; pass how many tokens, an integer of 1 or more")
 
 
 def check_seed(seed: object) -> None:
@@ -354,7 +387,7 @@ def check_seed(seed: object) -> None:
     ProblemError
         If it is something else, as a list with a seed for each prompt.
     """
-    if seed is not None and (not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0):
+    if seed is not None and (not is_whole(seed) or seed < 0):
         raise ProblemError(f"seed is {seed!r}; pass one integer, 0 or more, from which all texts of a batch draw")
 
 

@@ -10,7 +10,8 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.base.metrics import Clock, Metrics
-from otspec.decode.settings import check_seed
+from otspec.decode.models.context import vocabulary
+from otspec.decode.settings import check_lengths, check_seed
 from otspec.decode.step.harness import Generation, check_prompts, sampling_settings
 from otspec.errors import ProblemError
 
@@ -50,7 +51,8 @@ def measured(
     ProblemError
         If a prompt is empty, or texts of a batch may end at something other than a token or a length.
     """
-    check_prompts(input_ids, settings.get("attention_mask"))
+    check_lengths(settings)
+    check_prompts(input_ids, settings.get("attention_mask"), vocabulary(target))
     check_seed(seed)
     if len(input_ids) > 1 and (given := [name for name in ENDINGS if settings.get(name)]):
         raise ProblemError(

@@ -25,7 +25,7 @@ from otspec.decode.drafters.heads.model import Heads
 from otspec.decode.models.context import Pass, positions, sliding_window, vocabulary
 from otspec.decode.models.pairing import check_pair
 from otspec.decode.models.self_check import check_reading
-from otspec.decode.settings import RunOptions, RunSettings
+from otspec.decode.settings import RunOptions, RunSettings, check_lengths
 from otspec.decode.step.loop import Decoder
 from otspec.decode.step.strategy import Strategy, listed
 from otspec.decode.verify.on_device import device_rule
@@ -114,14 +114,18 @@ def run(
     """
     settings, others = RunSettings.split(options)
     attention_mask = others.pop("attention_mask", None)
-    check_prompts(input_ids, attention_mask)
+    check_lengths(others)
+    check_prompts(input_ids, attention_mask, vocabulary(target))
     for model in listed(strategy.draft):
         check_pair(target, model, settings.tokenizer, settings.draft_tokenizer, strategy.matching)
     others |= sampling_settings(others, settings.temperature, settings.top_k, settings.top_p)
-    if (stop_strings := others.pop("stop_strings", None)) is not None:
+    own = target.generation_config.stop_strings if others.get("generation_config") is None else None
+    if (stop_strings := others.pop("stop_strings", own)) is not None:
         # `generate` gives its own callables no tokenizer, so the criterion is made here.
+        _check_stop_strings(stop_strings)
         if settings.tokenizer is None:
-            raise ProblemError("stop_strings are text; pass tokenizer= as well")
+            whose = "stop_strings" if own is not stop_strings else "stop_strings of the target's generation_config"
+            raise ProblemError(f"{whose} are text ({stop_strings!r}); pass tokenizer= as well")
         criteria = StoppingCriteriaList(others.pop("stopping_criteria", None) or [])
         criteria.append(StopStringCriteria(settings.tokenizer, stop_strings))
         others["stopping_criteria"] = criteria
@@ -154,7 +158,7 @@ def decode(
         As `otspec.generate` does.
     """
     _check_request(generation_config, model_inputs)
-    check_prompts(input_ids, attention_mask)
+    check_prompts(input_ids, attention_mask, vocabulary(target))
     streamer, seed = settings.streamer, settings.seed
     if streamer is not None and len(input_ids) > 1:
         raise ProblemError(f"{len(input_ids)} prompts and one streamer, which could not tell their texts apart")
@@ -201,8 +205,15 @@ def decode(
     return Generation(sequences, metrics, [text.new for text in texts], passes, blocks, scores, own)
 
 
-def check_prompts(input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> None:
-    """Raise unless there are prompts of at least one token, and a mask for these prompts if there is one."""
+def _check_stop_strings(strings: object) -> None:
+    """Raise unless these are a string or strings, none of which is empty: an empty one ends every text."""
+    several = strings if isinstance(strings, list | tuple) else [strings]
+    if not several or not all(isinstance(one, str) and one for one in several):
+        raise ProblemError(f"stop_strings are {strings!r}; pass a string of at least one character, or a list of such")
+
+
+def check_prompts(input_ids: torch.Tensor, attention_mask: torch.Tensor | None, vocab: int) -> None:
+    """Raise unless there are prompts of at least one token the target knows, and a mask for them if there is one."""
     if input_ids.ndim != 2 or 0 in input_ids.shape:
         raise ProblemError(
             f"input_ids have shape {tuple(input_ids.shape)}; pass (batch, length), each prompt of at least one token "
@@ -212,6 +223,15 @@ def check_prompts(input_ids: torch.Tensor, attention_mask: torch.Tensor | None) 
         raise ProblemError(
             f"attention_mask has shape {tuple(attention_mask.shape)}, and input_ids {tuple(input_ids.shape)}; "
             "it marks each of their tokens, 0 for padding"
+        )
+    foreign = (input_ids < 0) | (input_ids >= vocab)
+    if attention_mask is not None:
+        foreign &= attention_mask != 0
+    if bool(foreign.any()):
+        row, at = foreign.nonzero()[0].tolist()
+        raise ProblemError(
+            f"token {int(input_ids[row, at])}, at place {at} of prompt {row}, is none of the target's {vocab}, 0 to "
+            f"{vocab - 1}: its tokenizer is another model's, or has tokens that its head lacks"
         )
 
 
