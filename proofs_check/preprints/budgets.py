@@ -14,7 +14,7 @@ from otspec.proofs_check.search import Descent
 
 KEY = "he2026caddtree"
 ABSTRACT = f"{KEY} (arXiv:2606.01813), abstract"
-PAGE = "docs/theory/speed_limits.md"
+PAGE = "docs/speed_limits.md"
 OURS = f"otspec; on {KEY} (arXiv:2606.01813); {PAGE}"
 TILE = 4
 """Nodes that cost as much as one, where cost comes in steps."""

@@ -24,7 +24,7 @@ from otspec.schemes import WithoutReplacement
 
 KEY = "kobus2025speculative"
 ABSTRACT = f"{KEY} (arXiv:2504.15475), abstract"
-PAGE = "docs/theory/speed_limits.md"
+PAGE = "docs/speed_limits.md"
 OURS = f"otspec; on {KEY} (arXiv:2504.15475); {PAGE}"
 
 

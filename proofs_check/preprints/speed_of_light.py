@@ -21,7 +21,7 @@ from otspec.proofs_check.single_draft import child, prefixes
 
 KEY = "pankratov2026speculative"
 ABSTRACT = f"{KEY} (arXiv:2512.11718), abstract"
-PAGE = "docs/theory/speed_limits.md"
+PAGE = "docs/speed_limits.md"
 OURS = f"otspec; on {KEY} (arXiv:2512.11718); {PAGE}"
 
 

@@ -24,7 +24,7 @@ from otspec.paths import Shape, shape_of_choices
 from otspec.schemes import IID
 
 PATHS, DEPTH = 1, 3
-"""K and L where nothing else is said: of all that docs/measured/decoding.md has figures of, what is rarely slower than
+"""K and L where nothing else is said: of all that docs/decoding.md has figures of, what is rarely slower than
 plain decoding, on a CPU or a GPU.  `otspec tune` finds what is fastest for a pair at hand."""
 PACED_DEPTH = 8
 """The largest L where each step chooses its own, and nothing else is said."""

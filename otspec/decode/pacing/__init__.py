@@ -2,5 +2,5 @@
 
 `acceptance` keeps estimates of what is accepted at each depth, `costs` says what steps take, and `goodput` chooses how
 deep to draft.  What is chosen depends on the past alone, so that every step is lossless given the past
-(`docs/theory/decoding.md`).  No models here: `otspec.decode.drafters.paced` puts a pacer before a drafter.
+(`docs/decoding.md`).  No models here: `otspec.decode.drafters.paced` puts a pacer before a drafter.
 """

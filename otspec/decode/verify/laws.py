@@ -3,7 +3,7 @@
 Two ways.  `to_host` copies laws, those of few tokens without the others, and a tree is then over all tokens that a law
 at one of its nodes gives a probability.  `merged_to_host` is for drafts of few tokens: at each node the tokens that
 cannot be drafted are one token to the verifier, the *rest*, which stands for one of them that was drawn beforehand.
-docs/theory/decoding.md has the proof that the law of the text is the same.
+docs/decoding.md has the proof that the law of the text is the same.
 """
 
 from __future__ import annotations

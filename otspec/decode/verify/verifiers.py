@@ -90,7 +90,7 @@ MERGING = (Nested, GreedyMultiPath, Traversal, LayerVerification, Block, PickByP
 
 
 def merges(verifier: PathVerifier) -> bool:
-    """Whether a verifier may be shown all tokens which a node cannot draft as one: see docs/theory/decoding.md.
+    """Whether a verifier may be shown all tokens which a node cannot draft as one: see docs/decoding.md.
 
     It has to be lossless, and to compare tokens with none but their siblings.  That is known of our own; typical
     acceptance asks for the entropy of whole laws, and what verifiers of the user's look at is not known.
