@@ -1,6 +1,6 @@
 """The rule by buckets in exact rational arithmetic: what `otspec.verification.rules.buckets.buckets` is tested against.
 
-Step by step as docs/theory/device.md states it.  Given the same uniforms both put out the same token, save where
+Step by step as docs/device.md states it.  Given the same uniforms both put out the same token, save where
 rounding decides: on which side of an edge between buckets a token lies, or of a vertex.
 """
 

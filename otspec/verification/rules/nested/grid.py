@@ -2,7 +2,7 @@
 
 A label is a bin and a fraction of it.  In a bin the labels of all prefixes are spread evenly, so that a prefix is
 described by the masses of its bins.  The bin tells all that matters of a label, but for who wins within it.
-docs/theory/device.md has the statement and its proof.
+docs/device.md has the statement and its proof.
 """
 
 from __future__ import annotations
