@@ -55,7 +55,7 @@ def interleaved(weight: FloatArray, heads: int) -> FloatArray:
     return halves.swapaxes(1, 2).reshape(weight.shape)
 
 
-def write_gguf(folder: Path, file: Path) -> None:
+def write_gguf(folder: Path, file: Path, pre: str = "gpt-2") -> None:
     """A Llama of transformers with a byte-pair tokenizer as a GGUF file, its matrices in float16."""
     gguf: Any = require("gguf")
     config, tokenizer = (json.loads((folder / name).read_text()) for name in ("config.json", "tokenizer.json"))
@@ -77,7 +77,7 @@ def write_gguf(folder: Path, file: Path) -> None:
     kinds = [gguf.TokenType.CONTROL if token in special else gguf.TokenType.NORMAL for token in range(len(tokens))]
     merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in tokenizer["model"]["merges"]]
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
+    writer.add_tokenizer_pre(pre)
     writer.add_token_list(tokens)
     writer.add_token_types(kinds)
     writer.add_token_merges(merges)

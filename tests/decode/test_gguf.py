@@ -14,10 +14,12 @@ pytest.importorskip("gguf")
 pytest.importorskip("accelerate")
 
 import torch
+from tokenizers import Tokenizer
 
 from otspec.decode import shipped
 from otspec.decode.pair import gguf
 from otspec.decode.pair.loading import load_models
+from otspec.decode.pair.pre_tokenizers import pre_tokenizer
 from otspec.errors import DataError, MissingExtra
 from tests.decode.gguf_files import write_gguf
 
@@ -56,6 +58,30 @@ def test_a_file_is_the_model_that_was_written(file: Path, cache: Path, monkeypat
     again = load_models(str(file), None, dtype="bfloat16").target
     assert again.dtype == torch.bfloat16
     assert torch.equal(again.model.embed_tokens.weight, read.target.model.embed_tokens.weight.bfloat16())
+
+
+def test_the_tokenizer_splits_text_as_the_file_says(cache: Path, tmp_path: Path) -> None:
+    texts = ["\n\n1.", "x =   10", "\t\t1", "):\n    1"]
+    read = {}
+    for name in ("gpt-2", "smollm", "llama-bpe"):
+        write_gguf(shipped.FOLDER / "draft", tmp_path / "draft.gguf", name)
+        read[name] = load_models(str(tmp_path / "draft.gguf"), None).tokenizer.backend_tokenizer
+        own = Tokenizer.from_str(read[name].to_str())
+        own.pre_tokenizer = pre_tokenizer(name)
+        assert [one.tokens for one in read[name].encode_batch(texts)] == [one.tokens for one in own.encode_batch(texts)]
+        assert read[name].model.ignore_merges == (name == "llama-bpe")
+    split = [[len(found.encode(text).ids) for text in texts] for found in read.values()]
+    assert split[0] != split[1]
+    write_gguf(shipped.FOLDER / "draft", tmp_path / "draft.gguf", "gpt-9")
+    with pytest.raises(DataError, match=r"draft\.gguf cannot be read: its tokenizer splits text by 'gpt-9'"):
+        load_models(str(tmp_path / "draft.gguf"), None)
+
+
+def test_a_folder_of_the_cache_that_an_earlier_version_made_is_not_taken(file: Path, cache: Path) -> None:
+    before = cache / f"draft-{gguf._digest(file)}"
+    before.mkdir(parents=True)
+    assert gguf.unpacked(file) != before
+    assert gguf.unpacked(file).name == f"{before.name}-{gguf.VERSION}"
 
 
 @pytest.mark.parametrize("kept", [0, 3, 1000, 20_000])

@@ -1,12 +1,13 @@
 """Models in GGUF files: transformers reads them, and what it read is kept in the user's cache.
 
-Weights are dequantised once, in float32.  A folder of the cache is what `save_pretrained` writes, and is known by the
-contents of its file.
+Weights are dequantised once, in float32, and the tokenizer splits text as the file names it.  A folder of the cache is
+what `save_pretrained` writes, and is known by the contents of its file and the `VERSION` of what reads it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 import shutil
 import struct
@@ -21,11 +22,14 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from otspec.caches import user_cache
+from otspec.decode.pair.pre_tokenizers import DEFAULT, set_pre_tokenizer
 from otspec.errors import DataError
 from otspec.extras import require
 
 SUFFIX = ".gguf"
 MAGIC = b"GGUF"
+VERSION = 2
+"""Of what is made of a file: folders of others before are left alone (1 had no pre-tokenizer)."""
 
 SMOLLM2 = "smollm2"
 """Name of SmolLM2-135M-Instruct [allal2025smollm2], which a package on the index holds as a GGUF file."""
@@ -61,7 +65,7 @@ def unpacked(file: Path) -> Path:
         If what reads such files is not installed.
     """
     _check(file)
-    return _kept(f"{file.stem}-{_digest(file)}", partial(_unpack, file))
+    return _kept(f"{file.stem}-{_digest(file)}-{VERSION}", partial(_unpack, file))
 
 
 def _check(file: Path) -> None:
@@ -83,6 +87,11 @@ def _unpack(file: Path, folder: Path) -> None:
             f"{file} holds no decoder that can be read: {reason.rstrip('.')}; it may be damaged, or of an architecture "
             f"that transformers does not read from GGUF files"
         ) from error
+    if (name := _pre_tokenizer(file)) is not None:
+        try:
+            set_pre_tokenizer(tokenizer, name)
+        except DataError as error:
+            raise DataError(f"{file} cannot be read: {error}") from error
     del read.config.quantization_config  # transformers saves nothing that says it is quantised
     plain = type(read)(read.config)
     plain.load_state_dict(read.state_dict(), assign=True)
@@ -90,6 +99,18 @@ def _unpack(file: Path, folder: Path) -> None:
     plain.tie_weights()
     plain.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+def _pre_tokenizer(file: Path) -> str | None:
+    """The name of what splits text before byte pairs are merged; None where a tokenizer is of another kind."""
+    gguf: Any = importlib.import_module("gguf")
+    fields = gguf.GGUFReader(file).fields
+
+    def said(key: str) -> str | None:
+        field = fields.get(f"tokenizer.ggml.{key}")
+        return None if field is None else bytes(field.parts[field.data[0]]).decode()
+
+    return said("pre") or DEFAULT if said("model") == "gpt2" else None
 
 
 def _smollm2() -> Path:

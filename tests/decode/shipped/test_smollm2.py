@@ -71,6 +71,17 @@ def test_a_drafter_is_found_by_the_weights_of_its_target(
 
 
 @needs_it
+def test_its_tokenizer_splits_digits_first() -> None:
+    pieces = {
+        "\n\n1.": ["ĊĊ", "1", "."],
+        "x =   10": ["x", "Ġ=", "ĠĠĠ", "1", "0"],
+        "\t\t1": ["ĉĉ", "1"],
+        "):\n    1": ["):", "ĊĠĠĠĠ", "1"],
+    }
+    assert {text: smollm2().tokenizer.tokenize(text) for text in pieces} == pieces
+
+
+@needs_it
 @each(kind=KINDS)
 def test_they_know_the_model_in_its_package(kind: str) -> None:
     assert json.loads((PLACE / kind / "config.json").read_text())["target"] == fingerprint(smollm2().target)

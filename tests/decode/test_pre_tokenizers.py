@@ -1,0 +1,114 @@
+"""Pre-tokenizers of GGUF files: pieces by hand, and by another engine from the expressions as llama.cpp spells them."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("tokenizers")
+
+import regex
+
+from otspec.decode.pair.pre_tokenizers import RULES, pre_tokenizer
+from otspec.errors import DataError
+from tests.each import each
+
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
+SHORT = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
+WORD = r"|[^\r\n\p{L}\p{N}]?\p{L}+"
+REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+ASIAN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
+AS_SPELLED = {
+    "default": [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"],
+    "gpt-2": [GPT2],
+    "olmo": [GPT2],
+    "smollm": [r"\p{N}", GPT2],
+    "starcoder": [r"\p{N}", GPT2],
+    "refact": [r"\p{N}", GPT2],
+    "command-r": [r"\p{N}", GPT2],
+    "falcon": [r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"],
+    "llama-bpe": [SHORT + WORD + r"|\p{N}{1,3}" + REST],
+    "qwen2": [SHORT + WORD + r"|\p{N}" + REST],
+    "deepseek-coder": ["[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", ASIAN, r"\p{N}"],
+}
+"""Names and expressions of llama.cpp's `llm_tokenizer_bpe`."""
+TEXTS = (
+    "",
+    " ",
+    "\n\n1.",
+    "x =   10",
+    "\t\t1",
+    "):\n    1",
+    "def f(x):\n    return x + 12345\n\n\n",
+    "We'll see: it's HE'S 'tis, don't; I'D.",
+    "a\r\n\r\nb \r\n  c",
+    "3.14159 1,000,000 0x1F 12 345",
+    "price: $5 <= x^2 ~ `code` | done...!?",
+    "naïve café ÀÉÎ ǅ ϕ Ω \u212b \u1fd3 Кирилл ქართული",
+    "日本語のテキスト、中文。한국어 العربية؟ हिन्दी",
+    "camelCase HTTPServer iPhone ÉCOLE a/b/c //\n",
+    "  leading and trailing   ",
+    "\u00a0no\u2003break\u3000spaces",
+    "½ ² ④ Ⅷ ٣",
+    "🙂🙂 ok 👩\u200d💻",
+    "a" + " " * 40 + "b" + "\n" * 9 + "7" * 11,
+)
+
+
+def pieces_by(rules: list[str], text: str) -> list[str]:
+    """Matches isolated in the pieces of the expression before, as llama.cpp's `unicode_regex_split` has it."""
+    pieces = [text]
+    for rule in rules:
+        split = []
+        for piece in pieces:
+            at = 0
+            for match in regex.finditer(rule, piece):
+                split += [piece[at : match.start()], match.group()]
+                at = match.end()
+            split.append(piece[at:])
+        pieces = [piece for piece in split if piece]
+    return pieces
+
+
+def pieces_of(name: str, text: str) -> list[str]:
+    """The pieces of a text by our pre-tokenizer."""
+    return [text[start:end] for _, (start, end) in pre_tokenizer(name).pre_tokenize_str(text)]
+
+
+@each(name=list(RULES))
+def test_pieces_are_those_of_the_rules(name: str) -> None:
+    for text in TEXTS:
+        assert pieces_of(name, text) == pieces_by(RULES[name], text), text
+
+
+@each(name=list(AS_SPELLED))
+def test_rules_are_those_of_llama_cpp(name: str) -> None:
+    for text in TEXTS:
+        assert pieces_of(name, text) == pieces_by(AS_SPELLED[name], text), text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "pieces"),
+    [
+        ("smollm", "\n\n1.", ["\n\n", "1", "."]),
+        ("smollm", "x =   10", ["x", " =", "   ", "1", "0"]),
+        ("smollm", "):\n    1", ["):", "\n    ", "1"]),
+        ("gpt-2", "\n\n1.", ["\n", "\n", "1", "."]),
+        ("gpt-2", "x =   10", ["x", " =", "  ", " 10"]),
+        ("llama-bpe", "x = 12345\n\n1.", ["x", " =", " ", "123", "45", "\n\n", "1", "."]),
+        ("qwen2", "HE'S 12", ["HE", "'S", " ", "1", "2"]),
+        ("deepseek-coder", "a\n\n12", ["a", "\n", "\n", "1", "2"]),
+        ("deepseek-llm", "a, b\u00e9 \u03a9 1234", ["a", ",", " b", "\u00e9", " \u03a9", " ", "1234"]),
+        ("deepseek-v3", "a.b 1234", ["a", ".b", " ", "123", "4"]),
+        ("falcon", "f(12345)", ["f", "(", "123", "45", ")"]),
+        ("tekken", "HTTPServer 12", ["HTTPServer", " ", "1", "2"]),
+        ("gpt-4o", "don't 1234", ["don't", " ", "123", "4"]),
+        ("bloom", "a b, c", ["a", " b", ",", " c"]),
+    ],
+)
+def test_pieces_by_hand(name: str, text: str, pieces: list[str]) -> None:
+    assert pieces_of(name, text) == pieces
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(DataError, match=r"splits text by 'gpt-9', which is not known; known: a.x-4.0, bloom"):
+        pre_tokenizer("gpt-9")
