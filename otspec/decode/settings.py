@@ -108,7 +108,7 @@ class DraftSettings:
         ``draft_top_k=0`` and ``draft_top_p=1`` keep all tokens, ``draft_temperature=0`` makes drafts certain.
     draft_tokens : array_like of int, shape (k,), or a mask of bool over the draft model's tokens, optional
         The only tokens that are drafted: the draft model's head is computed for no others [zhao2025frspec].
-        ``otspec.vocab.frequency_prune`` finds the most frequent ones; `docs/measured/vocab.md` says where that pays.
+        ``otspec.vocab.frequency_prune`` finds the most frequent ones; `docs/vocab.md` says where that pays.
     draft_kernel : Affinity, or array or sparse array of shape (V, V), optional
         A row-stochastic matrix M that the draft laws are multiplied by, once sampling has made them: drafts have the
         law ``otspec.vocab.rdk(q, M)`` [timor2025out].  Of an `Affinity` with rows for some tokens only, these are the
@@ -116,7 +116,7 @@ class DraftSettings:
     draft_shortlist : Frequent or Router, optional
         In place of these two: which tokens the draft model computes differs from node to node [zhang2025dynaspec].  An
         `otspec.decode.Frequent` takes the most frequent ones, fewer the deeper a node is; an `otspec.decode.Router`
-        chooses clusters of tokens by the context.  `docs/measured/shortlists.md` says what each is worth.
+        chooses clusters of tokens by the context.  `docs/shortlists.md` says what each is worth.
     draft_confidence : float, optional
         A path ends after the first token at which the product of the draft model's probabilities of its tokens, without
         temperature and truncations, falls below this; the text keeps its law.  It is for one path, or for the stem of a

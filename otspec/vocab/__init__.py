@@ -1,7 +1,7 @@
 """Drafters with a vocabulary of their own: pruning it, and what to do with the mass it has or lacks.
 
 All functions work on numpy arrays, laws along the last axis.  What they are worth is measured in
-`docs/measured/vocab.md`.
+`docs/vocab.md`.
 """
 
 from otspec.vocab.acceptance import acceptance_rate, drafter_kernel

@@ -51,7 +51,7 @@ def rdk_linear(p: Any, q: Any, size: int | None = None) -> FloatArray:
 
     (N q' + theta p) / (N + p), normalised, with theta the sum of p q' and N the number of the target's tokens.  It
     needs p, which no drafter knows before verification; and it is within 2 theta / N of q' in L1 distance, so that its
-    acceptance is that of q' to within theta / N.  It is here to check statements about it; `docs/theory/vocab.md` has
+    acceptance is that of q' to within theta / N.  It is here to check statements about it; `docs/vocab.md` has
     proofs.
 
     Parameters

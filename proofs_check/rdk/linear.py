@@ -161,7 +161,7 @@ CLAIMS = (
         variant_of="rdk-theorem-5.4",
         search=Descent(laws=("p", "q")),
         tightness=lambda p, q, size: _is_tli(p, q, size)[1] / max(2 * _is_tli(p, q, size)[0], 1e-12),
-        remark="Proof in docs/theory/vocab.md. With N = 200 000 the acceptance of TLI changes by less than 5e-6. "
+        remark="Proof in docs/vocab.md. With N = 200 000 the acceptance of TLI changes by less than 5e-6. "
         "Equation (3) takes the target law p, which a drafter does not know: it cannot propose tokens before "
         "verification, and with p at hand nothing needs to be proposed.",
         mutations=(
@@ -202,7 +202,7 @@ CLAIMS = (
         counterexample={"v": np.zeros(20), "u": np.append(380.0, np.full(19, -20.0)), "noise": np.zeros((20, 20))},
         tightness=_needed,
         cost=2,
-        remark="Proof in docs/theory/vocab.md, Theorem 4, for N >= 4, and numbers that are at most 1 in the place of "
+        remark="Proof in docs/vocab.md, Theorem 4, for N >= 4, and numbers that are at most 1 in the place of "
         "each O. For q' itself too: all is within O(theta) of uniform, and theta = (1 + O(theta)) / N is not free. "
         "N q' = 1 +- 1/N, p its opposite, attains C = 1 as N grows.",
         mutations=(Mutation("With 0.9 times that.", partial(_hypotheses_margin, constant=0.9)),),
