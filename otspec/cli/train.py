@@ -150,13 +150,13 @@ def train(
     if from_ is not None and earlier is not None:
         learner, models = str(from_), with_earlier(models, from_, earlier, dtype)
     chosen.check_on_policy(on_policy, models.target)
+    layers = chosen.layers(models.target)
     written = _texts(texts, models, said, chat, length, seed, out)
     count = len(written) - HELD_OUT
     kept = getattr(models.draft, "kept", None)  # of one that goes on
     if draft_tokens is not None:
         kept = most_frequent(written[:count], draft_tokens, models.target)
     about = {"texts": {"count": count, "length": written.shape[1], "from": texts if prompts is None else prompts.name}}
-    layers = chosen.layers(models.target)
     with progress_bar() as bar:
         task = bar.add_task("training", total=steps)
 

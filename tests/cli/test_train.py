@@ -54,6 +54,37 @@ def test_what_it_leaves_drafts(
     assert "holds a trained draft model already" in capsys.readouterr().err
 
 
+def test_a_run_that_stopped_after_its_last_step_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...], tmp_path: Path
+) -> None:
+    """What is done is not done again, and what would make it something else is refused."""
+    out, prompts = tmp_path / "sd2", tmp_path / "prompts.txt"
+    prompts.write_text("def f(x):\nimport os\n")
+    command = ("train", "sd2", *saved, "--out", str(out), "--prompts", str(prompts), *SHORT)
+
+    def full(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("otspec.decode.training.folder.save", full)
+        assert otspec_command(patch, *command) != 0
+    with (out / "curve.jsonl").open("a") as file:
+        file.write('{"step": 4, "lo')
+    for more, why in ((("--batch", "1"), "batches of 2, not of batches of 1"), (("--texts", "5"), "other texts")):
+        capsys.readouterr()
+        assert otspec_command(monkeypatch, *command, *more) == 2
+        assert why in " ".join(capsys.readouterr().err.split())
+    before = torch.load(out / "checkpoint.pt")["curve"]
+    assert otspec_command(monkeypatch, *command) == 0
+    assert "step" not in capsys.readouterr().out
+    curve = [json.loads(line) for line in (out / "curve.jsonl").read_text().splitlines()]
+    assert [point["step"] for point in curve] == [0, 2, 4]
+    record = json.loads((out / "training.json").read_text())
+    assert record["last"] == curve[-1]
+    assert record["seconds"] == before[-1]["seconds"]
+    assert record["batch"] == 2
+
+
 @pytest.mark.parametrize(
     ("kind", "more", "made"),
     [

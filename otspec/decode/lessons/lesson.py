@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from copy import copy
 from itertools import count
@@ -19,6 +20,8 @@ MEMORY = 4 << 30
 """Bytes of logits and hidden states that are kept rather than computed anew in every epoch, on a CPU; of a GPU's own
 memory it is a share of what is free."""
 SHARE = 0.4
+SEEDS = 2**63
+"""How many seeds a generator of torch has at least."""
 TOKENS_AT_ONCE = 512
 """Tokens whose laws over the whole vocabulary are held at once, where those of some tokens are wanted only."""
 
@@ -63,8 +66,9 @@ class Lessons:
         Texts of a lesson; a rest is left to the next epoch.
     seed : int
     memory : int, optional
-        Bytes to keep the target's answers, in half precision and where the target is; beyond, it is asked in
-        every epoch.  By default `MEMORY`, or `SHARE` of what is free on a GPU.
+        Bytes to keep the target's answers, where the target is and in half precision, or in single precision once some
+        are beyond what half precision has; beyond, it is asked in every epoch.  By default `MEMORY`, or `SHARE` of what
+        is free on a GPU.
     kept : array of int, shape (k,), optional
         The tokens that are drafted, ascending: of a large vocabulary no more is computed, or kept, than these need.
     """
@@ -90,10 +94,20 @@ class Lessons:
             self._rows = head.rows(torch.from_numpy(kept).to(target.device))
         size = target.config.get_text_config().hidden_size
         width = (vocabulary(target) if kept is None else size) + len(self.layers) * size
-        most = _free(target.device) if memory is None else memory
-        self.keeps = 2 * texts.shape[0] * (texts.shape[1] - 1) * width <= most
+        self._most = _free(target.device) if memory is None else memory
+        self._numbers = texts.shape[0] * (texts.shape[1] - 1) * width
         self._held = target.dtype if target.dtype == torch.bfloat16 else torch.float16
         self._kept: dict[int, Answers] = {}
+
+    @property
+    def keeps(self) -> bool:
+        """Whether there is room for what the target says of all texts."""
+        return self._numbers * self._held.itemsize <= self._most
+
+    @property
+    def digest(self) -> str:
+        """Of the texts, to tell them from others."""
+        return hashlib.sha256(self.texts.numpy().tobytes()).hexdigest()[:16]
 
     @property
     def an_epoch(self) -> int:
@@ -113,7 +127,7 @@ class Lessons:
     def order(self) -> Iterator[list[int]]:
         """The texts of each lesson, without end."""
         for epoch in count():
-            generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
+            generator = torch.Generator().manual_seed((self.seed * 1_000_003 + epoch) % SEEDS)
             shuffled = torch.randperm(len(self.texts), generator=generator).tolist()
             for start in range(0, self.an_epoch * self.batch, self.batch):
                 yield shuffled[start : start + self.batch]
@@ -125,9 +139,15 @@ class Lessons:
             answers = self._asked(self.texts[missing].to(self.target.device))
             if len(missing) == len(rows) and not self.keeps:
                 return self._taught(tokens, answers)
+            if not (_representable(answers.output, self._held) and _representable(answers.features, self._held)):
+                self._held = torch.float32
             half = (answers.output.to(self._held), answers.features.to(self._held), answers.total)
             self._kept.update(zip(missing, map(Answers._make, zip(*half, strict=True)), strict=True))
-        return self._taught(tokens, Answers(*map(torch.stack, zip(*(self._kept[row] for row in rows), strict=True))))
+        each = zip(*(self._kept[row] for row in rows), strict=True)
+        taught = self._taught(tokens, Answers(*(torch.stack([one.float() for one in every]) for every in each)))
+        if not self.keeps:
+            self._kept.clear()
+        return taught
 
     def lesson_on(self, tokens: torch.Tensor) -> Lesson:
         """The lesson of other texts, shape (B, N + 1), of which nothing is kept."""
@@ -153,6 +173,11 @@ class Lessons:
         head = self.target.get_output_embeddings()
         totals = [head(some).float().logsumexp(-1) for some in output.flatten(0, 1).split(TOKENS_AT_ONCE)]
         return Answers(output, features, torch.cat(totals).view(output.shape[:2]))
+
+
+def _representable(numbers: torch.Tensor, dtype: torch.dtype) -> bool:
+    """Whether what is finite stays so in another type: in float16 nothing above 65 504 does."""
+    return bool((numbers.isfinite() == numbers.to(dtype).isfinite()).all())
 
 
 def _free(device: torch.device) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +16,7 @@ from otspec.decode.lessons.lesson import Lessons
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.pair.loading import Models
 from otspec.decode.training.kinds import KINDS
-from otspec.decode.training.loop import Course, Forecast, Point, save, train
+from otspec.decode.training.loop import Course, Forecast, Point, curve_of, save, train
 from otspec.writing import named
 
 RECORD, CURVE, CHECKPOINT = "training.json", "curve.jsonl", "checkpoint.pt"
@@ -75,7 +74,6 @@ def train_into(
     course = course.of(kind)
     kind.check_loss(str(course.loss))
     out.mkdir(parents=True, exist_ok=True)
-    started = time.perf_counter()
     before = None if models.draft is None else fingerprint(models.draft)  # training is in place
     if earlier is not None:
         assert models.draft is not None
@@ -84,11 +82,14 @@ def train_into(
         with torch.random.fork_rng():
             torch.manual_seed(course.seed)
             model = kind.begin(Origin(models.target, models.draft, course.ahead or 1, lessons.kept))
-    curve: list[Point] = []
     checkpoint = out / CHECKPOINT
+    curve = curve_of(torch.load(checkpoint, map_location="cpu")) if checkpoint.exists() else []
     if forecast is not None and not checkpoint.exists():
         forecast(Forecast.of(kind, model, lessons, held_out, course, every))
-    with named(out / CURVE), (out / CURVE).open("a" if checkpoint.exists() else "w", encoding="utf-8") as file:
+    mode = "w" if curve or not checkpoint.exists() else "a"  # a checkpoint that is not ours will be refused
+    with named(out / CURVE), (out / CURVE).open(mode, encoding="utf-8") as file:
+        # What a run that was stopped has written after its checkpoint, half a line perhaps, comes again.
+        file.writelines(json.dumps(_finite(point)) + "\n" for point in curve)
 
         def told(point: Point) -> None:
             curve.append(point)
@@ -104,7 +105,7 @@ def train_into(
         "parameters": sum(weights.numel() for weights in model.parameters()),
         "batch": lessons.batch,
         **asdict(course),
-        "seconds": round(time.perf_counter() - started, 1),
+        "seconds": curve[-1].seconds,
         "last": _finite(curve[-1]),
         **({} if earlier is None else {"earlier": earlier}),
         **(said or {}),

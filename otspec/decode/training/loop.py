@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,7 @@ from torch.nn.utils import clip_grad_norm_
 from transformers import PreTrainedModel
 
 from otspec.decode.lessons.kind import Kind
-from otspec.decode.lessons.lesson import Lesson, Lessons
+from otspec.decode.lessons.lesson import SEEDS, Lesson, Lessons
 from otspec.decode.lessons.losses import Prediction, loss_named, tvd
 from otspec.decode.lessons.on_policy import own_lesson
 from otspec.decode.models.fingerprint import fingerprint
@@ -81,11 +81,25 @@ class Point:
     """Of one draft at temperature 1 on texts that are not trained on: 1 less `tvd`.  The mean over drafts in a row."""
     by_draft: tuple[float, ...]
     """The same for each of these, where those before it were accepted."""
+    seconds: float = 0.0
+    """Since the training began, of all processes that have gone on with it."""
 
     @classmethod
-    def of(cls, step: int, loss: float, by_draft: Sequence[float]) -> Point:
-        """A point from what was measured."""
-        return cls(step, loss, sum(by_draft) / len(by_draft), tuple(by_draft))
+    def of(cls, step: int, loss: float, by_draft: Sequence[float], seconds: float) -> Point:
+        """A point from what was measured.
+
+        Raises
+        ------
+        DataError
+            If the loss, or the acceptance, is not finite.
+        """
+        for what, value in (("loss", loss if step else 0.0), *(("acceptance", one) for one in by_draft)):
+            if not math.isfinite(value):
+                raise DataError(
+                    f"the {what} is {value} at step {step}: what the target says is beyond its precision, or the rate "
+                    "is too high; take --dtype float32 or bfloat16 where it was float16, or a lower --rate"
+                )
+        return cls(step, loss, sum(by_draft) / len(by_draft), tuple(by_draft), round(seconds, 1))
 
 
 @dataclass(frozen=True)
@@ -160,7 +174,8 @@ def train(
     Raises
     ------
     DataError
-        If the checkpoint belongs to another course, or began with another model.
+        If the checkpoint belongs to another course, to other texts or batches, or began with another model; or a loss
+        is not finite.
     ProblemError
         If the kind cannot be trained by the course's loss, or on text of its own.
     """
@@ -169,18 +184,25 @@ def train(
     kind.check_on_policy(course.on_policy, lessons.target)
     learning = kind.learning(model)
     optimiser = Optimiser(str(course.optimiser), learning, course.rate)
-    first, begun = 0, fingerprint(model)
+    first, curve = 0, list[Point]()
+    of = {"course": asdict(course), "batch": lessons.batch, "texts": [lessons.digest, held_out.digest]}
+    of |= {"begun": fingerprint(model)}
+    started = time.perf_counter()
+
+    def reach(step: int, loss: float) -> None:
+        found = Point.of(step, loss, measure(kind, model, held_out), time.perf_counter() - started)
+        curve.append(found)
+        report(found)
+
     if checkpoint is not None and checkpoint.exists():
-        state = torch.load(checkpoint, map_location=model.device)
-        if state["course"] != asdict(course):
-            raise DataError(f"{checkpoint} is of {state['course']}, not of {asdict(course)}; remove it to start anew")
-        if state["begun"] != begun:
-            raise DataError(f"{checkpoint} began with another draft model than this one; remove it to start anew")
+        state = _gone_on_with(checkpoint, of, model.device)
         model.load_state_dict(state["model"])
         optimiser.load_state_dict(state["optimiser"])
-        first = state["step"]
+        curve += curve_of(state)
+        first = curve[-1].step
+        started -= curve[-1].seconds
     else:
-        report(Point.of(0, math.nan, measure(kind, model, held_out)))
+        reach(0, math.nan)
     losses: list[torch.Tensor] = []
     for step, rows in islice(enumerate(lessons.order()), first, course.steps):
         rng = np.random.default_rng((course.seed, step))
@@ -196,17 +218,47 @@ def train(
         losses.append(loss.detach())  # nobody waits for it
         if (step + 1) % every == 0 or step + 1 == course.steps:
             model.eval()
-            report(Point.of(step + 1, torch.stack(losses).mean().item(), measure(kind, model, held_out)))
+            reach(step + 1, torch.stack(losses).mean().item())
             losses = []
             if checkpoint is not None:
-                state = {"course": asdict(course), "begun": begun, "step": step + 1, "model": model.state_dict()}
-                part = checkpoint.with_name(checkpoint.name + ".part")
-                try:
-                    torch.save({**state, "optimiser": optimiser.state_dict()}, part)
-                except RuntimeError as error:  # all that torch says of a full disk is where in the file it was
-                    raise DataError(f"{part} cannot be written, the disk may be full: {error}") from error
-                part.replace(checkpoint)
+                state = {"model": model.state_dict(), "optimiser": optimiser.state_dict()}
+                _leave(checkpoint, {**of, **state, "curve": [asdict(one) for one in curve]})
     return model.eval()
+
+
+def curve_of(state: Mapping[str, Any]) -> list[Point]:
+    """The points that a checkpoint holds."""
+    return [Point(**one) for one in state.get("curve", ())]
+
+
+def _leave(checkpoint: Path, state: Mapping[str, Any]) -> None:
+    part = checkpoint.with_name(checkpoint.name + ".part")
+    try:
+        torch.save(dict(state), part)
+    except RuntimeError as error:  # all that torch says of a full disk is where in the file it was
+        raise DataError(f"{part} cannot be written, the disk may be full: {error}") from error
+    part.replace(checkpoint)
+
+
+def _gone_on_with(checkpoint: Path, of: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
+    """What a checkpoint holds, if it is of this training.
+
+    Raises
+    ------
+    DataError
+        If it is of another, or of another version of this package.
+    """
+    state: dict[str, Any] = torch.load(checkpoint, map_location=device)
+    if missing := {*of, "curve", "model", "optimiser"} - state.keys():
+        raise DataError(f"{checkpoint} has no {min(missing)!r}: another version wrote it; remove it to start anew")
+    for name, said in (("course", ""), ("batch", "batches of ")):
+        if state[name] != of[name]:
+            raise DataError(f"{checkpoint} is of {said}{state[name]}, not of {said}{of[name]}; remove it to start anew")
+    if state["texts"] != of["texts"]:
+        raise DataError(f"{checkpoint} has learnt from other texts than these; remove it to start anew")
+    if state["begun"] != of["begun"]:
+        raise DataError(f"{checkpoint} began with another draft model than this one; remove it to start anew")
+    return state
 
 
 def loss_of(kind: Kind, course: Course, answers: Sequence[Prediction], lesson: Lesson) -> torch.Tensor:
@@ -245,4 +297,4 @@ def save(model: PreTrainedModel, tokenizer: Any, out: Path, record: dict[str, ob
 
 def _generator(course: Course, step: int) -> torch.Generator:
     """Random numbers of one step, whatever steps came before it in this process."""
-    return torch.Generator().manual_seed(course.seed * 1_000_003 + step)
+    return torch.Generator().manual_seed((course.seed * 1_000_003 + step) % SEEDS)

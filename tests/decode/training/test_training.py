@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -103,6 +104,58 @@ def test_lessons_are_what_the_target_says_whether_kept_or_not() -> None:
         torch.testing.assert_close(lesson.features.double(), features, rtol=tolerance, atol=tolerance)
     assert not anew._kept
     assert set(kept._kept) == set(rows)
+
+
+@pytest.mark.parametrize(("room", "keeps"), [(1 << 30, True), (5 * 8 * 6 * (8 + 3 * 16) // 2, False)])
+def test_hidden_states_beyond_half_precision_are_kept_as_they_are(room: int, keeps: bool) -> None:
+    """Or not at all, where there is no room for them in single precision."""
+    target = copy.deepcopy(tiny())
+    with torch.no_grad():
+        target.get_input_embeddings().weight.mul_(2e5)
+    kept, anew = _lessons(target, (0, 1, 2), memory=room), _lessons(target, (0, 1, 2), memory=0)
+    assert kept.keeps
+    for rows in itertools.islice(kept.order(), 4):
+        found, wanted = kept.lesson(rows), anew.lesson(rows)
+        assert wanted.features.abs().max() > torch.finfo(torch.float16).max
+        torch.testing.assert_close(found.features, wanted.features, rtol=1e-6, atol=0)
+        torch.testing.assert_close(found.log_law, wanted.log_law, rtol=1e-5, atol=1e-5)
+    assert kept.keeps == keeps
+    assert len(kept._kept) == (8 if keeps else 0)
+
+
+def test_a_target_of_large_hidden_states_is_learnt_from() -> None:
+    kind, _, _ = _begun("eagle3")
+    target = copy.deepcopy(tiny()).float()
+    with torch.no_grad():
+        target.get_input_embeddings().weight.mul_(2e5)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = kind.begin(Origin(target, None, kind.ahead or 1))
+    lessons, points = _lessons(target, kind.layers(target)), []
+    train(kind, model.float(), lessons, lessons, COURSE, points.append, every=3)
+    assert [math.isfinite(point.acceptance) for point in points] == [True] * 3
+
+
+def test_a_loss_or_an_acceptance_that_is_not_finite_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, model, lessons = _begun("distilled")
+    checkpoint, calls = tmp_path / "checkpoint.pt", itertools.count()
+
+    def diverging(*arguments: Any) -> Any:
+        return loss_of(*arguments) * (1.0 if next(calls) < 3 else math.nan)
+
+    monkeypatch.setattr("otspec.decode.training.loop.loss_of", diverging)
+    points: list[Any] = []
+    with pytest.raises(DataError, match=r"the loss is nan at step 4: .*lower --rate"):
+        train(kind, model, lessons, lessons, COURSE, points.append, every=2, checkpoint=checkpoint)
+    assert [point.step for point in points] == [0, 2]
+    weights = torch.load(checkpoint)["model"].values()
+    assert all(one.isfinite().all() for one in weights)
+    broken = copy.deepcopy(lessons.target)
+    with torch.no_grad():
+        broken.lm_head.weight[0, 0] = math.nan
+    _, model, _ = _begun("distilled")
+    with pytest.raises(DataError, match=r"the acceptance is nan at step 0"):
+        train(kind, model, lessons, _lessons(broken), COURSE)
 
 
 def test_the_same_texts_in_another_order_share_what_the_target_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,15 +322,56 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(tmp_path: Path) -> Non
         with pytest.raises(KeyboardInterrupt):
             train(kind, model, lessons, lessons, COURSE, stop_at(stop), every=2, checkpoint=checkpoint)
     steps: list[int] = []
-    _, model, _ = _begun("sd2")
-    train(kind, model, lessons, lessons, COURSE, lambda point: steps.append(point.step), every=2, checkpoint=checkpoint)
-    assert steps == [6]
+    for _ in range(2):  # the second time all is done already, and nothing is reported
+        _, model, _ = _begun("sd2")
+        train(kind, model, lessons, lessons, COURSE, lambda one: steps.append(one.step), every=2, checkpoint=checkpoint)
+        assert steps == [6]
     for name, weights in whole.state_dict().items():
         assert torch.equal(model.state_dict()[name], weights)
     with pytest.raises(DataError, match=r"is of .*; remove it to start anew"):
         train(kind, model, lessons, lessons, replace(COURSE, seed=1), checkpoint=checkpoint)
     with pytest.raises(DataError, match="began with another draft model than this one; remove it"):
         train(kind, whole, lessons, lessons, COURSE, checkpoint=checkpoint)
+    _, model, _ = _begun("sd2")
+    fewer = Lessons(lessons.target, lessons.texts.numpy(), lessons.layers, batch=2)
+    with pytest.raises(DataError, match="is of batches of 4, not of batches of 2; remove it to start anew"):
+        train(kind, model, fewer, lessons, COURSE, checkpoint=checkpoint)
+    others = _lessons(lessons.target, lessons.layers, count=12)
+    for learnt, held_out in ((others, lessons), (lessons, others)):
+        with pytest.raises(DataError, match="has learnt from other texts than these; remove it to start anew"):
+            train(kind, model, learnt, held_out, COURSE, checkpoint=checkpoint)
+    state = torch.load(checkpoint)
+    del state["texts"]
+    torch.save(state, checkpoint)
+    with pytest.raises(DataError, match="has no 'texts': another version wrote it; remove it"):
+        train(kind, model, lessons, lessons, COURSE, checkpoint=checkpoint)
+
+
+def test_seconds_are_those_of_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(perf_counter=itertools.count().__next__)
+    monkeypatch.setattr("otspec.decode.training.loop.time", clock)
+    kind, model, lessons = _begun("distilled")
+    seconds: dict[int, float] = {}
+
+    def report(point: Any) -> None:
+        seconds[point.step] = point.seconds
+        if point.step == 4 and clock.perf_counter() < 9:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(kind, model, lessons, lessons, COURSE, report, every=2, checkpoint=tmp_path / "checkpoint.pt")
+    assert seconds == {0: 1, 2: 2, 4: 3}
+    clock.perf_counter = itertools.count(100).__next__
+    _, model, _ = _begun("distilled")
+    train(kind, model, lessons, lessons, COURSE, report, every=2, checkpoint=tmp_path / "checkpoint.pt")
+    assert seconds == {0: 1, 2: 2, 4: 3, 6: 5}
+
+
+@pytest.mark.parametrize("seed", [10**16, 2**62])
+def test_large_seeds_are_seeds(seed: int) -> None:
+    kind, model, lessons = _begun("sd2")
+    train(kind, model, lessons.again(seed), lessons, replace(COURSE, seed=seed, steps=1))
+    assert next(lessons.again(seed).order()) != next(lessons.again(seed + 1).order())
 
 
 def test_a_draft_model_learns_from_text_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
