@@ -215,4 +215,4 @@ class _ShowOnce(event.Listener):
 
 
 _listener = _ShowOnce()
-event.register("numba:compile", _listener)  # type: ignore[no-untyped-call]
+event.register("numba:compile", _listener)

@@ -63,7 +63,7 @@ def test_what_lies_behind_an_end_counts_nowhere(steps: list[tuple[int, int, int]
 def test_an_end_among_accepted_drafts_ends_what_is_counted() -> None:
     target, _ = pair()
 
-    def greedy(ids: torch.Tensor, **options: Any) -> Any:
+    def greedy(ids: Any, **options: Any) -> Any:
         return run(target, block(target, 5), ids, temperature=0, **options)
 
     prompts = (torch.tensor([[1, second]]) for second in range(20))

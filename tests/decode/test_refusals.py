@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -30,7 +31,7 @@ def spoilt(value: float, new: int, tokens: slice) -> Iterator[None]:
     """Targets whose logits are that of some tokens, after the second of two texts once it has so many new ones."""
     read = Target.read
 
-    def spoil(self: Target, texts: list[list[int]], trees: list[Topology]) -> torch.Tensor:
+    def spoil(self: Target, texts: list[list[int]], trees: list[Topology]) -> Any:
         logits = read(self, texts, trees).clone()
         if len(texts) == 2 and len(texts[1]) >= PROMPTS.shape[1] + new:
             logits[trees[0].size :, tokens] = value

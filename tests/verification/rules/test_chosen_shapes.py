@@ -120,7 +120,9 @@ def _chosen_reach(rule: PickRule, choice: Choice, text: Line, deepest: int) -> F
     )
     branching = (*(1,) * stem, *below)
     found = np.zeros(deepest)
-    found[: len(branching)] = reach_along(rule, Line(*(each[: len(branching)] for each in text)), Shape(branching))
+    end = len(branching)
+    line = Line(text.target[:end], text.draft[:end], text.tokens[:end])
+    found[:end] = reach_along(rule, line, Shape(branching))
     return found
 
 
