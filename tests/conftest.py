@@ -66,6 +66,15 @@ def engine(request: pytest.FixtureRequest) -> str:
     return name
 
 
+@pytest.fixture
+def no_gradients() -> Iterator[None]:
+    """Torch differentiates nothing, as in decoding."""
+    import torch
+
+    with torch.no_grad():
+        yield
+
+
 @pytest.fixture(autouse=True)
 def one_thread_each() -> Iterator[None]:
     """No test leaves torch with more threads than the tests began with: the tests after it would take twice as long."""

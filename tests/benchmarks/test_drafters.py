@@ -12,9 +12,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-pytest.importorskip("tokenizers")
-pytest.importorskip("safetensors")
 pytest.importorskip("vl_convert")
 
 from benchmarks.drafters import learning, measuring, tables, times  # noqa: E402

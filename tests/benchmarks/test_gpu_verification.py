@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from benchmarks.gpu import accepted, verification  # noqa: E402
 from benchmarks.gpu.work import DEPTH, Shape, Work, works  # noqa: E402

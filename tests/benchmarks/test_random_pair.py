@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from benchmarks.random_pair import SCALE, SHAPES, parameters, random_pair  # noqa: E402
 from otspec import ProblemError  # noqa: E402

@@ -11,7 +11,6 @@ from scipy import stats
 from scipy.special import softmax
 
 pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from benchmarks import rdk_shipped
 from otspec.vocab import acceptance_rate, frequency_prune, rdk, tli

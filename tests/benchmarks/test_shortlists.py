@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from benchmarks.shortlists import drafting, telling  # noqa: E402
 from otspec.decode import shipped, train_router  # noqa: E402
 from otspec.vocab import frequency_prune  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("no_gradients")
 
 
 def test_falling_budgets_are_as_large_as_fixed_ones() -> None:
@@ -22,12 +22,6 @@ def test_falling_budgets_are_as_large_as_fixed_ones() -> None:
             sizes = [drafting._as_large(size, falling).at(level) for level in range(drafting.DEPTH)]
             assert np.mean(sizes) <= size
             assert np.mean(sizes) > 0.98 * size - 1
-
-
-@pytest.fixture(autouse=True)
-def _no_gradients() -> Any:
-    with torch.no_grad():
-        yield
 
 
 def test_what_is_measured_and_how_it_is_told(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec.decode import BY_PLAN, JOINT, Budget, Frequent, MultiDraft, Strategy  # noqa: E402
 from otspec.decode.base.draft_laws import draft_law  # noqa: E402

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec.decode import Budget, Router  # noqa: E402
 from otspec.decode.drafters.cross_tokenizer.retokenised import Retokenised  # noqa: E402

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec.decode import Strategy  # noqa: E402
 from otspec.decode.base.draft_laws import DraftLaw  # noqa: E402

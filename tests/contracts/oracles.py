@@ -10,7 +10,6 @@ import pytest
 from scipy.stats import chisquare
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from transformers import GenerationConfig, LogitsProcessorList  # noqa: E402
 

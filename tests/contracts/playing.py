@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec.decode import MultiDraft, Strategy  # noqa: E402
 from otspec.decode.base.draft_laws import DraftLaw  # noqa: E402

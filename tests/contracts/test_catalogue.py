@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 import otspec.decode  # noqa: E402
 from otspec.decode import DRAFT_LAWS, JOINT, MultiDraft, Strategy, methods  # noqa: E402

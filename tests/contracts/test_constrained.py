@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from transformers import LogitsProcessorList  # noqa: E402
 
@@ -17,6 +16,8 @@ from tests.contracts.catalogue import CATALOGUE  # noqa: E402
 from tests.contracts.draft_models import models  # noqa: E402
 from tests.contracts.enumeration import every_draft, law_of_step  # noqa: E402
 from tests.contracts.oracles import PROMPT, sampling_of  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("no_gradients")
 
 NEXT = ({0: 1, 1: 0}, {1: 0})
 """Of each state of an automaton, where its tokens lead."""
@@ -85,12 +86,6 @@ class Followable(Language):
         (found,) = for_trees(LogitsProcessorList([Stepwise()]), torch.tensor([PROMPT]), vocab)
         assert isinstance(found, Followed)
         return found
-
-
-@pytest.fixture(autouse=True)
-def _no_gradients() -> Any:
-    with torch.no_grad():
-        yield
 
 
 def deviation(name: str, **given: Any) -> float:

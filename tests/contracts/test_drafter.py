@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import MultiDraft, run  # noqa: E402
@@ -23,14 +22,10 @@ from tests.contracts.oracles import sampling_of  # noqa: E402
 from tests.contracts.playing import Play, deeper  # noqa: E402
 from tests.decode.models import tiny  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_gradients")
+
 SETTINGS: dict[str, dict[str, Any]] = {"top-k 5": {"temperature": 0.7, "top_k": 5}, "top-k 2": {"top_k": 2}}
 TEXTS = [[1, 2, 3, 4, 5, 1, 2], [6], [7, 7, 1, 7]]
-
-
-@pytest.fixture(autouse=True)
-def _no_gradients() -> Any:
-    with torch.no_grad():
-        yield
 
 
 def begun(entry: Entry, settings: dict[str, Any], texts: Any = None) -> Play:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
 
@@ -20,12 +19,7 @@ from tests.oracles import Floats  # noqa: E402
 
 @cache
 def tiny(
-    vocab: int = 8,
-    seed: int = 0,
-    layers: int = 2,
-    positions: int = 64,
-    attention: str = "sdpa",
-    scale: float = 0.6,
+    vocab: int = 8, seed: int = 0, layers: int = 2, positions: int = 64, attention: str = "sdpa", scale: float = 0.6
 ) -> Any:
     """A random Llama model whose laws are far from uniform and depend on the text, one for all tests: change a copy."""
     config = LlamaConfig(

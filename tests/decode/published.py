@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from safetensors.torch import save_file  # noqa: E402
 

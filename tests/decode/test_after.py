@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import model_after  # noqa: E402

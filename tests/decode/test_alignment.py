@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec.decode.models.tokens.alignment import aligned_counts
 from otspec.decode.models.tokens.matching import matching_of

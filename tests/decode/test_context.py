@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 
@@ -21,17 +20,13 @@ from otspec.verification.trees.topology import Topology  # noqa: E402
 from tests.decode.models import logits_after, tiny  # noqa: E402
 from tests.each import each  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_gradients")
+
 TEXTS = [[1, 2, 3, 4, 5], [6], [7, 7, 1]]
 
 
 def _tolerance(model: Any) -> float:
     return 1e-4 if model.dtype == torch.float32 else 1e-10
-
-
-@pytest.fixture(autouse=True)
-def _no_gradients() -> Any:
-    with torch.no_grad():
-        yield
 
 
 @pytest.fixture(params=["sdpa", "lean", "eager", "learned positions"])

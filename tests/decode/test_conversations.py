@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
 from otspec.decode.methods.catalogue import decoder  # noqa: E402

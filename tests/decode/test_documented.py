@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,6 @@ import pytest
 from scipy.stats import chisquare
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from transformers import (  # noqa: E402
     LogitNormalization,
@@ -33,13 +32,9 @@ from otspec.verification.trees.shape import Shape  # noqa: E402
 from otspec.verification.trees.topology import NONE  # noqa: E402
 from tests.decode.models import tiny  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_gradients")
+
 TEXTS = [[1, 2, 3, 4, 5], [6], [7, 7, 1]]
-
-
-@pytest.fixture(autouse=True)
-def _no_gradients() -> Any:
-    with torch.no_grad():
-        yield
 
 
 def _generator() -> Any:

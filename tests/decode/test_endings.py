@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from transformers import StoppingCriteria  # noqa: E402
 

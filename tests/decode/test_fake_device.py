@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from transformers import LogitsProcessorList, MaxLengthCriteria, StoppingCriteriaList  # noqa: E402
 

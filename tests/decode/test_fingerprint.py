@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec.decode.models.fingerprint import fingerprint  # noqa: E402
 from tests.decode.models import tiny  # noqa: E402

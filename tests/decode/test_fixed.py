@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
-from otspec.decode import run  # noqa: E402
 from otspec.decode.base.drafts import Drafts  # noqa: E402
 from otspec.decode.drafters.prompt_lookup import continuations  # noqa: E402
-from otspec.decode.methods import PromptLookup  # noqa: E402
-from tests.decode.models import pair  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def _no_gradients() -> Any:
-    with torch.no_grad():
-        yield
-
-
-def test_several_paths_are_greedy_decoding_in_fewer_calls() -> None:
-    target = pair(40)[0]
-    prompt = torch.tensor([[1, 2, 3, 9, 1, 2, 4, 9, 1, 2]])
-    prompt = torch.cat((target.generate(prompt, max_new_tokens=20, do_sample=False), prompt), dim=1)
-    plain = target.generate(prompt, max_new_tokens=20, do_sample=False).tolist()
-    calls = []
-    for paths in (1, 2, 4):
-        generation = run(target, PromptLookup(4, paths=paths), prompt, max_new_tokens=20, temperature=0)
-        assert generation.sequences.tolist() == plain
-        calls.append(generation.metrics.target_calls)
-    assert calls[0] >= calls[1] >= calls[2]
+pytestmark = pytest.mark.usefixtures("no_gradients")
 
 
 def test_the_latest_different_continuations() -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from transformers import (  # noqa: E402
     GenerationConfig,
@@ -22,52 +20,24 @@ import otspec  # noqa: E402
 from otspec import ProblemError, SolveError  # noqa: E402
 from otspec.decode import MultiDraft, multi_draft, run  # noqa: E402
 from otspec.decode.methods import Vanilla, assisted  # noqa: E402
-from tests.decode.models import Streamer, Words, greedy_text, logits_after, pair, tiny  # noqa: E402
+from tests.decode.models import Streamer, Words, greedy_text, pair, tiny  # noqa: E402
 
 PROMPTS = torch.tensor([[1, 2, 3], [4, 5, 6]])
 PADDED = torch.tensor([[0, 0, 7, 1], [3, 3, 2, 5], [0, 4, 4, 4]])
 MASK = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1], [0, 1, 1, 1]])
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"branching": (3, 2), "law": "top_k"},
-        {"draft_temperature": 1.0, "branching": (3, 2), "law": "greedy", "draft_top_k": 6},
-        {"draft_temperature": 1.0, "branching": (2, 2), "law": "hub_pairs"},
-        {"draft_temperature": 1.0, "draft_top_k": 5},
-        {"draft_temperature": 1.0, "branching": (3, 2), "law": "top_k"},
-        {"draft_top_k": 3, "draft_top_p": 0.5},
-    ],
-    ids=str,
-)
-def test_greedy_decoding_token_for_token(settings: dict[str, Any]) -> None:
-    target, draft = pair(40, noise=0.1)
-    generation = otspec.generate(
-        target, draft, PADDED, attention_mask=MASK, max_new_tokens=17, temperature=0, **settings
-    )
-    for row, (ids, mask) in enumerate(zip(PADDED, MASK, strict=True)):
-        prompt = ids[mask.bool()].tolist()
-        assert prompt + generation.new_tokens[row] == greedy_text(target, prompt, 17)
-    assert (generation.sequences[:, : PADDED.shape[1]] == PADDED).all()
-    assert generation.metrics.tokens == 3 * 17
-    assert generation.metrics.block_efficiency > 1
-
-
 def test_several_draft_models() -> None:
-    """The text is the target's, and a second model that drafts better than the first is of use."""
+    """A second model that drafts better than the first is of use; tests/contracts has the law of the text."""
     target, good = pair(40, noise=0.05)
     poor = pair(40, noise=1.0)[1]
-    for settings in ({}, {"draft_temperature": 1.0, "draft_top_k": 3}, {"solver": "max_flow"}):
-        efficiency = []
-        for drafts in ([poor], [poor, good]):
-            generation = otspec.generate(
-                target, drafts, PROMPTS, max_new_tokens=17, temperature=0, law="independent", paths=4, **settings
-            )
-            for prompt, new in zip(PROMPTS.tolist(), generation.new_tokens, strict=True):
-                assert prompt + new == greedy_text(target, prompt, 17)
-            efficiency.append(generation.metrics.block_efficiency)
-        assert efficiency[0] < efficiency[1], settings
+    efficiency = []
+    for drafts in ([poor], [poor, good]):
+        generation = otspec.generate(
+            target, drafts, PROMPTS, max_new_tokens=17, temperature=0, law="independent", paths=4
+        )
+        efficiency.append(generation.metrics.block_efficiency)
+    assert efficiency[0] < efficiency[1]
     method = multi_draft([poor, good], paths=2, law="independent", seed=1)
     theirs = target.generate(PROMPTS, custom_generate=method, do_sample=True, top_k=0, max_new_tokens=12)
     ours = otspec.generate(target, [poor, good], PROMPTS, paths=2, law="independent", seed=1, max_new_tokens=12)
@@ -110,16 +80,6 @@ def test_a_seed_makes_a_run_repeatable() -> None:
     assert tokens() != first
     torch.manual_seed(5)
     assert tokens() == first
-
-
-def test_truncation_holds_for_every_token() -> None:
-    target, draft = pair(40)
-    generation = otspec.generate(target, draft, PROMPTS, max_new_tokens=20, seed=1, top_k=3)
-    for prompt, new in zip(PROMPTS.tolist(), generation.new_tokens, strict=True):
-        text = list(prompt)
-        for token in new:
-            assert token in np.argsort(logits_after(target, text))[-3:]
-            text.append(token)
 
 
 def test_a_generation_configuration_speaks_for_what_is_not_given() -> None:
@@ -191,15 +151,6 @@ def test_processors_that_read_the_text() -> None:
     ours = otspec.generate(target, draft, PADDED, attention_mask=MASK, temperature=0, pad_token_id=0, **settings)
     theirs = target.generate(PADDED, attention_mask=MASK, do_sample=False, pad_token_id=0, **settings)
     assert ours.sequences.tolist() == theirs.tolist()
-
-
-def test_the_draft_model_is_outgrown() -> None:
-    target, draft = pair(40)[0], tiny(40, 3, 1, positions=12)
-    generation = otspec.generate(target, draft, PROMPTS, max_new_tokens=30, temperature=0, depth=4)
-    assert generation.sequences.tolist() == [greedy_text(target, prompt, 30) for prompt in PROMPTS.tolist()]
-    assert generation.metrics.sequence_steps > generation.metrics.offered[0]
-    with pytest.raises(ProblemError, match="a prompt has 13 tokens, and the draft model reads 12"):
-        otspec.generate(target, draft, torch.ones(1, 13, dtype=torch.int64), max_new_tokens=4)
 
 
 def test_learned_positions_are_never_exceeded() -> None:
@@ -320,11 +271,8 @@ def test_layers_that_attend_to_a_window_only() -> None:
 
 
 def test_greedy_decoding_accepts_all_of_the_drafts_that_it_would_write() -> None:
-    target, draft = pair(noise=0.5)
+    target = pair(noise=0.5)[0]
     plain = run(target, Vanilla(), PROMPTS[:1], temperature=0, max_new_tokens=20).sequences
-    drafts = MultiDraft(draft, paths=4, depth=3, draft_temperature=1.0)
-    generation = run(target, drafts, PROMPTS[:1], temperature=0, max_new_tokens=20, seed=1)
-    assert torch.equal(generation.sequences, plain)
     own = run(target, MultiDraft(target, paths=1, depth=4), PROMPTS[:1], temperature=0, max_new_tokens=20)
     assert torch.equal(own.sequences, plain)
     assert own.metrics.target_calls == 4  # five tokens a call: all of the target's own drafts, and one

@@ -5,13 +5,11 @@ from __future__ import annotations
 import copy
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from transformers import AutoModelForCausalLM  # noqa: E402
 
@@ -24,15 +22,11 @@ from otspec.errors import ProblemError  # noqa: E402
 from tests.contracts.draft_models import HEADS, all_features, heads, logits_of_heads  # noqa: E402
 from tests.decode.models import pair, tiny  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_gradients")
+
 MADE = (*HEADS, "eagle1")
 TEXTS = ([3, 1, 4, 1, 5], [2, 7], [6])
 PROMPT = [1, 2, 0]
-
-
-@pytest.fixture(autouse=True)
-def _no_gradients() -> Any:
-    with torch.no_grad():
-        yield
 
 
 @pytest.mark.parametrize("name", HEADS)

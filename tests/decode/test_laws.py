@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import chisquare
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec import ProblemError  # noqa: E402
 from otspec.decode.base.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 import otspec  # noqa: E402
 from otspec.decode import Generation, run, shipped  # noqa: E402

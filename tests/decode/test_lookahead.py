@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import run  # noqa: E402

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 from transformers import LogitsProcessorList  # noqa: E402
 
 from otspec import ProblemError  # noqa: E402

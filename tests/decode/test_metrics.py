@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec.decode import run  # noqa: E402
 from otspec.decode.base.metrics import Clock, Metrics  # noqa: E402

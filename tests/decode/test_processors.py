@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from transformers import LogitsProcessorList, SynthIDTextWatermarkingConfig  # noqa: E402
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 import otspec.decode.recording.positions as recording_module  # noqa: E402
 from otspec import DataError, Problem, ProblemError, optimum  # noqa: E402
@@ -154,10 +153,7 @@ def test_what_the_likeliest_tokens_do_not_tell_is_refused(tmp_path: Path) -> Non
     for settings, message in (
         ({}, "top_k is None, and the file keeps the 4 likeliest drafts"),
         ({"top_k": 5}, "draft from 4 or fewer, or record whole laws"),
-        (
-            {"top_k": 2, "temperature": 0.5},
-            "temperature is 0.5, and the mass .* is known at 1 only; record it",
-        ),
+        ({"top_k": 2, "temperature": 0.5}, "temperature is 0.5, and the mass .* is known at 1 only; record it"),
         ({"top_k": 2, "target_top_k": 3}, "target_top_k is 3, and the file lacks tokens"),
     ):
         with pytest.raises(ProblemError, match=message):
@@ -228,10 +224,7 @@ def test_the_command_records_what_the_others_read(
     for words, message in (
         (command, "p.safetensors is there already; delete it"),
         ((*command[:-1], "p.npz"), "give --out a name that ends in .safetensors"),
-        (
-            (*command[:-1], "q.safetensors", "--target", "other/model"),
-            "no prompts for other/model; pass",
-        ),
+        ((*command[:-1], "q.safetensors", "--target", "other/model"), "no prompts for other/model; pass"),
         ((*command[:-1], "q.safetensors", "--store", "int3"), "cannot be stored as 'int3'"),
     ):
         assert otspec_command(monkeypatch, *words) == 2

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 import otspec.decode.recording.trees as module  # noqa: E402
 from otspec import DataError, ProblemError  # noqa: E402

@@ -12,7 +12,6 @@ import pytest
 from scipy import sparse
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from transformers import (  # noqa: E402
     Gemma2Config,
@@ -46,14 +45,10 @@ from otspec.vocab import (  # noqa: E402
 )
 from tests.decode.models import logits_after, pair, tiny  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_gradients")
+
 TEXTS = [[1, 2, 3, 4, 5], [6], [7, 7, 1]]
 KEPT = [6, 1, 4, 3]
-
-
-@pytest.fixture(autouse=True)
-def _no_gradients() -> Any:
-    with torch.no_grad():
-        yield
 
 
 def _model(kind: str) -> Any:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 import otspec  # noqa: E402
 from otspec import DataError, ProblemError  # noqa: E402

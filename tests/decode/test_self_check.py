@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
 
@@ -33,16 +32,7 @@ def _of(architecture: str) -> Any:
         return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").eval()
 
 
-@each(
-    architecture=[
-        "roberta",
-        "roberta-prelayernorm",
-        "xlm-roberta",
-        "xlm-roberta-xl",
-        "camembert",
-        "data2vec-text",
-    ]
-)
+@each(architecture=["roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert", "data2vec-text"])
 def test_positions_that_count_from_the_padding_index(architecture: str) -> None:
     model = _of(architecture)
     for dtype in DTYPES:

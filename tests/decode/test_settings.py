@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 import inspect
 
@@ -49,21 +48,6 @@ def test_options_say_what_they_take() -> None:
 def test_what_is_no_setting_is_refused_by_name() -> None:
     with pytest.raises(TypeError, match="MultiDraft takes no path; its settings are paths, depth, "):
         MultiDraft(load()[1], path=3)  # type: ignore[call-arg]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"draft_confidence": 1.5}, "draft_confidence is 1.5; it is a probability"),
-        ({"draft_confidence": 0.5, "pace": "goodput"}, "both say where drafts end"),
-        ({"draft_confidence": 0.5, "draft_kernel": [[1.0]]}, "draft_confidence goes by the draft model's own"),
-        ({"draft_tokens": [1], "draft_shortlist": object()}, "draft_shortlist and draft_tokens are both given"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else ",".join(value),
-)
-def test_settings_that_contradict_each_other_are_refused(settings: dict[str, object], message: str) -> None:
-    with pytest.raises(ProblemError, match=message):
-        DraftSettings(**settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("seed", [[5, 6], -1, 0.5, True, "ab"])

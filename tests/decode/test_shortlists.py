@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from transformers import LogitsProcessorList, SuppressTokensLogitsProcessor  # noqa: E402
 
@@ -44,15 +43,11 @@ from tests.contracts.draft_models import (  # noqa: E402
 from tests.decode.models import pair, tiny  # noqa: E402
 from tests.decode.test_restricted import _model, _with_exact_sums  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_gradients")
+
 TEXTS = [[1, 2, 3, 4, 5], [6], [7, 7, 1], [2, 5]]
 ORDER = [6, 1, 4, 3, 0, 7]
 WHOLE = Sampling(LogitsProcessorList(), True)
-
-
-@pytest.fixture(autouse=True)
-def _no_gradients() -> Any:
-    with torch.no_grad():
-        yield
 
 
 def test_budgets_are_those_of_the_paper_and_never_less_than_their_least() -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec import ProblemError
 from otspec.decode.drafters.cross_tokenizer.retokenised import Retokenised

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec import generate  # noqa: E402
 from otspec.decode.base import graphs  # noqa: E402
@@ -52,13 +51,13 @@ def _context(model: Any, texts: list[list[int]], kind: Any, layers: tuple[int, .
 @each(
     attention=("sdpa", "eager"),
     lean=(True, False),
-    lengths=((3, 1, 0, 5, 2), (0,), (LEAST_COLUMNS - 20,)),
-    layers=((), (0, 2)),
+    case=(((3, 1, 0, 5, 2), (0, 2)), ((0,), ()), ((LEAST_COLUMNS - 20,), ())),
 )
 def test_logits_are_those_of_ordinary_passes(
-    attention: str, lean: bool, lengths: tuple[int, ...], layers: tuple[int, ...]
+    attention: str, lean: bool, case: tuple[tuple[int, ...], tuple[int, ...]]
 ) -> None:
     """Trees of many sizes, texts of many lengths, some of which end; a cache that is outgrown."""
+    lengths, layers = case
     model, rng = tiny(VOCAB, attention=attention, positions=2 * LEAST_COLUMNS), np.random.default_rng(len(lengths))
     if attention == "eager" or lean:  # the softmax of eager is in float32, where the least float64 is -inf
         model = copy.deepcopy(model).float()
@@ -141,12 +140,10 @@ def test_a_model_that_cannot_be_captured_is_launched(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.usefixtures("everywhere")
-@each(
-    settings=({"paths": 2, "depth": 3}, {"branching": (2, 2), "draft_top_k": 4}, {"paths": 1, "depth": 4}),
-    batch=(1, 3),
-)
-def test_replayed_passes_write_the_texts_of_launched_ones(settings: dict[str, Any], batch: int) -> None:
+@each(case=(({"paths": 2, "depth": 3}, 3), ({"branching": (2, 2), "draft_top_k": 4}, 3), ({"paths": 1, "depth": 4}, 1)))
+def test_replayed_passes_write_the_texts_of_launched_ones(case: tuple[dict[str, Any], int]) -> None:
     """With a stand-in for graphs: what is filled anew, drawn and copied between replays is the same on a GPU."""
+    settings, batch = case
     target, draft = (copy.deepcopy(model) for model in pair(VOCAB, positions=LEAST_COLUMNS))
     ids = torch.arange(3 * batch).view(batch, 3) % VOCAB
 
@@ -247,12 +244,13 @@ CONDITIONED: dict[str, Callable[[Any, Any], Any]] = {
 
 @pytest.mark.usefixtures("everywhere")
 @pytest.mark.parametrize("kind", CONDITIONED)
-@each(settings=({"paths": 2, "depth": 3}, {"paths": 1, "depth": 3, "solver": "block"}), batch=(1, 3))
-def test_what_looks_at_the_target_drafts_in_one_as_well(kind: str, settings: dict[str, Any], batch: int) -> None:
+@each(case=(({"paths": 2, "depth": 3}, 3), ({"paths": 1, "depth": 3, "solver": "block"}, 1)))
+def test_what_looks_at_the_target_drafts_in_one_as_well(kind: str, case: tuple[dict[str, Any], int]) -> None:
     """Launched by transformers' passes, over a fixed cache, in one run, and replayed: the same texts.
 
     Several texts accept different numbers of drafts, so that what is new in them is padded.
     """
+    settings, batch = case
     target, draft = (copy.deepcopy(model) for model in pair(VOCAB, positions=LEAST_COLUMNS))
     model = CONDITIONED[kind](target, draft)
     ids = torch.arange(3 * batch).view(batch, 3) % VOCAB

@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM  # noqa: E402
 
@@ -29,13 +28,9 @@ from otspec.verification.trees.shape import Shape  # noqa: E402
 from tests.contracts.draft_models import LAYERS, WIDTH, all_features, steered  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_gradients")
+
 TEXTS = ([3, 1, 4, 1, 5], [2, 7], [6])
-
-
-@pytest.fixture(autouse=True)
-def _no_gradients() -> Any:
-    with torch.no_grad():
-        yield
 
 
 def test_without_training_it_is_the_draft_model_to_the_last_bit() -> None:

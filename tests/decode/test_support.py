@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 import otspec  # noqa: E402
 from otspec import Problem, available  # noqa: E402
@@ -106,7 +103,7 @@ def _possible(tree: Tree, node: int) -> bool:
 
 def test_a_chain_that_begins_with_global_resolution_stays_within_the_two_likeliest_tokens() -> None:
     target, draft = pair(8)
-    texts, new = 400, 3
+    texts, new = 100, 3
     prompts = torch.tensor([PROMPT]).repeat(texts, 1)
     generation = otspec.generate(
         target, draft, prompts, solver=CHAIN, paths=3, depth=2, top_k=2, max_new_tokens=new, seed=5
@@ -119,30 +116,3 @@ def test_a_chain_that_begins_with_global_resolution_stays_within_the_two_likelie
                 likeliest[text] = set(np.argsort(logits_after(target, text))[-2:].tolist())
             assert tokens[place] in likeliest[text]
     assert len(likeliest) > 5
-
-
-def greedy(text: list[int], new: int, vocab: int, noise: float) -> Iterator[int]:
-    """The likeliest token, every one from the start of its text."""
-    target, _ = pair(vocab, noise=noise)
-    for _ in range(new):
-        text = [*text, int(logits_after(target, text).argmax())]
-        yield text[-1]
-
-
-def test_every_rule_is_greedy_at_temperature_0() -> None:
-    vocab, noise, new = 40, 0.2, 6
-    wanted = list(greedy(PROMPT, new, vocab, noise))
-    target, draft = pair(vocab, noise=noise)
-    for law in LAWS:
-        for rule in rules(law):
-            decoded = otspec.generate(
-                target,
-                draft,
-                torch.tensor([PROMPT]),
-                solver=rule,
-                law=law,
-                **({"paths": 2, "depth": 3} if law == "iid" else {"branching": (2, 2)}),
-                temperature=0,
-                max_new_tokens=new,
-            )
-            assert decoded.new_tokens == [wanted], (law, rule)

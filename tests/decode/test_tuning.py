@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 import otspec  # noqa: E402
 from otspec import DataError, ProblemError  # noqa: E402

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec.decode import shipped  # noqa: E402
 from otspec.engine_audit import Engine, ModelLaws, Sampling  # noqa: E402
@@ -96,9 +95,7 @@ def test_truncated_laws_are_those_that_transformers_samples_from() -> None:
     assert not undecided
 
 
-@each(
-    sampling=[Sampling(top_k=2), Sampling(top_p=0.7), Sampling(min_p=0.5)],
-)
+@each(sampling=[Sampling(top_k=2), Sampling(top_p=0.7), Sampling(min_p=0.5)])
 def test_a_border_that_rounding_moves_is_undecided(sampling: Sampling) -> None:
     """Of laws where the cut is at a tie, and where it is not."""
     edge, clear = {

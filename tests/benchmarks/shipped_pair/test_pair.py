@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 from benchmarks.shipped_pair.corpus import read_corpus  # noqa: E402
 from benchmarks.shipped_pair.recipe import DRAFT, TARGET, measure, tokens_of, windows  # noqa: E402
 from otspec.decode.shipped import FOLDER, HELD_OUT_ROWS, TRAINING, Pair, load  # noqa: E402

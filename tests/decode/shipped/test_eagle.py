@@ -7,7 +7,6 @@ import json
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 import otspec  # noqa: E402
 from otspec.decode.methods.drafting import DrafterRequest, drafting  # noqa: E402
 from otspec.decode.models.fingerprint import fingerprint  # noqa: E402

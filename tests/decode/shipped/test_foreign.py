@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 from otspec.decode.models.tokens.matching import matching_of  # noqa: E402
 from otspec.decode.shipped import AFFINITY, FOLDER, FOREIGN, TRAINING, foreign, load  # noqa: E402
 

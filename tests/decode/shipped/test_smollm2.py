@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 import otspec  # noqa: E402
 from otspec.decode import shipped  # noqa: E402
 from otspec.decode.drafters.shared.model import SharedLlama  # noqa: E402

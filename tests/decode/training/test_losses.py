@@ -10,7 +10,6 @@ from scipy.spatial.distance import jensenshannon
 from scipy.special import rel_entr, softmax
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec.decode.lessons.losses import LEAST, LOSSES, OF_FEATURES, Prediction, Wanted, loss_named  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("transformers")
-pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")
 
 from scipy.stats import chisquare
