@@ -32,7 +32,6 @@ class GridNested(PickVerifier):
 
     sigma: float = 0.0
     parts: int = 4
-    kernels: bool = False
 
     def grown(self, tree: Tree) -> tuple[Grown, FloatArray]:
         """What the slots own, and the proposal laws at the inner nodes, shape (inner, V)."""
@@ -43,7 +42,7 @@ class GridNested(PickVerifier):
         p, q = (rows_of(law, law.sum(dim=1), one) for law, one in zip((target, draft), right, strict=True))
         layout = branching_layout(tree.shape.branching, 1, token.device)
         batch = TreeBatch(layout, p, rows, q, inner, token[None], torch.ones(1, dtype=torch.bool))
-        found = grow(batch, spread_of(self.sigma, self.parts, token.device), self.kernels)
+        found = grow(batch, spread_of(self.sigma, self.parts, token.device))
         first = torch.from_numpy(tree.slot[: tree.inner])
         groups = group(target[: tree.inner], draft)
         return found, (draft * found.factor[0, first].gather(1, groups)).numpy()

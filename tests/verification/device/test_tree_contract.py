@@ -133,10 +133,7 @@ def call(**changes: Any) -> Callable[[], object]:
         "rule": (call(rule="traversal"), "rule is 'traversal'; known: nested, block, interval"),
         "by": (call(by="sorting"), "by is 'sorting', and the rule 'nested'; only 'interval' has several ways"),
         "way": (call(rule="interval", by="cuda"), "by is 'cuda'; known: sorting, buckets, triton"),
-        "not by kernels": (
-            call(rule="interval", by="buckets", kernels=True),
-            "by is 'buckets', and kernels is True",
-        ),
+        "not by kernels": (call(rule="interval", by="buckets", kernels=True), "by is 'buckets', and kernels is True"),
         "by kernels": (call(rule="interval", by="triton", kernels=False), "by is 'triton', and kernels is False"),
         "sigma": (call(sigma=-1), "sigma is -1; it is between 0"),
         "slots": (call(topology=(2, 1, 1)), r"tokens are for 10 slots, and branching \(2, 1, 1\) has 7"),

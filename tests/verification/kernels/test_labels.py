@@ -10,7 +10,6 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from otspec.paths import tree_law  # noqa: E402
 from otspec.verification.device import Links, verify_trees  # noqa: E402
 from otspec.verification.rules.block.line_kernels import lay_first_by_kernels  # noqa: E402
 from otspec.verification.rules.nested import grid  # noqa: E402
@@ -21,9 +20,7 @@ from otspec.verification.tensors.reading import rows_of  # noqa: E402
 from otspec.verification.trees.batch import TreeBatch  # noqa: E402
 from otspec.verification.trees.layout import Layout, branching_layout, follow, linked_layout  # noqa: E402
 from tests.each import each  # noqa: E402
-from tests.verification.grid_nested import GridNested  # noqa: E402
 from tests.verification.kernels.setting import batch_over, even_batch, interpreted, on, scattered_links  # noqa: E402
-from tests.verification.models import model  # noqa: E402
 from tests.verification.tree_batches import RAGGED, batch, drawn  # noqa: E402
 
 pytestmark = interpreted
@@ -83,9 +80,9 @@ BRANCHINGS = ((1, 1), (3,), (2, 1, 1), (1, 2, 1, 2), (2, 1, 3), (17, 1), (*(1 fo
 
 
 @pytest.mark.usefixtures("coarse")
-@each(branching=BRANCHINGS, ties=(False, True))
-def test_the_line_that_is_picked_is_that_of_torch(branching: tuple[int, ...], ties: bool) -> None:
-    check_picks(branching_layout(branching, 3, torch.device("cpu")), ties)
+@each(number=range(len(BRANCHINGS)))
+def test_the_line_that_is_picked_is_that_of_torch(number: int) -> None:
+    check_picks(branching_layout(BRANCHINGS[number], 3, torch.device("cpu")), ties=number % 2 == 0)
 
 
 @pytest.mark.usefixtures("coarse")
@@ -130,11 +127,6 @@ def check_picks(layout: Layout, ties: bool, device: str = "cpu") -> None:
         expected = made.along(follow(children, layout.length))
         for name, mine, theirs in zip(line._fields, line, expected, strict=True):
             assert torch.equal(mine.cpu(), theirs), name
-
-
-@pytest.mark.usefixtures("coarse")
-def test_labels_by_kernels_put_out_the_law_of_the_target() -> None:
-    assert tree_law(GridNested(0.5, 2, kernels=True), model("tiny", 2, 3), (2, 1)).deviation <= 1e-13
 
 
 @pytest.mark.usefixtures("coarse")

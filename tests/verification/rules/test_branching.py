@@ -21,7 +21,6 @@ from otspec.paths import (
     PathVerifier,
     TokenWise,
     Traversal,
-    path_law,
     synthetic,
     tree_law,
 )
@@ -124,7 +123,8 @@ def test_output_has_the_law_of_the_target_in_all_shapes(name: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_output_has_the_law_of_the_target_in_branching_trees(name: str, family: str) -> None:
     verifier = VERIFIERS[name]
-    for vocab, branching in ((2, (2, 2)), (3, (2, 2)), (2, (1, 2, 2)), (2, (2, 1, 2)), (2, (2, 3))):
+    first = FAMILIES.index(family) % 2
+    for vocab, branching in ((3, (2, 2)), (2, (1, 2, 2)), (2, (2, 1, 2)), (2, (2, 3)))[first::2]:
         if _trees(vocab, branching, verifier.exchangeable) <= 800:
             assert tree_law(verifier, model(family, vocab, 11), branching).deviation <= EXACT, (vocab, branching)
 
@@ -146,7 +146,7 @@ def test_the_picked_path_has_the_law_that_block_verification_is_told(name: str) 
 def test_picks_sum_to_one_and_follow_their_law() -> None:
     rng = np.random.default_rng(5)
     laws = synthetic("mixed", 100, 9)
-    for branching in ((2, 2, 2), (1, 2, 3), (3, 2)):
+    for branching in ((2, 2, 2), (1, 2, 3), (3, 2), (4, 1, 1, 1, 1)):
         tree = laws.drawn(branching, rng)
         for verifier in (Nested(0.0), Nested(), GreedyMultiPath()):
             weights, _ = verifier.picks(tree)
@@ -194,15 +194,17 @@ def test_nested_is_never_below_the_others() -> None:
     others = {name: VERIFIERS[name] for name in ("token-wise interval", "block")}
     better = dict.fromkeys(others, 0)
     shapes = ((2, (1, 2, 2)), (2, (2, 1, 2)), (3, (2, 2)), (3, (1, 3)))
-    for (vocab, branching), seed in itertools.product(shapes, range(2)):
-        laws = model("tiny", vocab, seed)
+    paths = ((2, (2, 1)), (3, (2, 1)), (2, (2, 1, 1)), (2, (3, 1)))
+    cases = (*itertools.product(shapes, range(2)), *itertools.product(paths, range(20)))
+    for number, ((vocab, branching), seed) in enumerate(cases):
+        laws = model("tiny" if number < 8 or seed % 2 else "peaked", vocab, seed)
         nested = _mean(LABELS["nested"], laws, vocab, branching)
         for name, other in others.items():
             worth = tree_law(other, laws, branching).mean_accepted
             assert nested >= worth - EXACT, (branching, seed, name)
             better[name] += nested > worth + 1e-6
-    assert better["token-wise interval"] > 4
-    assert better["block"] == 8
+    assert better["token-wise interval"] > len(cases) / 4
+    assert better["block"] >= 8
 
 
 def test_shapes_are_checked() -> None:
@@ -217,15 +219,6 @@ def test_shapes_are_checked() -> None:
         tree_law(Block(), laws, (2, 0))
     with pytest.raises(ProblemError, match=r"over 3 tokens makes .* trees, more than 1000000"):
         tree_law(Block(), laws, (6, 6))
-
-
-def test_paths_are_a_shape_like_others() -> None:
-    for family in FAMILIES:
-        laws = model(family, 2, 1)
-        for verifier in VERIFIERS.values():
-            one, other = path_law(verifier, laws, 3, 2), tree_law(verifier, laws, (3, 1))
-            np.testing.assert_allclose(one.output, other.output, atol=1e-15)
-            assert one.mean_accepted == pytest.approx(other.mean_accepted, abs=1e-15)
 
 
 PINNED = {

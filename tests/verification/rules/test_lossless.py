@@ -22,11 +22,9 @@ from otspec.paths import (
     Tree,
     path_law,
 )
-from otspec.verification.reference.enumeration import drafted_trees, prefixes
+from otspec.verification.reference.enumeration import prefixes
 from otspec.verification.rules.block.block import Picked, PickVerifier, block_weights, residual_law
-from otspec.verification.rules.nested.nested import LabelVerifier
 from otspec.verification.trees.shape import Shape
-from otspec.verification.trees.tree import Prefix
 from tests.oracles import Floats, Ints
 from tests.verification.models import FAMILIES, model
 
@@ -101,40 +99,6 @@ def test_the_order_of_the_paths_does_not_matter(name: str) -> None:
     all_orders = path_law(InOrder(VERIFIERS[name]), laws, 3, 2)  # type: ignore[arg-type]
     np.testing.assert_allclose(once.output, all_orders.output, atol=EXACT)
     assert once.mean_accepted == pytest.approx(all_orders.mean_accepted, abs=1e-8)
-
-
-def _leaf_law(verifier: LabelVerifier, laws: Model, path: Prefix, count: int) -> tuple[float, float]:
-    """g(path) and A(path), by refining along the path alone."""
-    target = np.array([laws.target(path[:i]) for i in range(len(path))])
-    draft = np.array([laws.draft(path[:i]) for i in range(len(path))])
-    proposal = verifier.along(target, draft, np.array(path), Shape.paths(count, len(path)))
-    g, accepted = 1.0, 1.0
-    for i, token in enumerate(path):
-        g *= proposal[i, token]
-        accepted = min(accepted * target[i, token], g)
-    return g, accepted
-
-
-@pytest.mark.parametrize("verifier", [Nested(0.0), Nested(0.5), GreedyMultiPath()], ids=repr)
-def test_picked_path_has_the_law_that_block_verification_is_told(verifier: LabelVerifier) -> None:
-    """The law of the pick, over all drafts, and A(v) = min(A(parent) p, g(v)) at every prefix."""
-    for shape in [*SHAPES, (3, 2, 3), (2, 3, 3)]:
-        vocab, length, count = shape
-        for family in FAMILIES if vocab ** (length * count) < 50 else ("tiny", "tail"):
-            laws = model(family, vocab, 4)
-            picked: dict[Prefix, float] = {}
-            for probability, tree in drafted_trees(laws, count, length, exchangeable=True):
-                weights, _ = verifier.picks(tree)
-                assert weights.sum() == pytest.approx(1.0, abs=EXACT), (shape, family)
-                assert weights.min() >= 0, (shape, family)
-                for leaf, weight in zip(tree.node[:, -1], weights, strict=True):
-                    path = tree.prefix(leaf)
-                    picked[path] = picked.get(path, 0.0) + probability * weight
-            enumerated = path_law(verifier, laws, count, length)
-            for path, probability in picked.items():
-                g, accepted = _leaf_law(verifier, laws, path, count)
-                assert probability == pytest.approx(g, abs=EXACT), (shape, family, path)
-                assert enumerated.accepted[path] == pytest.approx(accepted, abs=EXACT), (shape, family, path)
 
 
 def test_one_path_is_block_verification() -> None:

@@ -8,18 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from otspec import (
-    IID,
-    DraftScheme,
-    Greedy,
-    HubPairs,
-    Problem,
-    ProblemError,
-    Table,
-    TopK,
-    WithoutReplacement,
-    optimum,
-)
+from otspec import IID, DraftScheme, Greedy, HubPairs, Problem, ProblemError, Table, TopK, WithoutReplacement, optimum
 from otspec.paths import Block, Model, PickByPlan, Traversal, path_law
 from otspec.verification.reference.enumeration import branching_trees, law_over
 from tests.oracles import Floats

@@ -7,14 +7,13 @@ import pytest
 
 import otspec
 from otspec import IID, Problem, ProblemError
-from otspec.paths import GreedyMultiPath, Nested, TokenWise, Tree, path_law, synthetic
+from otspec.paths import GreedyMultiPath, Nested, Tree, synthetic
 from otspec.schemes.iid import power_increments
 from otspec.verification.rules.nested.labels import ChildPlaces, Label, coordinate, label_of, owned_by, place_at, whole
 from otspec.verification.rules.nested.powers import mean_density
 from otspec.verification.rules.nested.ranking import REACH, bucket
 from otspec.verification.rules.nested.sharing import PLAIN, Sharing, measure_places, refine
 from otspec.verification.rules.nested.winning import largest
-from otspec.verification.trees.shape import Shape
 from tests.oracles import Floats
 from tests.verification.models import FAMILIES, model
 
@@ -109,37 +108,6 @@ def test_places_of_one_label_are_measured_without_loss() -> None:
 # --- what is accepted ---------------------------------------------------------------------------------------------
 
 
-def _mean(verifier: Nested, laws: otspec.paths.Model, vocab: int, length: int, count: int) -> float:
-    """Mean accepted length: the sum of A(v) = min(A(parent) p, g) over all prefixes, by refining along each."""
-    total = 0.0
-    seen: dict[tuple[int, ...], float] = {}
-    for path in np.ndindex((vocab,) * length):
-        target = np.array([laws.target(path[:i]) for i in range(length)])
-        draft = np.array([laws.draft(path[:i]) for i in range(length)])
-        proposal = verifier.along(target, draft, np.array(path), Shape.paths(count, length))
-        g = accepted = 1.0
-        for i, token in enumerate(path):
-            g *= proposal[i, token]
-            accepted = min(accepted * target[i, token], g)
-            seen[path[: i + 1]] = accepted
-    total += sum(seen.values())
-    return total
-
-
-def test_never_below_token_wise_transport() -> None:
-    token_wise = TokenWise("interval", remember=1000)
-    for shape, models in {(2, 2, 2): 150, (3, 2, 2): 70, (2, 3, 2): 40, (2, 2, 3): 40}.items():
-        vocab, length, count = shape
-        better = 0
-        for seed in range(models):
-            laws = model("tiny" if seed % 2 else "peaked", vocab, seed)
-            worth = _mean(Nested(sigma=0.0), laws, vocab, length, count)
-            baseline = path_law(token_wise, laws, count, length).mean_accepted
-            assert worth >= baseline - EXACT, (shape, seed)
-            better += worth > baseline + 1e-6
-        assert better > models / 4, shape
-
-
 def test_first_level_reaches_the_optimum() -> None:
     """Tiny tokens, where windows kept as (low, high) lose their measure: the cut value all the same."""
     for regime, count, seed in itertools.product(["sharp", "mixed", "far"], [2, 4, 10], range(4)):
@@ -201,16 +169,6 @@ def test_denormal_probabilities() -> None:
         assert weights.min() >= 0, sigma
         assert weights.sum() == pytest.approx(1.0, abs=EXACT), sigma
         assert Nested(sigma).stop_law(tree).sum() == pytest.approx(1.0, abs=EXACT), sigma
-
-
-def test_picks_of_a_large_tree_follow_their_law() -> None:
-    rng = np.random.default_rng(5)
-    laws = synthetic("mixed", 200, 9)
-    tree = laws.tree(laws.sample(4, 5, rng))
-    for verifier in (Nested(0.0), Nested()):
-        weights, _ = verifier.picks(tree)
-        picks = np.bincount([verifier.pick(tree, rng).path for _ in range(600)], minlength=4) / 600
-        np.testing.assert_allclose(picks, weights, atol=5 * 0.5 / np.sqrt(600))
 
 
 def test_the_exact_law_of_the_pick_is_that_of_the_rule_at_any_depth() -> None:
