@@ -67,9 +67,7 @@ VERDICTS = [
 
 
 def test_the_verdict_is_the_exit_status(
-    here: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = here / "audit.json"
     for arguments, status, shown in VERDICTS:
@@ -88,17 +86,9 @@ WRONG = [
     (("somebodys_rules:naive", "--scheme", "topk"), "no draft law 'topk'; known: iid"),
     (("somebodys_rules:naive", "--form", "numpy"), "form is 'numpy'; known: rng"),
     (("somebodys_rules:naive", "--max-seconds", "0"), "max_seconds is 0.0; it is above 0 and below"),
-    (("somebodys_rules:naive", "--n", "0"), "Invalid value for '--n':"),
 ]
 
 
-def test_wrong_input_is_one_clear_error(
-    here: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_wrong_input_is_one_clear_error(here: Path, refused: Callable[..., str]) -> None:
     for arguments, message in WRONG:
-        assert otspec_command(monkeypatch, "audit", *arguments) == 2, arguments
-        error = capsys.readouterr().err
-        assert message in " ".join(error.split()), arguments
-        assert "Traceback" not in error, arguments
+        assert message in refused("audit", *arguments), arguments

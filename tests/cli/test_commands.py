@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -220,13 +221,9 @@ BAD = [
     (("record", "--prompts", "half.jsonl", "--out", "r.safetensors"), "prompt 2 holds '\\ud800' at character 0"),
     (("solve", "FILE", "--solver", "lp2"), "no solver 'lp2'; known: canonical"),
     (("solve", "FILE", "--solver", "max_flow:engine=scipy"), "no max-flow engine 'scipy'; known: numba"),
-    (("solve", "FILE", "--n", "0"), "Invalid value for '--n':"),
-    (("solve", "FILE", "--n", "99999999999999999999"), "Invalid value for '--n':"),
-    (("solve", "FILE", "--top-k", "0"), "Invalid value for '--top-k':"),
     (("solve", "FILE", "--top-p", "2"), "'--top-p': 2; it is a probability in (0, 1]"),
     (("solve", "FILE", "--temperature", "-1"), "'--temperature': -1; a temperature is finite and >= 0"),
     (("solve", "FILE", "--temperature", "nan"), "'--temperature': nan; a temperature is finite and >= 0"),
-    (("solve", "FILE", "--seed", "-1"), "Invalid value for '--seed':"),
     (("solve", "FILE", "--out", "nowhere/x.jsonl"), "'--out': there is no folder nowhere; make it first"),
     (("solve", "FILE", "--out", "."), "'--out': . is a folder; name a file"),
     (("solve", "FILE", "--out", "/dev/full"), "/dev/full: No space left on device"),
@@ -244,7 +241,6 @@ BAD = [
     (("bench", "--n", "9999999999999"), "9999999999999 is more than 1,000,000, the most there can be"),
     (("bench", "--budget", "0"), "grant each cell some time"),
     (("bench", "--budget", "inf"), "grant each cell some time"),
-    (("bench", "--seed", "-1"), "Invalid value for '--seed':"),
     (("bench", "--scheme", "iidd"), "no draft law 'iidd'; known: iid, without_replacement"),
     (("bench", "--scheme", "independent"), "come from n draft models"),
     (("bench", "--scheme", "hub_pairs", "--n", "3"), "n is 3; hub_pairs are pairs"),
@@ -254,26 +250,15 @@ BAD = [
 ]
 
 
-def test_bad_input_is_one_clear_error(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    positions: Path,
-) -> None:
-    monkeypatch.chdir(positions.parent)
+def test_bad_input_is_one_clear_error(refused: Callable[..., str], positions: Path) -> None:
     nested = b"[" * 100_000
     Path("deep.safetensors").write_bytes(struct.pack("<Q", len(nested)) + nested)
     Path("half.jsonl").write_text('{"prompt": "a"}\n{"prompt": "\\ud800b"}\n')
+    needed = {"bench": "pyarrow", "decode": "torch", "record": "torch"}
     for words, message in BAD:
-        if (words[0] == "bench" and not installed("pyarrow")) or (
-            words[0] in ("decode", "record") and not installed("torch")
-        ):
-            continue
-        arguments = tuple(str(positions) if word == "FILE" else word for word in words)
-        assert otspec_command(monkeypatch, *arguments) == 2, words
-        error = capsys.readouterr().err
-        assert message in " ".join(error.replace("│", " ").split()), words
-        assert "Traceback" not in error, words
-        assert not (positions.parent / "report").exists(), words
+        if words[0] not in needed or installed(needed[words[0]]):
+            assert message in refused(*(str(positions) if word == "FILE" else word for word in words)), words
+            assert not Path("report").exists(), words
 
 
 def test_solvers_are_listed_by_scheme(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

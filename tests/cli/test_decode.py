@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-pytest.importorskip("tokenizers")
 
 import otspec  # noqa: E402
 from otspec.decode import shipped  # noqa: E402
@@ -140,10 +139,7 @@ def test_the_shipped_pair_is_known_by_name(
 
 
 def test_the_most_frequent_tokens_draft(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    saved: tuple[str, ...],
-    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...], tmp_path: Path
 ) -> None:
     """With the shipped pair as it is, with a file of one's own, and as `otspec.generate` is told in ids."""
     out = tmp_path / "out.jsonl"
@@ -170,7 +166,7 @@ def test_the_most_frequent_tokens_draft(
     assert lines_of(out)[0]["new_tokens"] == again.new_tokens
 
 
-@pytest.mark.parametrize("name", ["pa-fr:200", "dynaspec", "dynaspec:8", "tli", "rdk"])
+@pytest.mark.parametrize("name", ["pa-fr:200", "dynaspec:8", "tli", "rdk"])
 def test_the_shipped_pair_has_every_drafter(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As `otspec.generate` is told."""
     pytest.importorskip("safetensors")
@@ -214,10 +210,7 @@ def test_what_may_deviate_is_called_lossy() -> None:
 
 
 def test_every_method_decodes(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    saved: tuple[str, ...],
-    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...], tmp_path: Path
 ) -> None:
     out = tmp_path / "out.jsonl"
     for method in METHODS:
@@ -290,10 +283,7 @@ BAD = [
     (("--prompt", "a", "--method", "block", "--depth", "1000000"), "a tree of 1,000,001 slots takes some"),
     (("--prompt", "a", "--branching", "1000,1000"), "a tree of 1,001,001 slots takes some"),
     (("--prompt", "a", "--branching", "10,10,10,10,10,10,10"), "branching has 1,111,111 slots down to level 6"),
-    (("--prompt", "a", "--depth", "0"), "Invalid value for '--depth':"),
     (("--prompt", "a", "--top-p", "2"), "'--top-p': 2; it is a probability in (0, 1]"),
-    (("--prompt", "a", "--top-k", "0"), "Invalid value for '--top-k':"),
-    (("--prompt", "a", "--draft-top-k", "-1"), "Invalid value for '--draft-top-k':"),
     (("--prompt", "a", "--draft-top-p", "0"), "'--draft-top-p': 0; it is a probability in (0, 1]"),
     (("--prompt", "a", "--method", "assisted", "--draft-top-k", "3"), "assisted has no draft_top_k; it takes depth"),
     (("--prompt", "a", "--temperature", "-1"), "'--temperature': -1; a temperature is finite and >= 0"),
@@ -302,10 +292,7 @@ BAD = [
     (("--prompt", "a", "--pace", "goodput", "--method", "block"), "block has no pace; it takes depth"),
     (("--prompt", "a", "--json", "nowhere/x"), "'--json': there is no folder nowhere"),
     (("--prompt", "a", "--drafter", "oracle"), "no drafter 'oracle'; known: fr"),
-    (
-        ("--prompt", "a", "--drafter-tokens", "5"),
-        "--drafter-tokens is for --drafter fr or pa-fr or dynaspec",
-    ),
+    (("--prompt", "a", "--drafter-tokens", "5"), "--drafter-tokens is for --drafter fr or pa-fr or dynaspec"),
     (("--prompt", "a", "--frequencies", "f.npy"), "--frequencies is for --drafter fr or pa-fr; pass that too"),
     (("--prompt", "a", "--drafter", "fr"), "pass --frequencies FILE, such as np.save writes"),
     (("--prompt", "a", "--drafter", "pa-fr"), "pass --frequencies FILE, such as np.save writes"),
@@ -327,13 +314,7 @@ BAD = [
 ]
 
 
-def test_bad_input_is_one_clear_error(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    saved: tuple[str, ...],
-    tmp_path: Path,
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_bad_input_is_one_clear_error(refused: Callable[..., str], saved: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("\n  \n")
     (tmp_path / "binary.txt").write_bytes(bytes(range(256)))
     np.save(tmp_path / "few.npy", [3, 1, 2, 5])
@@ -343,10 +324,7 @@ def test_bad_input_is_one_clear_error(
     (tmp_path / "no.jsonl").write_text('{"prompt": "a"}\nb\n')
     (tmp_path / "other.jsonl").write_text('{"texts": "a"}\n')
     for arguments, message in BAD:
-        assert otspec_command(monkeypatch, "decode", *saved, *arguments) == 2, arguments
-        error = capsys.readouterr().err
-        assert message in " ".join(error.replace("│", " ").split()), arguments
-        assert "Traceback" not in error, arguments
+        assert message in refused("decode", *saved, *arguments), arguments
 
 
 @pytest.mark.parametrize("name", ["./nowhere/model", "nobody/nothing"])

@@ -38,18 +38,12 @@ NAMES = ("", "nope", "iid2", "IID", "-")
 GOOD: Mapping[str, Sequence[str]] = {
     "solve": ("good.npz", "--n", "2", "--top-k", "4"),
     "bench": ("--data", "good.npz", "--k", "4", "--n", "2", "--positions", "1", "--solver", "interval"),
-    "bench decode": (
-        "--first",
-        "1",
-    ),
+    "bench decode": ("--first", "1"),
     "bench paths": ("--data", "trees.safetensors", "--first", "1", "--solver", "interval"),
     "record": ("--out", "x.safetensors"),
     "audit": ("kseq", "--n", "1"),
     "claims": ("--claim", "hit-submodular", "--trials", "1"),
-    "decode": (
-        "--prompt",
-        "a",
-    ),
+    "decode": ("--prompt", "a"),
     "tune": ("--out", "settings.json"),
     "router": ("other.txt", "--out", "a.safetensors"),
     "affinity": ("other.txt", "--out", "a.safetensors"),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-pytest.importorskip("tokenizers")
 
 from otspec.decode import Tuned  # noqa: E402
 from otspec.decode.pair.loading import load_models  # noqa: E402
@@ -32,29 +31,13 @@ def test_tuning_writes_settings_that_decode_takes(
     monkeypatch.chdir(tmp_path)
     Path("prompts.txt").write_text("def f(x):\nimport os\n")
     small = ("--paths", "1,2", "--depth", "3", "--draft-top-k", "9", "--max-new-tokens", "16", "--seconds", "0.2")
-    arguments = (
-        *saved,
-        "--prompts",
-        "prompts.txt",
-        *small,
-        "--temperature",
-        "0.9",
-        "--json",
-        "all.json",
-    )
+    arguments = (*saved, "--prompts", "prompts.txt", *small, "--temperature", "0.9", "--json", "all.json")
     assert otspec_command(monkeypatch, "tune", *arguments) == 0
     shown = capsys.readouterr().out
     tuned = Tuned.load("settings.json")
     assert tuned.sampling == {"temperature": 0.9}
     assert (tuned.target.name, tuned.draft.name) == (saved[1], saved[3])
-    for part in (
-        "Passes",
-        "Predicted",
-        "Measured",
-        "plain decoding",
-        "nested, K = 2",
-        f"Chosen: {tuned.why}",
-    ):
+    for part in ("Passes", "Predicted", "Measured", "plain decoding", "nested, K = 2", f"Chosen: {tuned.why}"):
         assert part in shown, part
     record = json.loads(Path("all.json").read_text())
     assert record["tuned"]["why"] == tuned.why
@@ -106,13 +89,7 @@ BAD = [
 ]
 
 
-def test_bad_input_is_one_clear_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_bad_input_is_one_clear_error(refused: Callable[..., str], tmp_path: Path) -> None:
     for arguments, message in BAD:
-        assert otspec_command(monkeypatch, *arguments) == 2, arguments
-        error = capsys.readouterr().err
-        assert message in " ".join(error.replace("│", " ").split()), arguments
-        assert "Traceback" not in error, arguments
+        assert message in refused(*arguments), arguments
     assert not list(tmp_path.iterdir())
