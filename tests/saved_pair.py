@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from transformers import PreTrainedTokenizerFast  # noqa: E402
 

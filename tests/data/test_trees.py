@@ -70,10 +70,7 @@ WRONG = {
     "a gap": (spoilt("nodes", slice(None), 2, value=9), r"tree 0: its prefixes? .*(two numbers|not numbered from 0)"),
     "no logit": (spoilt("target_logits", 0, 1, value=np.nan), r"tree 0: target_logits\[0\]\[1\] is nan"),
     "no law": (spoilt("draft_logits", 0, value=-np.inf), r"tree 0: draft_logits\[0\] masks every token"),
-    "not a token": (
-        spoilt("paths", 0, 1, value=77),
-        r"tree 0: token 1 of path 0 is 77, which cannot have",
-    ),
+    "not a token": (spoilt("paths", 0, 1, value=77), r"tree 0: token 1 of path 0 is 77, which cannot have"),
     "not drafted": (unlikely, r"tree 0: token 0 of path 0 is \d, which cannot have been drafted"),
 }
 

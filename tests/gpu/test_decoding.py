@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from benchmarks.gpu.synchronisations import counted  # noqa: E402
 from otspec import generate  # noqa: E402

@@ -37,11 +37,7 @@ needs_kernels = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", re
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
-WAYS = [
-    "sorting",
-    "buckets",
-    pytest.param("triton", marks=needs_kernels),
-]
+WAYS = ["sorting", "buckets", pytest.param("triton", marks=needs_kernels)]
 
 
 def given_in(name: str, dtype: Any, vocab: int, n: int, rows: int = 16) -> tuple[Any, ...]:

@@ -16,14 +16,7 @@ from tests.bad_calls import check_bad_calls
 MODEL = paths.synthetic("tiny", 3)
 TREE = MODEL.tree([[0, 1], [0, 2]])
 LAWS = [lambda prefix: [0.2, 0.3, 0.5]]
-VERIFIERS = (
-    Nested,
-    paths.Block,
-    paths.Traversal,
-    paths.LayerVerification,
-    TokenWise,
-    paths.GreedyMultiPath,
-)
+VERIFIERS = (Nested, paths.Block, paths.Traversal, paths.LayerVerification, TokenWise, paths.GreedyMultiPath)
 COUNTS, SEEDS = [1, 2], [0, np.int64(7)]
 
 

@@ -10,17 +10,7 @@ from scipy.optimize import linprog
 from scipy.stats import chisquare
 
 import otspec
-from otspec import (
-    IID,
-    Greedy,
-    HubPairs,
-    Independent,
-    Problem,
-    ProblemError,
-    TopK,
-    WithoutReplacement,
-    lossy,
-)
+from otspec import IID, Greedy, HubPairs, Independent, Problem, ProblemError, TopK, WithoutReplacement, lossy
 from tests.each import each
 from tests.instances import P4, Q4
 from tests.oracles import enumerate_plan

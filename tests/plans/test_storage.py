@@ -11,18 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import otspec
-from otspec import (
-    IID,
-    Greedy,
-    HubPairs,
-    Independent,
-    Plan,
-    Problem,
-    ProblemError,
-    Table,
-    TopK,
-    WithoutReplacement,
-)
+from otspec import IID, Greedy, HubPairs, Independent, Plan, Problem, ProblemError, Table, TopK, WithoutReplacement
 from otspec.errors import DataError
 from otspec.plans import Match, Pick, load
 from otspec.plans.storage import save

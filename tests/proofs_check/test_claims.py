@@ -15,7 +15,7 @@ from tests.each import each
 
 CLAIMS = tuple(chain.from_iterable(source.claims for source in SOURCES))
 BY_NAME = {claim.id: claim for claim in CLAIMS}
-TRIALS = 60
+TRIALS = 30
 RARE = 240
 """For claims that fail: the rarest counterexamples are met once in a hundred trials."""
 

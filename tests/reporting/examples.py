@@ -14,18 +14,7 @@ from otspec.reporting.charts import (
     hover_text,
     line_chart,
 )
-from otspec.reporting.layers import (
-    areas,
-    band,
-    cells,
-    curve,
-    histogram,
-    line_at,
-    points,
-    segments,
-    shaded,
-    words,
-)
+from otspec.reporting.layers import areas, band, cells, curve, histogram, line_at, points, segments, shaded, words
 from otspec.reporting.style import RAMP, Look, looks
 
 NAMES = ("interval", "max_flow:engine=igraph", "lp", "paper: General LP")

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec.bench.decoding.cells import DecodingCell
 from otspec.bench.decoding.driver import DecodingBenchmark

@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import ttest_ind
 
 pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec.bench.decoding.charts import chart_groups
 from otspec.bench.decoding.drafters import compared, drafters_table, efficiencies

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 import otspec.bench.decoding.driver as decoding
 from otspec import ProblemError, UnknownSolver

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec.bench.decoding.cells import DecodingCell
 from otspec.bench.decoding.charts import chart_groups, series_of

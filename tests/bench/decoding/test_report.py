@@ -10,18 +10,11 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec.bench.decoding.cells import DecodingCell
 from otspec.bench.decoding.labels import label
 from otspec.bench.decoding.summary import DecodingSummary, summarise
-from otspec.bench.decoding.tables import (
-    choice_table,
-    decoding_table,
-    efficiency_table,
-    failed_table,
-    speed_up_table,
-)
+from otspec.bench.decoding.tables import choice_table, decoding_table, efficiency_table, failed_table, speed_up_table
 from otspec.bench.intervals import difference, quotient, ratio
 from tests.bench.decoding.fakes import ASSISTED, GENERATE, INTERVAL, NESTED, VANILLA, record
 

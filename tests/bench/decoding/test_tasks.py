@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 from otspec.bench.decoding.summary import by_task, summarise
 from otspec.bench.decoding.tables import task_tables

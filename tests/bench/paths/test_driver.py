@@ -151,10 +151,7 @@ def test_a_rule_that_fails_or_is_slow_gets_no_more_trees(source: TreeSource, fol
 def test_lossy_rules_are_labelled_and_unknown_ones_refused(source: TreeSource, folder: RecordFolder) -> None:
     lossy = "global_resolution:tau=0.05/kseq"
     run(benchmark(source, (lossy, "interval"), first=2), folder)
-    assert {paths_cell_of(one).rule: one["lossless"] for one in folder.records} == {
-        lossy: False,
-        "interval": True,
-    }
+    assert {paths_cell_of(one).rule: one["lossless"] for one in folder.records} == {lossy: False, "interval": True}
     assert f"| {lossy} (lossy) |" in accepted_table(summarise(folder.records), "t", "interval").markdown()
     with pytest.raises(UnknownSolver, match="joint rules: nested"):
         benchmark(source, ("nestled",))

@@ -8,13 +8,7 @@ from otspec import MissingExtra, UnknownSolver
 from otspec.bench import Cell, grid
 from otspec.bench.records import Record
 from otspec.bench.solvers.summary import Summary, summarise
-from otspec.bench.solvers.tables import (
-    failures_table,
-    over_data_table,
-    overview_table,
-    published_table,
-    results_table,
-)
+from otspec.bench.solvers.tables import failures_table, over_data_table, overview_table, published_table, results_table
 from otspec.bench.spellings import every_solver
 from otspec.reporting.published import PUBLISHED
 from otspec.reporting.tables import markdown_report

@@ -40,11 +40,7 @@ def test_the_true_bias_is_measured(instance: Instance, name: str) -> None:
     p, scheme = instance.problem.p, instance.problem.scheme
     q = scheme.q
     problem = Problem(p, scheme if name == "rsd" else without_replacement(scheme))
-    simulation = {
-        "rsd": published.rsd,
-        "rrs": published.rrs,
-        "kseq": published.kseq(best_gamma(p, q, problem.n)),
-    }[name]
+    simulation = {"rsd": published.rsd, "rrs": published.rrs, "kseq": published.kseq(best_gamma(p, q, problem.n))}[name]
     plan = solve(problem, f"{name}:allow_biased=true").plan
     assert isinstance(plan, BiasedPlan)
     output, accepted = np.zeros(problem.vocab), 0.0
