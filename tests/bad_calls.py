@@ -1,7 +1,5 @@
 """Random calls with arguments that nobody should pass: each ends in a sound result, or in an error of otspec's own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

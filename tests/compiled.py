@@ -1,7 +1,5 @@
 """Compiled code as plain Python, which checks what numba does not: that no index lies outside its array."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 import pytest

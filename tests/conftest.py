@@ -1,7 +1,5 @@
 """Flow engines as a fixture, the option that forbids to skip one, what was skipped by reason, and torch's threads."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

@@ -9,8 +9,6 @@ Pytest's own `subtests` would name the instances as well, at a millisecond for e
 pytest-xdist.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import itertools

@@ -6,8 +6,6 @@ there is no number to wait for, and so do operations across devices.  What comes
 CUDA graphs do not run on.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Problems to try: a table of known answers, and families of random and hostile problems, all small and all seeded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Triton's interpreter without what it does over and over, which takes most of its time."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

@@ -5,8 +5,6 @@ The package has generators of its own, for the audit (`otspec.auditing.instances
 that are off, probabilities down to the smallest floats.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Random networks for the flow tests, and what a flow has to satisfy on them."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

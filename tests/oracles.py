@@ -5,8 +5,6 @@ That is `prob` and `support` of a scheme, `conditional` of a plan, and `weights`
 Problems never change, and many tests ask for the optimum of the same ones: what is found for one is kept.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Readers of the pages that we write: an HTML parser, and a browser without a screen."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

@@ -1,7 +1,5 @@
 """Processes of their own, which are killed in the middle of what they do."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A pair of tiny random models with a byte-pair tokenizer, saved as `from_pretrained` wants them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every exact solver in every spelling worth a test, and how one that is not installed is skipped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

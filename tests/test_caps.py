@@ -1,7 +1,5 @@
 """The sizes that a few people can own: caps that are raised only by a commit that says why."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What pages and docstrings name is there, files and objects; and the examples of pages run."""
 
-from __future__ import annotations
-
 import io
 import pkgutil
 import re

@@ -1,7 +1,5 @@
 """The loop inside the tests: a failure that it hides would be hidden from all of them."""
 
-from __future__ import annotations
-
 import inspect
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What the tests try things on is what it says: a generator that went soft would leave every test green."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Machine code on disk: it survives, follows every source that it was made from, and leaves numba's settings alone."""
 
-from __future__ import annotations
-
 import ast
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What one process holds, no other gets; what was held is left as it was found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

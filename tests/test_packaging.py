@@ -1,7 +1,5 @@
 """What is built from a checkout: every package, from real folders."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """docs/papers.md: each row of the five papers is there, and what it names is there, too."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import shlex

@@ -1,7 +1,5 @@
 """Solvers and draft laws of other packages: by entry point, and by module and class."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

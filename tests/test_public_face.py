@@ -1,7 +1,5 @@
 """`import otspec` as a user meets it: what can be reached, what it prints, what survives a pickle."""
 
-from __future__ import annotations
-
 import pickle
 import runpy
 import subprocess

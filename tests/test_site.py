@@ -1,7 +1,5 @@
 """The documentation site: its sources, and what a browser sees of it where OTSPEC_SITE names a built one."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import json

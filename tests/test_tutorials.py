@@ -1,7 +1,5 @@
 """Commands that the documents show can be parsed, and the quick ones of the tutorials do what is said."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

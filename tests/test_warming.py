@@ -1,7 +1,5 @@
 """Warming up: nothing of ours is compiled, or read from disk, by what a user of nested labels does after it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A disk that is full names the file that had no room."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 

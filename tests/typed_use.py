@@ -3,8 +3,6 @@
 It also runs, as tests/test_public_face.py does.
 """
 
-from __future__ import annotations
-
 from typing import assert_type
 
 import numpy as np

@@ -8,8 +8,6 @@ forms of a rule that an audit takes.
 Throughout, `p` and `q` are target and draft law of shape (V,), float64, and `drafts` are n token ids of shape (n,).
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterable

@@ -7,8 +7,6 @@ Rules for one position take `p` and `q` of shape (V,), `drafts` of shape (n,) an
 or, where they are called a law, the law of the output of shape (V,).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial

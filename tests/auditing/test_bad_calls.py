@@ -1,7 +1,5 @@
 """Whatever is passed: an audit, or an error that says what is wrong."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

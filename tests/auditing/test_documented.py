@@ -1,7 +1,5 @@
 """What the page on audits shows is what the command prints."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The e-values, their expectation by enumeration, and the intervals, their coverage by simulation."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

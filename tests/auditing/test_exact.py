@@ -1,7 +1,5 @@
 """Rules that give their law: biased ones are flagged with their true distance, lossless ones pass."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

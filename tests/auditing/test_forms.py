@@ -1,7 +1,5 @@
 """The forms of a rule: how they are told apart, called, and refused."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Known bugs: those that draws can see are flagged by few, by enumeration all; their correct counterparts pass."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

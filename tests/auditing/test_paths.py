@@ -1,7 +1,5 @@
 """`otspec.audit_paths`: verifiers of several tokens and paths pass, what is broken in them is found, in every form."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rules that can only be drawn from: flagged early, passed with an interval, and how often alarms are false."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

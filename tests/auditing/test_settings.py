@@ -1,7 +1,5 @@
 """The settings of audits are spelled in one class: keywords, options of the command and what a result repeats."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import pickle

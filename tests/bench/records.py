@@ -1,7 +1,5 @@
 """Runs as they lie on disk: whole identities and records of each benchmark, of which tests change some fields."""
 
-from __future__ import annotations
-
 from typing import Any
 
 ASKED: dict[str, Any] = {"command": "otspec bench", "date": "2026"}

@@ -1,7 +1,5 @@
 """Two runs beside each other, of made records."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Confidence intervals against normal theory, and against how often they hold the truth."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Folders that are not as a run leaves them: one sentence says where, and nothing that is right is lost."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Reports of all three benchmarks, from records that nobody measured: tables, pictures and the page agree."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Several folders read as one run: parts of it, or others' data beside ours."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the driver of draft laws measures, against what is known of optima."""
 
-from __future__ import annotations
-
 from itertools import product
 
 from benchmarks.draft_laws import laws

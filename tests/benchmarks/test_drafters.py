@@ -1,7 +1,5 @@
 """The table of drafters: trainings that go on where they stopped, and figures against sums made by hand."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The report of a GPU machine, on a CPU: every cell, those that fail among them, and what is counted."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import warnings

@@ -1,7 +1,5 @@
 """Verification measured as on a GPU machine, at a tiny shape on a CPU."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

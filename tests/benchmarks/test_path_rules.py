@@ -1,7 +1,5 @@
 """What the driver of path rules measures, against enumeration, sampling, and its own statements."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

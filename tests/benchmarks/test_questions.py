@@ -1,7 +1,5 @@
 """Every question of the drivers, asked at a small size: its records, its tables, its picture, and its report."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The figures of `benchmarks.shortlists`, on a few contexts of the shipped pair."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

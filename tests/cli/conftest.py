@@ -1,7 +1,5 @@
 """A tiny random pair, and prompts, that commands are told of."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

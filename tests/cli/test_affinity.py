@@ -1,7 +1,5 @@
 """`otspec affinity` as a user types it."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import os

@@ -1,7 +1,5 @@
 """`--against`: a run compared with another as a user types it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`otspec bench decode` as a user types it, on a tiny random pair."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`otspec record --paths` and `otspec bench paths` as a user types them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

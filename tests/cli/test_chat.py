@@ -1,7 +1,5 @@
 """`--chat`, `--turns` and `--draft none`, as a user types them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

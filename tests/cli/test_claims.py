@@ -1,7 +1,5 @@
 """`otspec claims` as a user types it."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The commands as a user types them, in this process; `.ci/wheel` runs them from an installed wheel."""
 
-from __future__ import annotations
-
 import json
 import struct
 import sys

@@ -1,7 +1,5 @@
 """Wrong calls of the command, at random: each is a line on stderr and exit status 1 or 2, and none a traceback."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path

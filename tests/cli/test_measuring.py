@@ -1,7 +1,5 @@
 """A run that is interrupted leaves a closed folder with its report, and says how to go on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

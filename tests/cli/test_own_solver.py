@@ -1,7 +1,5 @@
 """A user's solver in the working directory, run by the command as it is installed: a script in another folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`otspec router` as a user types it, on a tiny random draft model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

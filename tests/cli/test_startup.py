@@ -1,7 +1,5 @@
 """What a command loads before it knows what is wanted, and what it says without asking."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

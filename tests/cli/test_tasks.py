@@ -1,7 +1,5 @@
 """`otspec bench decode --tasks`: prompts by task, and figures of each."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

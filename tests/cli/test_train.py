@@ -1,7 +1,5 @@
 """`otspec train` as a user types it, on a tiny random pair."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`otspec tune` and `otspec decode --settings` as a user types them, on a tiny random pair."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -3,8 +3,6 @@
 A new one is a line of `CATALOGUE`.  tests/contracts/test_catalogue.py says which are missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache

@@ -4,8 +4,6 @@ Each law is computed by another way than the package's: the whole text anew, wit
 papers' formulas.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache, lru_cache
 from types import SimpleNamespace

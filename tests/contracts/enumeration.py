@@ -5,8 +5,6 @@ draw asks a script, which answers in each text of a batch something else, until 
 probability under the law that the drafter showed the draw.  What verification makes of each tree is its own exact law.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence

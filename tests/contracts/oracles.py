@@ -1,7 +1,5 @@
 """The target's law of texts, by plain passes over every prefix, and the test that counted texts have it."""
 
-from __future__ import annotations
-
 from functools import cache, partial
 from typing import Any, Protocol
 

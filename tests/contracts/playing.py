@@ -1,7 +1,5 @@
 """A target that plays with a drafter: step after step, as the loop does, with whatever tokens it likes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Everything that drafts or decodes is in the catalogue of the contracts."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

@@ -1,7 +1,5 @@
 """Texts that keep to a language have its law, whoever drafts, and whether a processor keeps a state or not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

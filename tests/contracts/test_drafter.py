@@ -1,7 +1,5 @@
 """How every drafter of the catalogue behaves: what it hands out, and that it follows the text, whatever is accepted."""
 
-from __future__ import annotations
-
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What every strategy of the catalogue keeps: the law of the target, exactly, and its greedy text token for token."""
 
-from __future__ import annotations
-
 import copy
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Models whose outputs are no numbers, now and then: the text stays the target's, or one sentence says whose."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

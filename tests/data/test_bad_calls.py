@@ -1,7 +1,5 @@
 """Whatever is passed: positions, or an error that says what is wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

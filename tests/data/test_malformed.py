@@ -1,7 +1,5 @@
 """Files of positions and of trees that are damaged: one sentence, or laws that are laws; never a traceback."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Mapping
 from pathlib import Path

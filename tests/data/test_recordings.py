@@ -1,7 +1,5 @@
 """Recorded trees by name: those of the package, and folders of files, of which some are parts of one recording."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The recorded profile of a real model, which needs no torch."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

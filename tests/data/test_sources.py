@@ -1,7 +1,5 @@
 """The recorded profile, which needs no torch."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

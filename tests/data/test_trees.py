@@ -1,7 +1,5 @@
 """Files of recorded trees: what verifiers get of them, and what is wrong with those that are none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

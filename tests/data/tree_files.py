@@ -1,7 +1,5 @@
 """Files of trees without a language model: those of a synthetic one, written as `otspec record` writes them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

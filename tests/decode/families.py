@@ -1,7 +1,5 @@
 """Tiny random decoders of many architectures."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

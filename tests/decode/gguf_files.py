@@ -1,7 +1,5 @@
 """Write a Llama of transformers as a GGUF file, as llama.cpp reads it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A CPU has no CUDA graphs: here a replay does the work again, and writes where it wrote when it was captured."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

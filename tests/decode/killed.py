@@ -1,7 +1,5 @@
 """A recording that is killed in the middle."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tiny random models, in float64 so that two ways to compute a logit can be told apart from two logits."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Accuracies by depth and rank, beside a count over the texts with laws that are computed anew."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Laws of a pair of models after a text, against transformers' own passes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Counts of what the target writes where a foreign draft model writes a token, against a walk through the text."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Drafts that end early: by their prefix alone they leave the law of the text as it is, and otherwise they do not."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """Tree attention and compaction, against models that read every text from its start without a cache."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

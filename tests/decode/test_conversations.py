@@ -1,7 +1,5 @@
 """Conversations: prompts by the chat template, and the model's own answers in those that follow."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """As a decoding method of transformers: `model.generate(custom_generate=multi_draft(...))`."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

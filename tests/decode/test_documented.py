@@ -1,7 +1,5 @@
 """The examples of README.md and of the tutorial on decoding run as they stand."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

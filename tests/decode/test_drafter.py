@@ -1,7 +1,5 @@
 """Drafts have the laws that verification is told, and the draft model's cache follows the text."""
 
-from __future__ import annotations
-
 import copy
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """Dynamic trees: the tokens that a draft model finds likeliest, by the laws of regular trees, and greedy text."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Mapping

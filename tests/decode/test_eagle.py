@@ -1,7 +1,5 @@
 """EAGLE-style draft models: the same without training, and the law that is verified with it."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Where texts end, and how they come: lengths, tokens, criteria, stop strings, streams."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -3,8 +3,6 @@
 A GPU is not needed to see that: `tests.fake_device`.  Triton's kernels and CUDA graphs are tested in tests/gpu.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What looks at a target, made of decoders of many architectures and for them: trained, saved, loaded, lossless."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Models are told apart by their weights."""
 
-from __future__ import annotations
-
 import pytest
 
 torch = pytest.importorskip("torch")

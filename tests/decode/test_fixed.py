@@ -1,7 +1,5 @@
 """Fixed drafts: the text has the target's law by enumeration of all that may be drawn, and by counting texts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Drafts of a model with another tokenizer: their laws, what its cache holds, and what is refused."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Decoding from the outside: greedy equality, repeatability, settings, models, bad input."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

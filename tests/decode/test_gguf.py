@@ -1,7 +1,5 @@
 """Models in GGUF files: what is read is what was written, once; what is none is refused in a sentence."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 from typing import Any

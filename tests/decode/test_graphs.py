@@ -1,7 +1,5 @@
 """Work is launched, captured and replayed, and puts out and draws the same; what a GPU does is tested in tests/gpu."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Heads on the target's last hidden state: what they compute."""
 
-from __future__ import annotations
-
 import copy
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Laws on their way to the host: tokens that cannot be drafted are one to the verifier, and nothing else changes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The lean pass gives the bits of transformers' own; whatever is not plain goes the long way."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

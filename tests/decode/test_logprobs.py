@@ -1,7 +1,5 @@
 """Log-probabilities of new tokens, against a pass over the whole text of each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Lookahead decoding: the window says what the target says, and what it finds is drafted."""
 
-from __future__ import annotations
-
 import pytest
 
 torch = pytest.importorskip("torch")

@@ -1,7 +1,5 @@
 """The methods to compare with: lossless ones by enumeration or greedy equality, all of them measured alike."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

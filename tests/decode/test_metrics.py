@@ -1,7 +1,5 @@
 """Sums merge, and laws come to the host whole."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Decoding whose trees are verified on the device, here a CPU that is told to: texts have the target's law."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Depths that are chosen step by step: near the best of all fixed ones, above them where texts change, and lossless."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Packed weights: the products of torch up to rounding, and models that are what they were."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

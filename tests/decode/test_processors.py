@@ -1,7 +1,5 @@
 """Logits processors of the user's along the paths of drafted trees: those that keep a state, and those that do not."""
 
-from __future__ import annotations
-
 import copy
 import re
 from itertools import pairwise

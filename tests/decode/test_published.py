@@ -1,7 +1,5 @@
 """Draft models in published formats: what they say, what is refused, and texts decoded with them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

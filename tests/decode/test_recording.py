@@ -1,7 +1,5 @@
 """Positions recorded along the target's own text: what is in the file is what the models say."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Positions and trees of draft models that look at the target's hidden states: what is held is what they say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Trees recorded along the target's own text: what is in the file is what the models say, and what was drawn from."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

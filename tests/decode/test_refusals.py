@@ -1,7 +1,5 @@
 """A target without a law after some text is refused in the same words at every temperature."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

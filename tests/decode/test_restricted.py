@@ -1,7 +1,5 @@
 """Drafts of a restricted vocabulary: the gathered head, the laws that are verified, and what is refused."""
 
-from __future__ import annotations
-
 import copy
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Laws from logits at the vocabulary of real models: they sum to one, whatever the dtype."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

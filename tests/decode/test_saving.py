@@ -1,7 +1,5 @@
 """`otspec.decode.pair.save`: folders that transformers and engines read."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Models whose pass over a tree is not their reading are refused before anything is decoded."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

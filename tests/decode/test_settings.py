@@ -1,7 +1,5 @@
 """The settings of decoding: each is spelled once, and known wherever it can be passed."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any, get_args
 

@@ -1,7 +1,5 @@
 """Draft layers that share their target's embedding and head: saved without these, and of that target alone."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

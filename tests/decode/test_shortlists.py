@@ -1,7 +1,5 @@
 """Drafts from shortlists that differ from slot to slot: gathered heads, laws, losslessness, and what is refused."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from pathlib import Path

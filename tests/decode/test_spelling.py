@@ -1,7 +1,5 @@
 """Tokens as bytes and texts in the tokens of another tokenizer, against the tokenizers themselves."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -1,7 +1,5 @@
 """Passes over a cache of fixed size give the logits of ordinary ones; what a GPU replays is tested in tests/gpu."""
 
-from __future__ import annotations
-
 import copy
 import gc
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Draft models that the target steers: the same bits without steering, and the law that is verified with it."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any, cast

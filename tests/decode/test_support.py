@@ -1,7 +1,5 @@
 """No rule that decodes, lossless or not, puts out a token that the target model would never put out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Tuning: the cost model against hand values, the choice on clocks of our own, and the settings file."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """Small tokenizers of several kinds, trained on this file or put together by hand."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Engines of Python whose law is known, and their faults."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product

@@ -1,7 +1,5 @@
 """transformers and our own decoder as engines, on the shipped pair; and the exact laws of a model."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

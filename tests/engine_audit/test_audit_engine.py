@@ -1,7 +1,5 @@
 """Engines of a known law, and what an audit says of them and of their faults."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """E-values, summed over all that can be drawn: under the law their mean is at most 1."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import product

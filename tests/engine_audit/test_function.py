@@ -1,7 +1,5 @@
 """A function of the user's, as an engine."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """The adapter of servers, against one in a thread that writes texts of a known law, and fails in every way."""
 
-from __future__ import annotations
-
 import json
 import random
 import socket

@@ -1,7 +1,5 @@
 """What cannot be audited is refused in one sentence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

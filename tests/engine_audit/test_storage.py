@@ -1,7 +1,5 @@
 """Audits that are interrupted and go on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

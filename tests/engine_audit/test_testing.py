@@ -1,7 +1,5 @@
 """`otspec.testing.assert_lossless`, as other packages call it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -5,8 +5,6 @@ It imports nothing of ours: what does so is the entry point of the package.  An 
 and accepted.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

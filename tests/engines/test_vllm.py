@@ -5,8 +5,6 @@ package, in processes of their own, one after the other: without drafts, with dr
 verified by vLLM's own, and with n-grams.  Elsewhere a module of a few lines has vLLM's name and signature.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import itertools

@@ -1,7 +1,5 @@
 """Decoding on a GPU: the target's law, its own greedy texts, and one copy to the host in a step."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 TRITON_INTERPRET=0 python -m pytest tests/gpu    # the other tests have Triton's kernels interpreted, on the CPU
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable, Iterator

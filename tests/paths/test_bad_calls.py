@@ -1,7 +1,5 @@
 """Whatever is passed: a sound result, or an error that says what is wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Seeds in the place of generators, for drafting paths and for verifying them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

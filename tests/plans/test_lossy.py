@@ -1,7 +1,5 @@
 """The best rule at a price, against a linear program, enumeration and draws."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

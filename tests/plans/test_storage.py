@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pickle
 from dataclasses import dataclass
 from functools import cached_property

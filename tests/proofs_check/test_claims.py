@@ -1,7 +1,5 @@
 """Every claim at a small number of trials: what we expect of it is what the search finds."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import chain

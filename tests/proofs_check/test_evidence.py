@@ -1,7 +1,5 @@
 """The search and its evidence, on claims whose truth is plain."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Figures that the remarks on Algorithm 1 and Appendix K quote."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

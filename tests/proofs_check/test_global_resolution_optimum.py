@@ -1,7 +1,5 @@
 """Sections 3 to 5.3: what the counterexamples say in numbers, and small cases in full."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

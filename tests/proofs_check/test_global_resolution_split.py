@@ -1,7 +1,5 @@
 """The machinery behind the claims of section 6: set by set it must be what tuple by tuple it would be."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How good labels can be: the example of `docs/best_labels.md`, and the least bound against its definition."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 

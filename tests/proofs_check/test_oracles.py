@@ -1,7 +1,5 @@
 """The oracles of the claims against those of the tests, which enumerate in another way."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """That our own checks would notice: each margin on a statement made wrong."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 from collections import defaultdict

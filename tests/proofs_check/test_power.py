@@ -1,7 +1,5 @@
 """Whether searches would notice: every claim has mutations, all false, and its search refutes them."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Closed forms of the preprints' claims against programs that know none of them."""
 
-from __future__ import annotations
-
 import heapq
 import itertools
 from fractions import Fraction

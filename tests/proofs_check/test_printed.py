@@ -1,7 +1,5 @@
 """What rounding may hide in a printed number."""
 
-from __future__ import annotations
-
 import pytest
 
 from otspec.proofs_check.printed import above, agreement, average, half_unit, number

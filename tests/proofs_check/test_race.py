@@ -1,7 +1,5 @@
 """List matching: its integrals against the race that they are of, and against enumeration."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the claims of RDK rest on: closed forms against simulation, and rates where a bound is said to fail."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

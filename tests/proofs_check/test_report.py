@@ -1,7 +1,5 @@
 """What is told of evidence: nothing hidden, and every instance there to replay."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Exact laws of speculative sampling: known values, and claims that notice when a step of it is wrong."""
 
-from __future__ import annotations
-
 from itertools import chain
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The code of the notes in numpy does what it does in torch, errors included."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Charts of every sort, of made figures."""
 
-from __future__ import annotations
-
 from otspec.reporting.charts import (
     HOVER,
     SERIES,

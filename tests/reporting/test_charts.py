@@ -1,7 +1,5 @@
 """Charts as data: the grammar of Vega-Lite, scales that agree, and what a page adds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What is told of two samples, against Welch's formula written out."""
 
-from __future__ import annotations
-
 import math
 
 from otspec.reporting.means import welch

@@ -1,7 +1,5 @@
 """Pictures: what is written, on what paper, with which words."""
 
-from __future__ import annotations
-
 import re
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """One colour for one thing, in all pictures, told apart by all kinds of colour vision."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names of files and solvers are words in every report, whatever they look like."""
 
-from __future__ import annotations
-
 import pytest
 from rich.console import Console
 

@@ -1,7 +1,5 @@
 """What every draft scheme owes to the rest, by enumeration of all tuples and all token sets."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Greedy and top-n drafts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

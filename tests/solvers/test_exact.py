@@ -1,7 +1,5 @@
 """Every exact solver, on every problem small enough to know the answer by enumeration."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """No rule, lossless or not, puts out a token that the target model would never put out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """OPTIMAL says something where hardly anything can be accepted: laws that meet in their tails alone."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """The labels on a grid as a verifier of `otspec.paths`: its exact law, with the figures of the host from there on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

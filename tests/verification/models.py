@@ -1,7 +1,5 @@
 """Small models with laws of their own after every prefix, friendly and hostile, all seeded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

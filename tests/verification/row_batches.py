@@ -1,7 +1,5 @@
 """Batches of rows of tensors: laws of many kinds, drafts and uniforms; and rows that are no problems."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 Kernels are Triton's own matter; here are the ways that torch goes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

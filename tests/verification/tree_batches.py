@@ -1,7 +1,5 @@
 """Batches of drafted trees, and what rules on the host say of each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Target and draft laws that are hard on sums: the i.i.d. members of the package's families."""
 
-from __future__ import annotations
-
 from otspec import IID
 from tests.instances import VARIED
 from tests.laws import Pair

@@ -1,7 +1,5 @@
 """Affinities estimated from a stream: against the dense computation, killed and resumed, damaged and misused."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction

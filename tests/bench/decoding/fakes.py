@@ -1,7 +1,5 @@
 """Records of decoding that nobody measured, and a benchmark of tiny models."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

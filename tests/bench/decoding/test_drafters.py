@@ -1,7 +1,5 @@
 """The table of drafters: means over repeats, Welch's test, and speed-ups paired by text."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """report.html of the decoding benchmark."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

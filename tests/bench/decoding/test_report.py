@@ -1,7 +1,5 @@
 """What a run of the decoding benchmark is summed up to."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

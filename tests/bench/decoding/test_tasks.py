@@ -1,7 +1,5 @@
 """Figures of each task, of made records."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

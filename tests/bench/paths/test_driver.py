@@ -1,7 +1,5 @@
 """Rules on recorded trees: exact figures, means with their errors, and runs that go on."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

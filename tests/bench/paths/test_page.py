@@ -1,7 +1,5 @@
 """report.html of the benchmark of recorded trees, in a browser."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

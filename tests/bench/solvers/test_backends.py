@@ -1,7 +1,5 @@
 """Cells measured by other workers: the same records, whatever happens to a worker."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from dataclasses import replace

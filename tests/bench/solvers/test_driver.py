@@ -1,7 +1,5 @@
 """The benchmark with real worker processes, on a source of a few tokens."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

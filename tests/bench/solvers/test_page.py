@@ -1,7 +1,5 @@
 """report.html: one file that loads nothing, with the figures of report.md; and what a browser makes of it."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

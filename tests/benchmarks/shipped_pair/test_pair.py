@@ -1,7 +1,5 @@
 """The pair that comes with the package is what its recipe makes and its record says."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 

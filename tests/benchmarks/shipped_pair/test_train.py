@@ -1,7 +1,5 @@
 """The recipe on a few files of the standard library, for a few steps."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sysconfig

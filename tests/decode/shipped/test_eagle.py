@@ -1,7 +1,5 @@
 """The EAGLE-style draft model of the package."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

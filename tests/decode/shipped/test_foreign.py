@@ -1,7 +1,5 @@
 """The draft model with another tokenizer that comes with the package."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

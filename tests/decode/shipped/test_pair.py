@@ -1,7 +1,5 @@
 """The pair that comes with the package: its files, its tokenizer, and the text that it writes."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The drafters of the package for SmolLM2, and that target itself where its package is installed."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from importlib.util import find_spec

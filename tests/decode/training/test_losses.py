@@ -1,7 +1,5 @@
 """Losses by name: values by other means, gradients by differences, laws that are 0 somewhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What changes weights: torch's own optimisers, each for its weights, at the rate of the step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """alpha:n, the loss: 1 - alpha*(n) as the certificate has it, its gradient by differences, ties among the laws."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Conversations that a model writes by itself: who has the floor, and what is put in between turns."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

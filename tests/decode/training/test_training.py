@@ -1,7 +1,5 @@
 """Draft models that learn from a target: texts, lessons, losses, and the loop."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import math

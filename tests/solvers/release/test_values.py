@@ -1,7 +1,5 @@
 """The recursions over the nodes: what a token is worth, and what its release probability gives it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -4,8 +4,6 @@ They share no code with the package: every one returns the law of the output giv
 that the rule itself accepted one of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

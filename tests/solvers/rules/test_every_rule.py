@@ -1,7 +1,5 @@
 """The published rules against their definitions, tuple by tuple, and against theorems."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """K-SEQ's gamma."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The rules against another implementation, on average."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple

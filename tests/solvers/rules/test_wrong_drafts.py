@@ -1,7 +1,5 @@
 """Drafts of another law than the rule is lossless for."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

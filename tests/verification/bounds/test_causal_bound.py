@@ -4,8 +4,6 @@ Laws after different prefixes are independent draws from a few pairs of laws who
 sample in which every outcome occurs as often as it is likely gives exact means.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """Rows of tensors: the same tokens as the rule for one position, whatever the laws, and nothing waits for a device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

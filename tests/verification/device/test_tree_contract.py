@@ -1,7 +1,5 @@
 """What is promised of trees of tensors: types, flags, errors, no waiting, one graph; and the audit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Trees of tensors: the outputs of the rules on the host, the exact law of the labels on a grid, topologies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The walk along texts of the target: its exact mean is that over all drafts, and its estimates have that mean."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from functools import partial

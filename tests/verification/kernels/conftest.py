@@ -1,7 +1,5 @@
 """Few buckets and few bins for Triton's interpreter, which takes long."""
 
-from __future__ import annotations
-
 import pytest
 
 

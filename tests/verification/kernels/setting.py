@@ -1,7 +1,5 @@
 """What the tests of Triton's kernels share: kernels that are interpreted on the CPU, trees, and laws to try them on."""
 
-from __future__ import annotations
-
 import os
 from typing import Any, NamedTuple
 

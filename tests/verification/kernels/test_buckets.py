@@ -1,7 +1,5 @@
 """Rows by buckets by Triton's kernels: what torch puts out, and every number of a solution to the last bit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

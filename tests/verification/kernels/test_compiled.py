@@ -1,7 +1,5 @@
 """All kernels are compiled for a GPU: the compiler needs none, and forbids what its interpreter lets pass."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tokens in groups by Triton's kernels: the sums of torch to the last bit, and laws that are told by them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

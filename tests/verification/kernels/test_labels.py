@@ -1,7 +1,5 @@
 """Labels on a grid by Triton's kernels, interpreted on the CPU: every number is that of torch, to the last bit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Block verification of chains by Triton's kernels: what torch puts out for the same uniforms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every rule for drafted trees by Triton's kernels, interpreted on the CPU: what torch puts out, slot for slot."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Token by token by Triton's kernels: heads, stages and waves, ragged trees that share laws, and rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

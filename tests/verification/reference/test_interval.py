@@ -1,7 +1,5 @@
 """The exact reference against its own statement, and the compiled rule against the reference."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Block verification of paths of tensors, where paths end before others do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Trees of i.i.d. siblings of every shape: the laws of outputs and picks by enumeration, bounds, and known figures."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict

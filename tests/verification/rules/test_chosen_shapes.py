@@ -4,8 +4,6 @@ A choice goes along a *stem*: after each of its tokens it says that one more is 
 It may look at the stem's tokens and at the draft laws along it (Theorem 4 of `docs/paths.md`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Hierarchical speculative decoding, as its paper defines it, is block verification: over all paths, exactly."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Layer verification: by every rule that tells its scores, and what its masses mean."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """Every verifier over all drafts of small models: its output has the target's law, and it accepts what it should."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Drawing from the target and seeing what was drafted: exact on any tree, and the best there is on fixed ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

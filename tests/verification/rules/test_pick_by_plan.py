@@ -1,7 +1,5 @@
 """Trees whose siblings are drawn jointly."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """What every verifier of paths answers."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from otspec.paths import Block, Match, Nested, PathVerifier, TokenWise, synthetic

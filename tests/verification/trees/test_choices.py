@@ -1,7 +1,5 @@
 """Static trees by lists of choices: their shapes, what is refused, and the best by accuracies."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Shapes and merged trees, against prefixes listed one by one."""
 
-from __future__ import annotations
-
 import itertools
 import tracemalloc
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The rule by buckets: its exact reference against its own statement, and torch against the reference."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

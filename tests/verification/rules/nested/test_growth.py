@@ -1,7 +1,5 @@
 """The largest label is found without refining nodes that cannot win: the same, to the last bit, as by refining all."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What look-ahead rests on: the weight of block verification, the cut by it, and swaps that stay within places."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Which levels of a tree are walked together."""
 
-from __future__ import annotations
-
 from otspec.verification.rules.token_wise.stages import Stage, stages_of
 
 

@@ -1,7 +1,5 @@
 """Token-wise verification of trees whose paths share draws: siblings drawn jointly, and n-ary trees."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 
