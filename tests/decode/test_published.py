@@ -42,6 +42,8 @@ FORMATS: dict[str, tuple[Published, Callable[..., Any]]] = {
     "EAGLE-3": (published.eagle3(VOCAB), published.logits_of_eagle3),
     "EAGLE-3, of some tokens": (published.eagle3(VOCAB, KEPT), published.logits_of_eagle3),
     "EAGLE-3, not in order": (published.eagle3(VOCAB, KEPT[::-1]), published.logits_of_eagle3),
+    "EAGLE-3, all, not in order": (published.eagle3(VOCAB, (5, 0, 7, 1, 2, 6, 3, 4)), published.logits_of_eagle3),
+    "EAGLE-3, all, in order": (published.eagle3(VOCAB, tuple(range(VOCAB))), published.logits_of_eagle3),
     "EAGLE-3, normed": (
         published.eagle3(VOCAB, norm_before_residual=True, norm_before_fc=True, norm_output=True),
         published.logits_of_eagle3,
@@ -138,6 +140,35 @@ REFUSED: dict[str, tuple[Published, str]] = {
     "a missing tensor": (EAGLE.but(less=("layers.0.mlp.up_proj.weight",)), "'model.layers.0.mlp.up_proj.weight'"),
     "a shape": (EAGLE.but(intermediate_size=32), "and by its settings it has (16, 32)"),
     "numbers": (EAGLE.but({"fc.weight": NAN}), "not finite"),
+    "text for a number": (EAGLE.but(rms_norm_eps="1e-5"), "'rms_norm_eps' is '1e-5', and a float is wanted"),
+    "no heads": (EAGLE.but(num_attention_heads=0), "'num_attention_heads' is 0, and at least 1 is wanted"),
+    "no groups": (EAGLE.but(num_key_value_heads=0), "'num_key_value_heads' is 0, and at least 1 is wanted"),
+    "heads that do not divide": (EAGLE.but(num_key_value_heads=3), "4 heads do not go into 3 groups"),
+    "an activation": (EAGLE.but(hidden_act="sillu"), "'hidden_act' is 'sillu', an activation that is not known"),
+    "an angle": (EAGLE.but(rope_scaling={"rope_type": "helix"}), "its rope_type is 'helix', which is not known"),
+    "an angle of old": (EAGLE.but(rope_scaling={"type": "helix"}), "its rope_type is 'helix', which is not known"),
+    "an angle that is a list": (EAGLE.but(rope_scaling={"rope_type": ["yarn"]}), "its rope_type is ['yarn'], which"),
+    "an angle that is none": (EAGLE.but(rope_scaling=8.0), "'rope_scaling' is 8.0, and a dict is wanted"),
+    "factors": (
+        EAGLE.but(rope_scaling={"rope_type": "llama3", "factor": 8.0}),
+        "its rope_type is 'llama3', and there is no 'low_freq_factor'",
+    ),
+    "a factor": (
+        EAGLE.but(rope_scaling={"rope_type": "linear", "factor": "8"}),
+        "'factor' of rotary positions is '8', no number above 0",
+    ),
+    "two angles": (
+        EAGLE.but(rope_theta=10000.0, rope_parameters={"rope_type": "default", "rope_theta": 500000.0}),
+        "rope_theta is 10000.0, and in 'rope_parameters' it is 500000.0",
+    ),
+    "layers that are no list": (
+        EAGLE3.but(eagle_aux_hidden_state_layer_ids=2),
+        "'eagle_aux_hidden_state_layer_ids' is 2, and a list is wanted",
+    ),
+    "layers that are none": (
+        EAGLE3.but(eagle_aux_hidden_state_layer_ids=["0", 1, 2]),
+        "'eagle_aux_hidden_state_layer_ids' is ['0', 1, 2], and numbers of layers are wanted",
+    ),
     "a window": (EAGLE.but(layer_types=["sliding_attention"]), "a window of tokens"),
     "a map": (EAGLE3.but({"d2t": torch.zeros(4, dtype=torch.int64)}), "'d2t' and 't2d'"),
     "a map twice": (EAGLE3.but({"d2t": -torch.arange(4)}), "does not name 4 different tokens of 8"),
@@ -229,6 +260,42 @@ def test_written_and_read_it_says_the_same(tmp_path: Path, name: str, form: str)
         assert {one.replace("midlayer.", "layers.0.") for one in names} == set(
             load_file(tmp_path / "written" / "model.safetensors")
         )
+
+
+SCALED = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+SCALED |= {"original_max_position_embeddings": 32}
+
+
+@pytest.mark.parametrize(
+    ("settings", "scaled"),
+    [
+        ({"rope_theta": 500.0}, None),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}}, None),
+        ({"rope_theta": 500.0, "rope_scaling": SCALED}, SCALED),
+        ({"rope_theta": 500.0, "rope_scaling": SCALED, "rope_parameters": {**SCALED, "rope_theta": 500.0}}, SCALED),
+        ({"rope_scaling": SCALED, "rope_parameters": {"rope_theta": 500.0}}, SCALED),
+    ],
+)
+def test_angles_are_read_and_written_by_old_keys_and_new(
+    tmp_path: Path, settings: dict[str, Any], scaled: dict[str, Any] | None
+) -> None:
+    model = read_published(EAGLE.but(**settings).into(tmp_path / "published"))
+    wanted = {"rope_type": "default", **(scaled or {}), "rope_theta": 500.0}
+    assert model.config.layer["rope_parameters"] == wanted
+    write_published(model, tmp_path / "written", "eagle")
+    config = json.loads((tmp_path / "written" / "config.json").read_text())
+    assert (config["rope_theta"], config.get("rope_scaling")) == (500.0, scaled)
+    assert config["rope_parameters"] == wanted
+    assert read_published(tmp_path / "written").config.layer == model.config.layer
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_target_of_few_layers_is_told_what_it_can_train(layers: int) -> None:
+    of = tiny(VOCAB, layers=layers)
+    with pytest.raises(ProblemError, match=f"this one has {layers}; train eagle1-published, .* or eagle3"):
+        KINDS["eagle3-published"].layers(of)
+    for name in ("eagle1-published", "eagle3"):  # what is said can be followed
+        KINDS[name].begin(Origin(of, None, KINDS[name].ahead or 1))
 
 
 def test_what_engines_do_not_compute_is_not_written(tmp_path: Path) -> None:

@@ -29,6 +29,9 @@ def test_a_model_becomes_a_folder(target: str, tmp_path: Path) -> None:
     assert read_.dtype == torch.bfloat16
     for name, weights in written.state_dict().items():
         assert torch.equal(weights, read_.state_dict()[name]), name
+    about = json.loads((folder / "config.json").read_text())
+    assert about["rope_theta"] == about["rope_parameters"]["rope_theta"] == written.config.rope_parameters["rope_theta"]
+    assert read_.config.rope_parameters == written.config.rope_parameters
     with pytest.raises(DataError, match="out is there already; delete it, or name another folder"):
         pair.save(target, folder)
 

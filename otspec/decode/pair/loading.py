@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,13 +15,15 @@ import otspec.decode.drafters.heads.model  # noqa: F401
 import otspec.decode.drafters.sd2.model  # noqa: F401
 import otspec.decode.drafters.shared.model  # noqa: F401  all make their models known to transformers
 from otspec.decode import shipped
+from otspec.decode.drafters.published.checkpoint import CONFIG
 from otspec.decode.drafters.published.formats import read_published
+from otspec.decode.drafters.published.layer_settings import with_old_keys
 from otspec.decode.models.pairing import pair_up
 from otspec.decode.models.passes.packed import pack
 from otspec.decode.models.tokens.matching import Matching
 from otspec.decode.pair import gguf
 from otspec.errors import DataError, ProblemError
-from otspec.writing import named
+from otspec.writing import named, write_text
 
 SHIPPED = "shipped"
 """Name of the package's own pair, of its target and of its draft model."""
@@ -162,10 +165,12 @@ def load_reader(name: str, device: str | None = None, dtype: str | None = None) 
 
 
 def save_model(model: PreTrainedModel, tokenizer: Any, folder: Path) -> None:
-    """Leave a model with its tokenizer as `from_pretrained` wants them."""
+    """Leave a model with its tokenizer as `from_pretrained` wants them, of transformers 4 and of engines too."""
     with named(folder):
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
+    settings = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    write_text(folder / CONFIG, json.dumps(with_old_keys(settings), indent=2) + "\n")
 
 
 def encode(tokenizer: Any, prompts: Sequence[str], *, special: bool = True) -> list[list[int]]:

@@ -16,11 +16,11 @@ from transformers import AutoConfig, LlamaConfig, Qwen2Config, Qwen3Config
 
 from otspec.decode.drafters.published.checkpoint import Checkpoint
 from otspec.decode.drafters.published.config import LOOKED_AT, PublishedConfig
+from otspec.decode.drafters.published.layer_settings import OF_ROPE, PARAMETERS, check_sizes, rope_of
 from otspec.decode.drafters.published.model import PublishedEagle
 
 FAMILIES = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
 """Whose layers are read, by the name in ``model_type``; which it is, the tensors say."""
-OF_ROPE = ("rope_theta", "rope_scaling", "rope_parameters")
 VARIANTS = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")
 """Of EAGLE-3, and False where nothing is said."""
 LAYERS = "eagle_aux_hidden_state_layer_ids"
@@ -89,10 +89,15 @@ def _third_version(checkpoint: Checkpoint, said: Mapping[str, Any], known: set[s
     checkpoint.check_settings(inner, {*VARIANTS, LAYERS, "use_aux_hidden_state"}, "eagle_config")
     if inner.get("use_aux_hidden_state") is False:
         raise checkpoint.refusal("its setting 'use_aux_hidden_state' is off: it looks at no layer but the last")
-    features = inner.get(LAYERS) or given.get(LAYERS) or []
+    features = checkpoint.setting(LAYERS, list, [], {**given, **inner})
+    if not all(type(one) is int for one in features):
+        raise checkpoint.refusal(f"its setting {LAYERS!r} is {features!r}, and numbers of layers are wanted")
     looked_at = len(features) or LOOKED_AT
     kept = checkpoint.setting("draft_vocab_size", int, layer["vocab_size"])
-    tokens = _tokens(checkpoint, kept, layer["vocab_size"]) if kept != layer["vocab_size"] else None
+    vocab = layer["vocab_size"]
+    tokens = _tokens(checkpoint, kept, vocab) if kept != vocab or "d2t" in checkpoint.names else None
+    if kept == vocab and tokens is not None and torch.equal(tokens, torch.arange(vocab)):
+        tokens = None  # the head is in the target's order
     config = PublishedConfig(
         layer,
         version=3,
@@ -129,7 +134,9 @@ def _tokens(checkpoint: Checkpoint, kept: int, vocab: int) -> torch.Tensor:
         If ``d2t`` does not say so, or ``t2d`` says something else.
     """
     there = checkpoint.tensors
-    if missing := {"d2t", "t2d"} - there.keys():
+    if kept < 1:
+        raise checkpoint.refusal(f"its setting 'draft_vocab_size' is {kept}, and at least 1 is wanted")
+    if missing := ({"d2t"} if kept == vocab else {"d2t", "t2d"}) - there.keys():
         raise checkpoint.refusal(f"its head has {kept} of {vocab} tokens, and there is no {min(missing)!r}")
     tokens = torch.arange(kept) + there["d2t"].long() if there["d2t"].shape == (kept,) else torch.empty(0)
     has = torch.zeros(vocab, dtype=torch.bool)
@@ -137,7 +144,7 @@ def _tokens(checkpoint: Checkpoint, kept: int, vocab: int) -> torch.Tensor:
         has[tokens] = True
     if int(has.sum()) != kept:
         raise checkpoint.refusal(f"its 'd2t' does not name {kept} different tokens of {vocab}")
-    if not torch.equal(has, there["t2d"].bool()):
+    if "t2d" in there and not torch.equal(has, there["t2d"].bool()):
         raise checkpoint.refusal("its 'd2t' and 't2d' do not name the same tokens")
     return tokens
 
@@ -161,11 +168,15 @@ def _layer(checkpoint: Checkpoint, said: Mapping[str, Any], known: set[str]) -> 
     checkpoint.check_settings(said, every | known)
     if "sliding_attention" in (said.get("layer_types") or ()) or said.get("use_sliding_window"):
         raise checkpoint.refusal("its layers attend to a window of tokens, and trees are read without one")
-    of_family = {*family().to_dict(), *OF_ROPE} - {"model_type", "architectures", "layer_types", "sliding_window"}
+    defaults = family().to_dict()
+    of_family = defaults.keys() - {"model_type", "architectures", "layer_types", "sliding_window", *OF_ROPE}
     settings = {name: value for name, value in said.items() if name in of_family and value is not None}
     if kind == "llama":
         settings["attention_bias"] = bool(biased)
     for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"):
         checkpoint.setting(name, int, within=said)
+    check_sizes(checkpoint, settings, defaults)
+    if rope := rope_of(checkpoint, said):
+        settings[PARAMETERS] = rope
     found: dict[str, Any] = AutoConfig.for_model(kind, **settings).to_dict()
     return found

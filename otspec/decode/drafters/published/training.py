@@ -10,11 +10,12 @@ from transformers import PreTrainedModel
 
 from otspec.decode.drafters.eagle.training import PASSES, in_passes
 from otspec.decode.drafters.hidden_states import last_layer
-from otspec.decode.drafters.published.config import eagle3_layers
+from otspec.decode.drafters.published.config import LOOKED_AT, eagle3_layers
 from otspec.decode.drafters.published.model import PublishedEagle
 from otspec.decode.lessons.kind import Kind, Origin
 from otspec.decode.lessons.lesson import Lesson
 from otspec.decode.lessons.losses import Prediction
+from otspec.errors import ProblemError
 
 
 def _eagle(origin: Origin) -> PreTrainedModel:
@@ -26,7 +27,18 @@ def _eagle3(origin: Origin) -> PreTrainedModel:
 
 
 def _three_layers(target: PreTrainedModel) -> Sequence[int]:
-    """Those of EAGLE-3, or the first, where a target has too few for them to ascend."""
+    """Those of EAGLE-3, or the first, where a target has too few for them to ascend.
+
+    Raises
+    ------
+    ProblemError
+        If there are no three before the last.
+    """
+    if (count := int(target.config.get_text_config().num_hidden_layers)) < LOOKED_AT:
+        raise ProblemError(
+            f"eagle3-published looks at its target after {LOOKED_AT} of the layers, not the last, and this one has "
+            f"{count}; train eagle1-published, which engines serve too, or eagle3"
+        )
     low, middle, high = found = eagle3_layers(target)
     return found if low < middle < high else (0, 1, 2)
 

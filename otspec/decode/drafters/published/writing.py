@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from otspec.decode.drafters.published.checkpoint import CONFIG
 from otspec.decode.drafters.published.config import PublishedConfig
 from otspec.decode.drafters.published.eagle_formats import LAYERS, VARIANTS
+from otspec.decode.drafters.published.layer_settings import with_old_keys
 from otspec.decode.drafters.published.model import PublishedEagle
 from otspec.errors import DataError, ProblemError
 from otspec.writing import named, write_text
@@ -80,7 +81,7 @@ def _tensors(model: PublishedEagle) -> dict[str, torch.Tensor]:
 def _layer(config: PublishedConfig) -> dict[str, Any]:
     """The settings of its layers; engines know no other target by them."""
     left = ("architectures", "transformers_version", "dtype", "torch_dtype", "_name_or_path")
-    return {name: value for name, value in config.layer.items() if name not in left and value is not None}
+    return with_old_keys({name: one for name, one in config.layer.items() if name not in left and one is not None})
 
 
 def _own(config: PublishedConfig) -> dict[str, Any]:
