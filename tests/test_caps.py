@@ -19,7 +19,7 @@ LINES = {
     "otspec/cli": 4_000,
     "otspec/data": 1_700,
     "otspec/decode": 18_500,
-    "otspec/engine_audit": 3_400,
+    "otspec/engine_audit": 3_500,
     "otspec/engines": 400,
     "otspec/verification": 12_100,
     REST: 11_200,

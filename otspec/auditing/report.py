@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -195,3 +195,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(entry) for key, entry in value.items()}
     return str(value) if isinstance(value, StrEnum) else value
+
+
+def spelled(settings: Mapping[str, Any]) -> str:
+    """Settings and their values, in words."""
+    return ", ".join(f"{name} {value}" for name, value in settings.items()) or "nothing"

@@ -287,6 +287,7 @@ class DecodingRun(Identity, Code):
     prompts: str
     top_k: NotRequired[int | None]
     top_p: NotRequired[float | None]
+    own_config: NotRequired[dict[str, Any]]
     max_new_tokens: Count
     budget_s: Positive
     device: str

@@ -14,6 +14,7 @@ from otspec.cli import options
 from otspec.cli.groups import Of, grouped
 from otspec.cli.loading import load
 from otspec.cli.prompts import FORMAT, gather
+from otspec.cli.sampling import OwnConfig, say_own_config
 from otspec.engine_audit.settings import EngineAuditSettings
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
@@ -27,6 +28,9 @@ EXIT = {"no evidence": 0, "not lossless": 1, "cannot tell": 3}
 
 WITHOUT = "none"
 """In place of a model folder: no exact law."""
+
+OF_TARGET = ("transformers", "otspec")
+"""Engines that leave a target's own generation configuration out where they are asked to; a server is started so."""
 
 ALL = {"all": 0, "0": 0}
 """Words for no truncation, in lists of top-k."""
@@ -80,6 +84,7 @@ def audit_engine(
             "and an audit that was interrupted goes on from there.",
         ),
     ] = None,
+    own_config: OwnConfig = True,
     settings: Annotated[dict[str, Any], Of(EngineAuditSettings)],
 ) -> None:
     """Find out whether an inference engine's text with drafts is the target's own.
@@ -94,9 +99,12 @@ def audit_engine(
     texts = [one.turns[0] for one in gather(prompt or [], prompts)] if prompt or prompts else DEFAULT
     given = {"target": target, "draft": draft, "drafts": drafts, "url": url, "plain_url": plain_url, "model": model}
     asked = {name: value for name, value in given.items() if value is not None} | dict(map(_setting, more or []))
+    if not own_config and engine in OF_TARGET:
+        asked["own_config"] = False
     progress_as_ours()
-    laws = _laws(law, target, dtype)
+    laws = _laws(law, target, dtype, own_config)
     audited = _started(engine, asked)
+    say_own_config(target or "the target", getattr(audited, "own_config", getattr(laws, "own_config", {})))
     try:
         with progress_bar() as bar:
             task = bar.add_task(f"auditing {audited.name}", total=None)
@@ -129,12 +137,12 @@ def _started(name: str, settings: dict[str, Any]) -> Engine:
     return make(name, found, settings) if inspect.isclass(found) else Function(found, settings)
 
 
-def _laws(law: str | None, target: str | None, dtype: str | None) -> Laws | None:
+def _laws(law: str | None, target: str | None, dtype: str | None, own_config: bool) -> Laws | None:
     """The exact laws: of the model that is named, or of the target where transformers reads it."""
     from otspec.engine_audit import ModelLaws
 
     name = law or _readable(target)
-    return None if name is None or name == WITHOUT else ModelLaws.load(name, dtype)
+    return None if name is None or name == WITHOUT else ModelLaws.load(name, dtype, own_config=own_config)
 
 
 def _readable(model: str | None) -> str | None:

@@ -15,7 +15,7 @@ from otspec.cli.drafters import DRAFTER_HELP, DrafterFiles
 from otspec.cli.groups import Of, grouped
 from otspec.cli.measuring import Against, asked, check_budget, conclude, only_compared, resumed
 from otspec.cli.prompts import FORMAT, TASKS, ChatOptions, Prompt, read_prompts, read_tasks
-from otspec.cli.sampling import NONE, MaxNewTokens, PairOptions, PlaceOptions, TruncationOptions
+from otspec.cli.sampling import NONE, DecodingOptions, MaxNewTokens, PairOptions, TruncationOptions
 from otspec.decode.settings import DraftSettings
 from otspec.errors import DataError
 from otspec.reporting.console import numbers, progress_as_ours
@@ -158,7 +158,7 @@ def bench_decode(
             help="Seconds of decoding for each row of the report; a row that has used them gets no more texts."
         ),
     ] = 120.0,
-    place: PlaceOptions,
+    place: DecodingOptions,
     against: Against = None,
     out: Annotated[Path, typer.Option(help="The folder for results; the same command again resumes it.")] = Path(
         "report_decode"

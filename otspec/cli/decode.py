@@ -17,7 +17,7 @@ from otspec.cli.drafters import DrafterOptions
 from otspec.cli.groups import Of, grouped
 from otspec.cli.names import METHODS, listed
 from otspec.cli.prompts import FORMAT, ChatOptions, gather
-from otspec.cli.sampling import Drafts, MaxNewTokens, PlaceOptions, SamplingOptions, Target, draft_names
+from otspec.cli.sampling import DecodingOptions, Drafts, MaxNewTokens, SamplingOptions, Target, draft_names
 from otspec.decode.settings import DraftSettings
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
@@ -57,7 +57,7 @@ def decode(
     ] = None,
     batch: Annotated[int, options.count(help="How many prompts are decoded together.")] = 1,
     seed: Annotated[int, options.seed(help="The seed of the first batch; the next one has seed + 1.")] = 0,
-    place: PlaceOptions,
+    place: DecodingOptions,
     transcript: Annotated[
         bool,
         typer.Option(
@@ -248,15 +248,15 @@ def _session(
     draft: Sequence[str],
     drafter: DrafterOptions,
     sampling: SamplingOptions,
-    place: PlaceOptions,
+    place: DecodingOptions,
 ) -> Session:
     """Load the models, and what drafts."""
     from otspec.decode.methods.catalogue import METHODS, decoder, lossless
     from otspec.decode.methods.drafting import drafting
-    from otspec.decode.pair.loading import load_models
+    from otspec.decode.models.own_config import own_config
 
     names = list(draft) if way.method.drafts else []  # a drafter may bring its own, too
-    models = load_models(target, names, place.device, place.dtype)
+    models = place.load(target, names)
     if drafter.drafter is not None:
         found = drafting(drafter.drafter, drafter.request(models, target, ", ".join(names), drafter.drafter_tokens))
         models = found.models
@@ -281,6 +281,7 @@ def _session(
         "method": way.name,
         "lossless": lossless(way.method, way.settings),
         **way.spelled,
+        "own_config": own_config(models.target, greedy=sampling.temperature == 0),
     }
     return Session(way, models, about, decoder(way.name, models, way.settings))
 

@@ -10,7 +10,7 @@ import typer
 from otspec.cli import options
 from otspec.cli.groups import grouped
 from otspec.cli.prompts import FORMAT, ChatOptions, read_prompts
-from otspec.cli.sampling import PairOptions, PlaceOptions
+from otspec.cli.sampling import DecodingOptions, PairOptions
 from otspec.errors import DataError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
 
@@ -62,7 +62,7 @@ def record(
     ] = 1.0,
     seed: Annotated[int, options.seed(help="The seed of the texts and of the places in them.")] = 0,
     batch: Annotated[int, options.count(help="How many texts of a prompt are written together.")] = 8,
-    place: PlaceOptions,
+    place: DecodingOptions,
 ) -> None:
     """Record the laws of a pair of models in a file, which --data and `otspec solve` read without any model.
 

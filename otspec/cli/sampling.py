@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,6 +47,16 @@ Dtype = Annotated[
 ]
 
 
+OwnConfig = Annotated[
+    bool,
+    typer.Option(
+        "--own-config/--no-own-config",
+        help="Let the target's own generation_config.json act beside the options here, as transformers does: "
+        "repetition_penalty, suppress_tokens, min_p, and so on.",
+    ),
+]
+
+
 def draft_names(target: str, drafts: Sequence[str] | None) -> list[str]:
     """The draft models that are meant: by default that of the shipped pair, for its target alone."""
     if drafts is None:
@@ -60,6 +70,49 @@ class PlaceOptions:
 
     device: Device = None
     dtype: Dtype = None
+
+    def load(self, target: str, draft: str | Sequence[str] | None) -> Models:
+        """Load models, the second one if there is one."""
+        from otspec.decode.pair.loading import load_models
+
+        return load_models(target, draft, self.device, self.dtype)
+
+
+@dataclass(frozen=True)
+class DecodingOptions(PlaceOptions):
+    """The same, and what of the target's own generation configuration acts on the text."""
+
+    own_config: OwnConfig = True
+
+    def load(self, target: str, draft: str | Sequence[str] | None) -> Models:
+        """Load models, and say in a line what shapes the text beside the options of the command."""
+        from otspec.decode.models.own_config import drop_own_config
+
+        models = super().load(target, draft)
+        if not self.own_config:
+            drop_own_config(models.target)
+        say_own_config(target, own_config_of(models))
+        return models
+
+
+def own_config_of(models: Models) -> dict[str, Any]:
+    """What of the target's own generation configuration acts."""
+    from otspec.decode.models.own_config import own_config
+
+    return own_config(models.target)
+
+
+def say_own_config(target: str, acting: Mapping[str, Any]) -> None:
+    """Say on stderr that a target's own generation configuration acts."""
+    if acting:
+        from otspec.auditing.report import spelled
+
+        typer.secho(
+            f"note: the generation_config.json of {target} acts on its text: {spelled(acting)}; --no-own-config leaves "
+            "it out",
+            fg="yellow",
+            err=True,
+        )
 
 
 @dataclass(frozen=True)
@@ -78,10 +131,8 @@ class PairOptions:
 
     def load(self, place: PlaceOptions) -> Models:
         """Load both, or the target alone."""
-        from otspec.decode.pair.loading import load_models
-
         target, draft = self.names
-        return load_models(target, None if draft == NONE else draft, place.device, place.dtype)
+        return place.load(target, None if draft == NONE else draft)
 
     def check_drafts(self, what: str) -> None:
         """Raise if there is no draft model, which something needs."""

@@ -58,9 +58,7 @@ def texts(
     said = None if prompts is None else read_prompts(prompts)
     temperatures = options.numbers_of("--temperature", temperature, options.checked_temperature)
     progress_as_ours()
-    from otspec.decode.pair.loading import load_models
-
-    models = load_models(target, None, place.device, place.dtype)
+    models = place.load(target, None)
     asks_itself = said is None and getattr(models.tokenizer, "chat_template", None) is not None
     written = write_texts(models, said, chat, asks_itself, count, length, temperatures, seed, out)
     console.print(f"Wrote {out}: {len(written)} texts of {length} tokens", highlight=False, soft_wrap=True)

@@ -11,7 +11,7 @@ from otspec.cli import options
 from otspec.cli.drafters import DrafterOptions
 from otspec.cli.groups import grouped
 from otspec.cli.prompts import FORMAT, ChatOptions, read_prompts
-from otspec.cli.sampling import MaxNewTokens, PairOptions, PlaceOptions
+from otspec.cli.sampling import DecodingOptions, MaxNewTokens, PairOptions
 from otspec.errors import DataError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
 from otspec.writing import write_text
@@ -32,7 +32,7 @@ def tree(
         float, options.temperature(help="The temperature of the texts that the drafter is measured on.")
     ] = 0.0,
     seed: Annotated[int, options.seed(help="The seed of the texts.")] = 0,
-    place: PlaceOptions,
+    place: DecodingOptions,
     out: Annotated[Path | None, options.out_file("--out", help="A file to which the list is written as well.")] = None,
 ) -> None:
     """Find the static tree that a drafter's accuracies promise the most of, as Medusa does.

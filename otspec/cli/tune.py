@@ -14,7 +14,7 @@ from otspec.cli import options
 from otspec.cli.drafters import DrafterFiles
 from otspec.cli.groups import grouped
 from otspec.cli.prompts import FORMAT, ChatOptions, read_prompts
-from otspec.cli.sampling import MaxNewTokens, PairOptions, PlaceOptions, SamplingOptions
+from otspec.cli.sampling import DecodingOptions, MaxNewTokens, PairOptions, SamplingOptions
 from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
 from otspec.writing import write_text
@@ -51,7 +51,7 @@ def tune(
     max_new_tokens: MaxNewTokens = 64,
     seconds: Annotated[float, typer.Option(callback=_duration, help="About how many seconds to measure.")] = 25.0,
     seed: Annotated[int, options.seed(help="The seed of the first text; the next one has seed + 1.")] = 0,
-    place: PlaceOptions,
+    place: DecodingOptions,
     out: Annotated[Path, options.out_file("--out", help="The file for the settings, in JSON.")] = Path("settings.json"),
     json_file: Annotated[
         Path | None,
@@ -99,7 +99,7 @@ def tune(
     console.print(f"Wrote {out}; use it with `otspec decode {by}--settings {out}`", highlight=False, soft_wrap=True)
 
 
-def _models(pair: PairOptions, drafter: str | None, place: PlaceOptions) -> Models:
+def _models(pair: PairOptions, drafter: str | None, place: DecodingOptions) -> Models:
     """The pair, with the draft model that a name stands for."""
     models = pair.load(place)
     if drafter is None:

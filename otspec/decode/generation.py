@@ -38,9 +38,9 @@ def generate(
     paths, depth, solver, branching, law, pace, draft_* : optional
         What is drafted, how, and who verifies: the fields of `otspec.decode.DraftSettings`.  By default one path of
         three i.i.d. tokens, by block verification.
-    temperature, top_k, top_p, seed, streamer, tokenizer, draft_tokenizer, verify_on, logprobs : optional
+    temperature, top_k, top_p, seed, streamer, tokenizer, draft_tokenizer, verify_on, logprobs, own_config : optional
         How the run samples, where it verifies and what it tells: the fields of `otspec.decode.RunSettings`.  By
-        default temperature 1 without truncation.
+        default temperature 1 without truncation; what else the target's own generation configuration says acts.
     attention_mask : Tensor, shape (B, S), optional
         0 marks padding.
     **options
@@ -158,6 +158,7 @@ def multi_draft(
     drafts, others = drafts_among(options)
     settings, unknown = RunSettings.split(others)
     said_elsewhere = [name for name in ("temperature", "top_k", "top_p") if getattr(settings, name) is not None]
+    said_elsewhere += [] if settings.own_config else ["own_config"]
     if unknown or said_elsewhere:
         raise TypeError(
             f"multi_draft() got {', '.join([*unknown, *said_elsewhere])}, which belongs to the generate() that it is "

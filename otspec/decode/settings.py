@@ -267,6 +267,7 @@ class RunOptions(TypedDict, total=False):
     verify_on: str | None
     transcript: bool
     logprobs: int | None
+    own_config: bool
 
     attention_mask: Any
     max_new_tokens: int
@@ -316,6 +317,10 @@ class RunSettings:
     logprobs : int, optional
         Keep the target's log-probabilities of the new tokens, and of so many likeliest ones beside each, 0 or more: as
         `Generation.logprobs`, `raw_logprobs` and `top_logprobs`.
+    own_config : bool
+        Whether the target's own generation configuration acts, as it does in transformers, where the call says nothing:
+        a repetition penalty, suppressed tokens, a smallest length, min-p, ...  Its temperature, top-k and top-p never
+        do, and the tokens that end a text always.
 
     Examples
     --------
@@ -335,6 +340,7 @@ class RunSettings:
     verify_on: str | None = None
     transcript: bool = False
     logprobs: int | None = None
+    own_config: bool = True
 
     def __post_init__(self) -> None:
         check_seed(self.seed)

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 from otspec.auditing.evidence import at_look
 from otspec.auditing.outcome import Test
+from otspec.auditing.report import spelled
 from otspec.auditing.settings import Progress, check_progress, no_progress
 from otspec.engine_audit import greedy
 from otspec.engine_audit.adapters.function import Completes, as_engine
@@ -93,6 +94,7 @@ def audit_engine(
     'rule'
     """
     audited, settings = as_engine(engine), EngineAuditSettings(**options)
+    acting = _own_config(audited, laws)
     check_progress(progress)
     if not samplings:
         raise ProblemError("there is no sampling; pass one such as Sampling(1.0)")
@@ -115,6 +117,7 @@ def audit_engine(
         "prompts": list(prompts),
         "samplings": [[one.temperature, one.top_k, one.top_p, one.min_p] for one in samplings],
         **settings.drawing(),
+        **({"own_config": acting} if acting else {}),
         **dict(about or {}),
     }
     judge: Judge = ByPairs(cells, settings) if laws is None else ByLaw(cells, settings, laws)
@@ -125,7 +128,25 @@ def audit_engine(
         told = audited.acceptance()
     found = greedy.finding_of(divergences, len(distinct))
     outcome = conclude(judge, tests, looks, divergences, found, told, settings)
-    return EngineAudit(outcome, settings, audited.name, audited.version, audited.method)
+    return EngineAudit(outcome, settings, audited.name, audited.version, audited.method, acting)
+
+
+def _own_config(engine: Engine, laws: Laws | None) -> dict[str, Any]:
+    """What of the target's own generation configuration acts on both sides of an audit.
+
+    Raises
+    ------
+    ProblemError
+        If it acts on one of them alone, or otherwise, as far as they say.
+    """
+    sides = [getattr(one, "own_config", None) for one in (engine, laws)]
+    said = [dict(one) for one in sides if one is not None]
+    if said and any(one != said[0] for one in said):
+        raise ProblemError(
+            f"of the target's own generation configuration the engine has {spelled(said[0])} in force, and the exact "
+            f"law {spelled(said[1])}; make both with the same own_config"
+        )
+    return said[0] if said else {}
 
 
 def _greedy(

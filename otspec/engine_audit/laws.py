@@ -63,18 +63,43 @@ def truncated(logits: FloatArray, sampling: Sampling, tolerance: float) -> Trunc
     return Truncated(law, _undecided(logits, law > 0, sampling, tolerance))
 
 
+KNOWN = (
+    *("repetition_penalty", "no_repeat_ngram_size", "sequence_bias", "bad_words_ids", "min_length", "min_new_tokens"),
+    *("forced_bos_token_id", "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens"),
+    "remove_invalid_values",
+)
+"""What a model's own generation configuration may do to its logits, so that the law is still known exactly."""
+
+
 class ModelLaws:
     """Laws of a model in transformers' form.
 
     Parameters
     ----------
     model : PreTrainedModel
+        What its own generation configuration does to logits, a repetition penalty say, is part of the law;
+        temperature, top-k, top-p and min-p are those of a `Sampling`.
     tokenizer : PreTrainedTokenizer
         Prompts are tokenized as it does by default, as engines do.
+
+    Raises
+    ------
+    ProblemError
+        If that configuration does something to texts of which no law of a token is known, such as typical-p.
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
+        from otspec.decode.models.own_config import own_config
+
         self._model, self._tokenizer = model, tokenizer
+        self.own_config: dict[str, Any] = own_config(model)
+        self.own_config.pop("min_p", None)
+        if unknown := [name for name in self.own_config if name not in KNOWN]:
+            raise ProblemError(
+                f"the target's own generation configuration has {unknown[0]}, and no exact law under that is known "
+                "here; leave that configuration out of the audit (own_config=False, --no-own-config), or audit without "
+                "an exact law"
+            )
         ends = model.generation_config.eos_token_id
         ends = tokenizer.eos_token_id if ends is None else ends
         self.ends = frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
@@ -82,23 +107,30 @@ class ModelLaws:
         self.rounding = ROUNDING.get(str(model.dtype).removeprefix("torch."), 0.0)
 
     @classmethod
-    def load(cls, model: str, dtype: str | None = None) -> ModelLaws:
+    def load(cls, model: str, dtype: str | None = None, *, own_config: bool = True) -> ModelLaws:
         """Of ``"shipped"`` or a folder, on the CPU; `dtype` as in `otspec.decode`, by default float32.
 
         Parameters
         ----------
         model, dtype : str
+        own_config : bool
+            Whether the model's own generation configuration acts, as in transformers.
 
         Raises
         ------
         DataError
             If there is no such folder, or its model cannot be read.
+        ProblemError
+            As for `ModelLaws`.
         """
+        from otspec.decode.models.own_config import drop_own_config
         from otspec.decode.pair.loading import SHIPPED, load_models
 
         if model != SHIPPED and not Path(model).is_dir():
             raise DataError(f"there is no folder {model}; pass {SHIPPED}, or a folder written by save_pretrained")
         models = load_models(model, None, "cpu", dtype)
+        if not own_config:
+            drop_own_config(models.target)
         return cls(models.target, models.tokenizer)
 
     def head(self, prompt: str) -> list[int]:
@@ -132,8 +164,34 @@ class ModelLaws:
             ids = [head + list(text[:-1]) + [head[0]] * (width - max(len(text), 1)) for text in some]
             with torch.inference_mode():
                 logits = self._model(input_ids=torch.tensor(ids, device=self._model.device)).logits
-            found = logits[:, len(head) - 1 :].double().cpu().numpy()
+                logits = self._processed(torch.tensor(ids, device=self._model.device), logits[:, len(head) - 1 :])
+            found = logits.double().cpu().numpy()
             yield from (found[row, : len(text)] for row, text in enumerate(some))
+
+    def _processed(self, ids: Any, logits: Any) -> Any:
+        """Logits at the last places of texts as the model's own generation configuration changes them."""
+        if not self.own_config:
+            return logits
+        import torch
+
+        head = ids.shape[1] - logits.shape[1] + 1
+        prepared: dict[str, Any] = {}
+
+        def prepare(model: Any, input_ids: Any, **given: Any) -> Any:
+            prepared.update(given)
+            return input_ids
+
+        prompts = ids[:, :head]
+        self._model.generate(
+            prompts,
+            attention_mask=torch.ones_like(prompts),
+            custom_generate=prepare,
+            do_sample=False,
+            max_new_tokens=logits.shape[1],
+        )
+        processors = prepared["logits_processor"]
+        each = [processors(ids[:, : head + place], logits[:, place].clone()) for place in range(logits.shape[1])]
+        return torch.stack(each, dim=1)
 
 
 class FunctionLaws:

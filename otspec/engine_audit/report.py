@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from otspec.auditing.report import MARGIN, filled, plain, power, said_of
+from otspec.auditing.report import MARGIN, filled, plain, power, said_of, spelled
 from otspec.engine_audit.engine import Acceptance
 from otspec.engine_audit.outcome import EngineOutcome, EngineVerdict, Place
 from otspec.engine_audit.settings import EngineAuditSettings
@@ -36,6 +37,8 @@ class EngineAudit:
     engine: str
     version: str
     method: str
+    own_config: Mapping[str, Any] = field(default_factory=dict)
+    """What of the target's own generation configuration acts, on the text and on the law that it is held against."""
 
     @property
     def verdict(self) -> EngineVerdict:
@@ -49,7 +52,8 @@ class EngineAudit:
 
     def as_dict(self) -> dict[str, Any]:
         """The result as plain dictionaries, lists, strings and numbers; what is infinite or NaN is a string."""
-        about = {"engine": self.engine, "version": self.version, "method": self.method}
+        about: dict[str, Any] = {"engine": self.engine, "version": self.version, "method": self.method}
+        about |= {"own_config": dict(self.own_config)}
         return plain(about | {"settings": self.settings.reported()} | asdict(self.outcome))
 
     def to_json(self) -> str:
@@ -65,6 +69,7 @@ class EngineAudit:
         outcome = self.outcome
         lines = [
             ("engine", " ".join(filter(None, (self.engine, self.version))) + f"; {self.method}"),
+            *([("law", f"under the target's own {spelled(self.own_config)}")] if self.own_config else []),
             ("texts", f"{outcome.texts:,} with drafts, {outcome.plain_texts:,} without, by {outcome.compared_with}"),
         ]
         lines += [(f"{test.name} test"[: MARGIN - 1], said_of(test)) for test in outcome.tests]

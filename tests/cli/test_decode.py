@@ -63,6 +63,33 @@ def test_text_and_numbers_are_those_of_generate(
     assert "multi-draft (paths 3, depth 4, solver interval, draft_top_k 5), lossless" in shown
 
 
+def test_a_targets_own_configuration_is_told_and_can_be_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    target, draft = save(tmp_path)
+    known = json.loads((target / "generation_config.json").read_text())
+    (target / "generation_config.json").write_text(json.dumps(known | {"repetition_penalty": 5.0, "min_p": 0.1}))
+    out = tmp_path / "out.jsonl"
+    command = ("decode", "--target", str(target), "--draft", str(draft), "--prompt", "import os", "--temperature", "0")
+    texts = {}
+    for more, acting in (((), {"repetition_penalty": 5.0}), (("--no-own-config",), {})):
+        assert otspec_command(monkeypatch, *command, "--max-new-tokens", "24", *more, "--json", str(out)) == 0
+        (line,) = lines_of(out)
+        assert line["own_config"] == acting  # min-p does nothing to greedy text
+        texts[more] = line["new_tokens"][0]
+        told = " ".join(capsys.readouterr().err.split())
+        note = f"note: the generation_config.json of {target} acts on its text: repetition_penalty 5.0, min_p 0.1;"
+        assert (note in told) == bool(acting)
+    model = load_models(str(target), None, "cpu").target
+    ids = torch.tensor([tokenizer()("import os").input_ids])
+    own, plain = (
+        model.generate(ids, do_sample=False, max_new_tokens=24, repetition_penalty=one)[0, ids.shape[1] :].tolist()
+        for one in (5.0, 1.0)
+    )
+    assert own != plain
+    assert list(texts.values()) == [own, plain]
+
+
 def test_log_probabilities_are_kept_with_the_texts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...], tmp_path: Path
 ) -> None:

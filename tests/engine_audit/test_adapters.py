@@ -1,5 +1,6 @@
 """transformers and our own decoder as engines, on the shipped pair; and the exact laws of a model."""
 
+import copy
 import math
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from transformers import GenerationConfig  # noqa: E402
+
 from otspec.decode import shipped  # noqa: E402
-from otspec.engine_audit import Engine, ModelLaws, Sampling  # noqa: E402
+from otspec.engine_audit import Engine, ModelLaws, Sampling, audit_engine  # noqa: E402
 from otspec.engine_audit.adapters import start  # noqa: E402
 from otspec.engine_audit.laws import truncated  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402
@@ -18,6 +21,12 @@ from tests.each import each  # noqa: E402
 
 PROMPT = "import numpy as"
 PAIR = {"target": "shipped", "draft": "shipped", "drafts": 3}
+OWN: dict[str, Any] = {
+    "repetition_penalty": 3.0,
+    "no_repeat_ngram_size": 1,
+    "suppress_tokens": [10, 11],
+    "sequence_bias": [[[20], 6.0]],
+}
 ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
     "assisted": ("transformers", PAIR),
     "prompt lookup": ("transformers", {"target": "shipped"}),
@@ -115,6 +124,38 @@ def test_log_probabilities_are_those_of_the_law() -> None:
             for row, token in zip(logits, text.tokens, strict=True)
         ]
         assert text.logprobs == pytest.approx(exact, abs=2e-3)
+
+
+@each(name=list(OWN))
+def test_what_a_targets_own_configuration_does_is_part_of_the_law(name: str, tmp_path: Path) -> None:
+    """Both sides apply it as transformers does, or both leave it out."""
+    target, _, tokenizer = shipped.load()
+    target = copy.copy(target)
+    target.generation_config = GenerationConfig(**{**target.generation_config.to_dict(), name: OWN[name]})
+    target.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    folder = str(tmp_path)
+    for own in (True, False):
+        engine = start("transformers", {"target": folder, "own_config": own})
+        laws = ModelLaws.load(folder, own_config=own)
+        assert engine.own_config == laws.own_config == ({name: OWN[name]} if own else {})  # type: ignore[attr-defined]
+        texts = engine.texts(PROMPT, 2, 6, Sampling(), 3, drafts=False)
+        for text, logits in zip(texts, laws.along(PROMPT, [text.tokens for text in texts]), strict=True):
+            law = [
+                math.log(truncated(one, Sampling(), 0.0).law[token])
+                for one, token in zip(logits, text.tokens, strict=True)
+            ]
+            assert text.logprobs == pytest.approx(law, abs=1e-4)
+    with pytest.raises(ProblemError, match=rf"engine has {name} .* in force, and the exact law nothing"):
+        audit_engine(start("transformers", {"target": folder}), laws=laws)
+
+
+def test_a_law_that_is_not_known_is_refused() -> None:
+    target, _, tokenizer = shipped.load()
+    target = copy.copy(target)
+    target.generation_config = GenerationConfig(typical_p=0.5)
+    with pytest.raises(ProblemError, match=r"configuration has typical_p, and no exact law .* --no-own-config"):
+        ModelLaws(target, tokenizer)
 
 
 def test_settings_that_contradict_each_other(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from otspec.decode.base.metrics import Metrics, wait_for
 from otspec.decode.methods.catalogue import METHODS, Decode, decoder, lossless, warm_up
 from otspec.decode.methods.drafting import Drafting
 from otspec.decode.models.fingerprint import fingerprint
+from otspec.decode.models.own_config import own_config
 from otspec.decode.pair.conversations import Conversation, converse, turn_seed
 from otspec.decode.pair.loading import Models, batch_of
 from otspec.decode.step.harness import Generation
@@ -76,6 +77,7 @@ class DecodingBenchmark:
             "prompts": _digest([[*one.first, *one.turns[1:]] for one in self.conversations]),
             "tasks": _digest(self.tasks) if self.tasks else None,
             **self.sampling,
+            "own_config": own_config(self.models.target),
             "max_new_tokens": self.max_new_tokens,
             "seed": self.seed,
             "budget_s": self.budget_s,

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.base.metrics import Clock, Metrics
 from otspec.decode.models.context import vocabulary
+from otspec.decode.models.own_config import left_out
 from otspec.decode.settings import check_lengths, check_seed
 from otspec.decode.step.harness import Generation, check_prompts, sampling_settings
 from otspec.errors import ProblemError
@@ -28,6 +29,7 @@ def measured(
     top_k: int | None = None,
     top_p: float | None = None,
     seed: int | None = None,
+    own_config: bool = True,
     **settings: Any,
 ) -> Generation:
     """Call ``target.generate`` and count its passes.
@@ -41,7 +43,7 @@ def measured(
     input_ids : Tensor of int, shape (B, S)
     models : mapping
         Models whose passes are timed, by phase; the target's are counted.
-    temperature, top_k, top_p, seed
+    temperature, top_k, top_p, seed, own_config
         As in `otspec.generate`.
     **settings
         All else that `generate` takes.
@@ -59,6 +61,7 @@ def measured(
             f"{given[0]} and {len(input_ids)} prompts: transformers pads what has ended and does not say where; "
             "pass one prompt at a time"
         )
+    settings |= {} if own_config else left_out(target, settings)
     settings |= sampling_settings(settings, temperature, top_k, top_p)
     metrics, clock = Metrics(), Clock(target.device)
     with ExitStack() as stack:

@@ -24,6 +24,7 @@ from otspec.decode.methods.measured import ending_tokens
 from otspec.decode.methods.plain import plain
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.fingerprint import fingerprint
+from otspec.decode.models.own_config import own_config
 from otspec.decode.models.target import Target
 from otspec.decode.pair.loading import Models
 from otspec.errors import ProblemError
@@ -218,6 +219,7 @@ class Recording:
             "prompts": {"count": len(self.prompts), "sha256": digest},
             "new_tokens": self.new,
             "temperature": self.temperature,
+            "own_config": own_config(self.models.target, greedy=self.temperature == 0),
             "seed": self.seed,
             "batch": self.batch,
             "versions": versions("numpy", "torch", "transformers"),

@@ -23,6 +23,7 @@ from otspec.decode.base.sampling import Sampling
 from otspec.decode.base.text import Block, Ending, Text, texts_of
 from otspec.decode.drafters.heads.model import Heads
 from otspec.decode.models.context import Pass, positions, sliding_window, vocabulary
+from otspec.decode.models.own_config import left_out
 from otspec.decode.models.pairing import check_pair
 from otspec.decode.models.self_check import check_reading
 from otspec.decode.settings import RunOptions, RunSettings, check_lengths
@@ -118,8 +119,10 @@ def run(
     check_prompts(input_ids, attention_mask, vocabulary(target))
     for model in listed(strategy.draft):
         check_pair(target, model, settings.tokenizer, settings.draft_tokenizer, strategy.matching)
+    others |= {} if settings.own_config else left_out(target, others)
     others |= sampling_settings(others, settings.temperature, settings.top_k, settings.top_p)
-    own = target.generation_config.stop_strings if others.get("generation_config") is None else None
+    configs = (others.get("generation_config"), target.generation_config)
+    own = next((one.stop_strings for one in configs if one is not None and one.stop_strings is not None), None)
     if (stop_strings := others.pop("stop_strings", own)) is not None:
         # `generate` gives its own callables no tokenizer, so the criterion is made here.
         _check_stop_strings(stop_strings)
@@ -129,6 +132,9 @@ def run(
         criteria = StoppingCriteriaList(others.pop("stopping_criteria", None) or [])
         criteria.append(StopStringCriteria(settings.tokenizer, stop_strings))
         others["stopping_criteria"] = criteria
+
+    if own is not None:
+        others["stop_strings"] = None  # or transformers would look for a tokenizer of its own
 
     def decoding_method(model: PreTrainedModel, input_ids: torch.Tensor, **prepared: Any) -> Generation:
         return decode(model, strategy, settings, input_ids, **prepared)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from transformers import PreTrainedModel
@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from otspec.decode.drafters.catalogue import looks_at_target
 from otspec.decode.methods.catalogue import strategy_of
 from otspec.decode.models.context import positions, vocabulary
+from otspec.decode.models.own_config import own_config
 from otspec.decode.models.pairing import pair_up
 from otspec.decode.pacing.costs import StepCosts
 from otspec.decode.pair.loading import batch_of
@@ -218,6 +219,7 @@ def tune(
     raced = race([one.candidate for one in model.best()[:FINALISTS]], raced_once, decoded, for_race, now)
     marks = Mark.of(names[0], target), Mark.of(names[1], draft)
     tuned = conclude(model, raced, marks, sampling, machine(target), steps)
+    tuned = replace(tuned, figures={**tuned.figures, "own_config": own_config(target, greedy=temperature == 0)})
     return Tuning(model, raced, tuned)
 
 

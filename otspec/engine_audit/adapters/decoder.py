@@ -31,6 +31,8 @@ class Decoder(Plain):
         How siblings are drawn.
     dtype : str, optional
         What weights are held in; by default float32.
+    own_config : bool
+        Whether the target's own generation configuration acts, but for temperature, top-k, top-p and min-p.
     """
 
     name = "otspec"
@@ -44,8 +46,9 @@ class Decoder(Plain):
         solver: str | None = None,
         law: str = "iid",
         dtype: str | None = None,
+        own_config: bool = True,
     ) -> None:
-        super().__init__(target, draft, dtype)
+        super().__init__(target, draft, dtype, own_config)
         self.version = f"{importlib.import_module('otspec').__version__}, transformers {self.version}"
         self._settings: dict[str, Any] = {"paths": paths, "depth": drafts, "law": law}
         self._settings |= {} if solver is None else {"solver": solver}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from otspec.engine_audit.engine import Acceptance, Sampling, Text
@@ -22,6 +23,8 @@ class Plain:
         The same of a draft model.
     dtype : str, optional
         What weights are held in, as in `otspec.decode`; by default float32.
+    own_config : bool
+        Whether the target's own generation configuration acts, but for temperature, top-k, top-p and min-p.
 
     Raises
     ------
@@ -33,11 +36,19 @@ class Plain:
 
     name = "transformers"
 
-    def __init__(self, target: str, draft: str | None = None, dtype: str | None = None) -> None:
+    def __init__(
+        self, target: str, draft: str | None = None, dtype: str | None = None, own_config: bool = True
+    ) -> None:
+        from otspec.decode.models.own_config import drop_own_config
+        from otspec.decode.models.own_config import own_config as acting
         from otspec.decode.pair.loading import load_models
 
         self.version: str = require("transformers").__version__
         self.models = load_models(target, draft, "cpu", dtype)
+        if not own_config:
+            drop_own_config(self.models.target)
+        self.models.target.generation_config.min_p = None  # which a sampling says
+        self.own_config: Mapping[str, Any] = acting(self.models.target)
         ends = self.models.target.generation_config.eos_token_id
         self._stops = frozenset(ends if isinstance(ends, list) else [ends])
 
@@ -112,6 +123,8 @@ class Transformers(Plain):
         ``assistant_confidence_threshold``; by default transformers' own.
     dtype : str, optional
         What weights are held in; by default float32.
+    own_config : bool
+        As for `Plain`.
 
     Raises
     ------
@@ -129,6 +142,7 @@ class Transformers(Plain):
         method: str | None = None,
         confidence: float | None = None,
         dtype: str | None = None,
+        own_config: bool = True,
     ) -> None:
         chosen = method or ("prompt-lookup" if draft is None else "assisted")
         if chosen not in METHODS:
@@ -136,7 +150,7 @@ class Transformers(Plain):
         if (chosen == "assisted") != (draft is not None):
             needs = "needs a draft model" if draft is None else "takes no draft model"
             raise ProblemError(f"method {chosen} {needs}; pass --draft with assisted only")
-        super().__init__(target, draft, dtype)
+        super().__init__(target, draft, dtype, own_config)
         self._how: dict[str, Any] = {"prompt_lookup_num_tokens": drafts or 3}
         self.method = f"prompt lookup, {drafts or 3} tokens"
         if self.models.draft is not None:
