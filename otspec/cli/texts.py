@@ -12,7 +12,7 @@ from otspec.cli import options
 from otspec.cli.groups import grouped
 from otspec.cli.prompts import FORMAT, ChatOptions, Prompt, read_prompts
 from otspec.cli.sampling import PlaceOptions, Target
-from otspec.errors import DataError
+from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
 
 if TYPE_CHECKING:
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 
 MAGPIE = "magpie"
 """Where texts begin: what a user would ask, which the target writes as well."""
+
+AskTemperature = Annotated[
+    float | None,
+    options.temperature(
+        help="The temperature at which the target asks itself questions; below 1 a small model writes less noise.",
+        show_default="1",
+    ),
+]
 
 
 @options.holding
@@ -43,8 +51,10 @@ def texts(
     count: Annotated[int, options.count(help="How many texts there are to be.")] = 1024,
     length: Annotated[int, options.count(help="How many tokens each text has.", least=2)] = 256,
     temperature: Annotated[
-        str, typer.Option(help="The temperatures of one text after the other, a list; questions are always asked at 1.")
+        str,
+        typer.Option(help="The temperatures of one text after the other, a list; of answers, where it asks itself."),
     ] = "1",
+    ask_temperature: AskTemperature = None,
     seed: Annotated[int, options.seed(help="The seed of the texts.")] = 0,
     place: PlaceOptions,
 ) -> None:
@@ -58,9 +68,11 @@ def texts(
     said = None if prompts is None else read_prompts(prompts)
     temperatures = options.numbers_of("--temperature", temperature, options.checked_temperature)
     progress_as_ours()
+    check_asking(ask_temperature, said is None)
     models = place.load(target, None)
     asks_itself = said is None and getattr(models.tokenizer, "chat_template", None) is not None
-    written = write_texts(models, said, chat, asks_itself, count, length, temperatures, seed, out)
+    check_asking(ask_temperature, asks_itself)
+    written = write_texts(models, said, chat, asks_itself, count, length, temperatures, ask_temperature, seed, out)
     console.print(f"Wrote {out}: {len(written)} texts of {length} tokens", highlight=False, soft_wrap=True)
 
 
@@ -72,6 +84,7 @@ def write_texts(
     count: int,
     length: int,
     temperatures: list[float],
+    ask_temperature: float | None,
     seed: int,
     path: Path,
 ) -> IntArray:
@@ -100,7 +113,23 @@ def write_texts(
             bar.update(task, completed=done, description=f"writing texts{speed}")
 
         settings: Any = {"seed": seed, "speakers": speakers, "temperatures": temperatures, "path": path}
-        return own_texts(models.target, starts, count, length, progress=tell, **settings)
+        asked = 1.0 if ask_temperature is None else ask_temperature
+        return own_texts(models.target, starts, count, length, ask_temperature=asked, progress=tell, **settings)
+
+
+def check_asking(ask_temperature: float | None, asks_itself: bool) -> None:
+    """Raise where a temperature of questions is given, and the target asks none.
+
+    Raises
+    ------
+    ProblemError
+        Naming the way out.
+    """
+    if ask_temperature is not None and not asks_itself:
+        raise ProblemError(
+            "--ask-temperature is for texts whose questions the target asks itself, by its chat template and without "
+            "--prompts; leave it out"
+        )
 
 
 def _starts(

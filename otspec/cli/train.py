@@ -13,7 +13,7 @@ from otspec.cli.groups import grouped
 from otspec.cli.names import LOSSES, TRAINED, listed
 from otspec.cli.prompts import FORMAT, ChatOptions, Prompt, read_prompts
 from otspec.cli.sampling import PlaceOptions, Target, draft_names
-from otspec.cli.texts import MAGPIE, write_texts
+from otspec.cli.texts import MAGPIE, AskTemperature, check_asking, write_texts
 from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import LONGEST, MOST, console, progress_as_ours, progress_bar
 
@@ -70,6 +70,7 @@ def train(
             "for which it asks itself; or a file that `otspec texts` wrote.",
         ),
     ] = "1024",
+    ask_temperature: AskTemperature = None,
     length: Annotated[int, options.count(help="How many tokens each text has.", least=2)] = 256,
     steps: Annotated[int, options.count(help="How many steps of training are done.")] = 600,
     batch: Annotated[int, options.count(help="How many texts a step learns from.")] = 16,
@@ -118,6 +119,7 @@ def train(
     it stopped.
     """
     _check(kind, draft, from_, draft_tokens, rate)
+    check_asking(ask_temperature, texts.partition(":")[0] == MAGPIE)
     said = None if prompts is None else read_prompts(prompts)
     if (out / "training.json").exists():
         raise DataError(f"{out} holds a trained draft model already; remove it, or give another folder")
@@ -151,12 +153,19 @@ def train(
         learner, models = str(from_), with_earlier(models, from_, earlier, dtype)
     chosen.check_on_policy(on_policy, models.target)
     layers = chosen.layers(models.target)
-    written = _texts(texts, models, said, chat, length, seed, out)
+    written = _texts(texts, models, said, chat, length, ask_temperature, seed, out)
     count = len(written) - HELD_OUT
     kept = getattr(models.draft, "kept", None)  # of one that goes on
     if draft_tokens is not None:
         kept = most_frequent(written[:count], draft_tokens, models.target)
-    about = {"texts": {"count": count, "length": written.shape[1], "from": texts if prompts is None else prompts.name}}
+    about = {
+        "texts": {
+            "count": count,
+            "length": written.shape[1],
+            "from": texts if prompts is None else prompts.name,
+            **({} if ask_temperature is None else {"ask_temperature": ask_temperature}),
+        }
+    }
     with progress_bar() as bar:
         task = bar.add_task("training", total=steps)
 
@@ -207,7 +216,14 @@ def _tell(forecast: Forecast) -> None:
 
 
 def _texts(
-    source: str, models: Models, prompts: list[Prompt] | None, chat: ChatOptions, length: int, seed: int, out: Path
+    source: str,
+    models: Models,
+    prompts: list[Prompt] | None,
+    chat: ChatOptions,
+    length: int,
+    ask_temperature: float | None,
+    seed: int,
+    out: Path,
 ) -> IntArray:
     """What is learnt from, and `HELD_OUT` texts more, shape (count, length)."""
     from otspec.decode.lessons.texts import read_texts
@@ -225,4 +241,4 @@ def _texts(
         raise ProblemError(f"texts are {source!r}; pass how many, {MAGPIE} or {MAGPIE}:N without --prompts, or a file")
     count = int(counted) + HELD_OUT
     path = out / "texts.safetensors"
-    return write_texts(models, prompts, chat, word == MAGPIE, count, length, [1.0], seed, path)
+    return write_texts(models, prompts, chat, word == MAGPIE, count, length, [1.0], ask_temperature, seed, path)

@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("jinja2")
 
+from safetensors import safe_open
+
 from otspec.decode.pair.conversations import turn_seed
 from otspec.decode.pair.loading import load_models
 from tests.cli.test_commands import otspec_command
@@ -192,9 +194,32 @@ def test_texts_that_a_target_asks_itself(run: Callable[..., str], chatty: tuple[
         assert "lossless" in told
 
 
+def test_a_target_asks_itself_at_a_temperature_of_its_own(
+    run: Callable[..., str], refused: Callable[..., str], chatty: tuple[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "texts.safetensors"
+    write = ("texts", "--target", chatty[0], "--length", "20", "--count", "64", "--out", str(out))
+    run(*write, "--ask-temperature", "0.5")
+    with safe_open(out, "numpy") as file:
+        assert file.metadata()["ask_temperature"] == "0.5"
+    assert "whose ask_temperature is 0.5, not 1.0" in refused(*write)
+    folder = tmp_path / "eagle3"
+    learn = ("train", "eagle3", "--target", chatty[0], "--texts", "magpie:2", "--length", "20", "--batch", "2")
+    run(*learn, "--steps", "1", "--ask-temperature", "0.5", "--out", str(folder))
+    about = json.loads((folder / "training.json").read_text())["texts"]
+    assert about == {"count": 2, "length": 20, "from": "magpie:2", "ask_temperature": 0.5}
+    with safe_open(folder / "texts.safetensors", "numpy") as file:
+        assert file.metadata()["ask_temperature"] == "0.5"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("train", "eagle3", "--ask-temperature", "0.5"), "--ask-temperature is for texts whose questions the target"),
+        (
+            ("texts", "--ask-temperature", "0.5", "--prompts", "q", "--out", "t.safetensors"),
+            "--ask-temperature is for texts whose questions the target asks itself",
+        ),
         (
             ("train", "sd2", "--draft-tokens", "9", "--draft", "DRAFT"),
             "sd2 drafts all tokens; leave out --draft-tokens",
@@ -215,6 +240,7 @@ def test_texts_that_a_target_asks_itself(run: Callable[..., str], chatty: tuple[
 def test_texts_that_are_none(
     refused: Callable[..., str], chatty: tuple[str, str], arguments: tuple[str, ...], message: str
 ) -> None:
+    Path("q").write_text("a\n")
     out = () if "--out" in arguments else ("--out", "new")
     asked = [chatty[1] if word == "DRAFT" else word for word in arguments]
     assert message in refused(*asked, "--target", chatty[0], *out)

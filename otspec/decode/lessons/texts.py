@@ -22,6 +22,8 @@ from otspec.laws import IntArray
 from otspec.vocab import frequency_prune
 from otspec.writing import named
 
+ASKING = "ask_temperature"
+"""Where a file of texts says at which temperature the target asked itself."""
 AT_ONCE = {"cpu": 64, "cuda": 2048}
 """Texts that are written at once, by device: a GPU takes hardly longer for many than for few."""
 
@@ -36,6 +38,7 @@ def own_texts(
     batch: int | None = None,
     speakers: Speakers | None = None,
     temperatures: Sequence[float] = (1.0,),
+    ask_temperature: float = 1.0,
     path: Path | None = None,
     progress: Callable[[int], None] = lambda texts: None,
 ) -> IntArray:
@@ -54,7 +57,9 @@ def own_texts(
     speakers : Speakers, optional
         Who has the floor in turn: the target writes what a user asks and what it answers [xu2024magpie].
     temperatures : sequence of float
-        Of one text after the other; what a user asks is always written at temperature 1.
+        Of one text after the other.
+    ask_temperature : float
+        At which the target writes what a user asks: at 1 much of it is noise, for a small model.
     path : Path, optional
         A .safetensors file that is written after every batch; an earlier one of the same request is gone on with.
     progress : callable
@@ -67,7 +72,8 @@ def own_texts(
     Raises
     ------
     ProblemError
-        If there is no prompt, or a temperature is not above 0, or texts are longer than the target has positions for.
+        If there is no prompt, or a temperature is not above 0 and finite, or texts are longer than the target has
+        positions for.
     DataError
         If the file holds other texts.
     """
@@ -75,14 +81,17 @@ def own_texts(
         raise ProblemError("a prompt is empty, or there is none; pass one token at least, as that which begins a text")
     if not 2 <= length <= positions(target) + 1:  # the last token is written, not read
         raise ProblemError(f"texts of {length} tokens; pass at least 2, and at most 1 + {positions(target)} positions")
-    if not temperatures or not all(0 < one < float("inf") for one in temperatures):
-        raise ProblemError(f"temperatures are {list(temperatures)}; texts are drawn at finite ones above 0")
+    for every in (temperatures, (ask_temperature,)):
+        if not every or not all(0 < one < float("inf") for one in every):
+            raise ProblemError(f"temperatures are {list(every)}; texts are drawn at finite ones above 0")
     batch = batch or AT_ONCE.get(target.device.type, AT_ONCE["cpu"])
     asked = {"target": fingerprint(target), "seed": str(seed), "batch": str(batch), "length": str(length)}
     said: list[Any] = [list(map(int, one)) for one in prompts]
     said += [] if speakers is None else [list(one) for one in speakers.said]
     said += [] if list(temperatures) == [1.0] else [list(temperatures)]
     asked["prompts"] = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+    if speakers is not None:
+        asked[ASKING] = str(float(ask_temperature))
     found = _found(path, asked)
     while len(found) < count:
         start = len(found)
@@ -91,7 +100,7 @@ def own_texts(
         warmth = [temperatures[number % len(temperatures)] for number in numbers]
         with torch.random.fork_rng(), torch.inference_mode():
             torch.manual_seed(int(np.random.SeedSequence((seed, start)).generate_state(1)[0]))
-            found = np.concatenate((found, _written(target, rows, warmth, length, speakers)))
+            found = np.concatenate((found, _written(target, rows, warmth, length, speakers, ask_temperature)))
         if path is not None:
             _save(path, found, asked)
         progress(min(len(found), count))
@@ -126,6 +135,7 @@ def _written(
     temperatures: Sequence[float],
     length: int,
     speakers: Speakers | None,
+    ask_temperature: float,
 ) -> IntArray:
     """One text after each prompt, prompts of one length together, shape (rows, length)."""
     texts: IntArray = np.zeros((len(rows), length), dtype=np.int64)
@@ -133,7 +143,7 @@ def _written(
         which = [number for number, row in enumerate(rows) if len(row) == size]
         prompts = torch.tensor([list(rows[number]) for number in which], device=target.device)
         warmth = torch.tensor([temperatures[number] for number in which], device=target.device)
-        texts[which] = continued(target, prompts, warmth, length, speakers).cpu().numpy()
+        texts[which] = continued(target, prompts, warmth, length, speakers, ask_temperature).cpu().numpy()
     return texts
 
 
@@ -143,6 +153,7 @@ def continued(
     temperature: torch.Tensor,
     length: int,
     speakers: Speakers | None = None,
+    ask_temperature: float = 1.0,
 ) -> torch.Tensor:
     """Texts that a model writes after prompts, by torch's own random numbers.
 
@@ -154,6 +165,8 @@ def continued(
     length : int
         Tokens of each, prompt included.
     speakers : Speakers, optional
+    ask_temperature : float
+        Of what a user asks.
 
     Returns
     -------
@@ -167,7 +180,7 @@ def continued(
     logits = reader.begin(prompts, torch.ones_like(prompts, dtype=torch.bool), position[:, :size]).logits
     for at in range(size, length):
         own = 1.0 if floor is None else temperature.new_tensor(floor.answering)
-        warmth = temperature * own + (1 - own)  # of what a user asks it is 1
+        warmth = temperature * own + ask_temperature * (1 - own)
         drawn = torch.multinomial((logits[:, -1].float() / warmth[:, None]).softmax(-1), 1)[:, 0]
         texts[:, at] = drawn if floor is None else drawn.new_tensor(floor.observe(drawn.tolist()))
         if at + 1 < length:
@@ -181,7 +194,7 @@ def _found(path: Path | None, asked: dict[str, str]) -> IntArray:
         return none
     safetensors: Any = require("safetensors")
     with safetensors.safe_open(path, framework="numpy") as file:
-        about = file.metadata() or {}
+        about = {ASKING: "1.0", **(file.metadata() or {})}  # of files of before nothing is said
         if different := [name for name, value in asked.items() if about.get(name) != value]:
             name = different[0]
             raise DataError(f"{path} holds texts whose {name} is {about.get(name)}, not {asked[name]}; remove it")

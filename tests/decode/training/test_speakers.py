@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("jinja2")
 
+from safetensors import safe_open
+from safetensors.numpy import save_file
 from scipy.stats import chisquare
 
 from otspec.decode.lessons.speakers import Speakers
@@ -74,6 +76,37 @@ def test_texts_of_both_have_the_targets_law_where_nothing_is_put_in() -> None:
         assert (asked[:, 2] == 6).all()  # put in
         law = len(asked) * law_after(target, [5, 1, 6], temperature=temperature)
         assert chisquare(np.bincount(asked[:, 3], minlength=8), law).pvalue > 1e-4
+
+
+def test_questions_are_asked_at_a_temperature_of_their_own() -> None:
+    target, count = tiny(8, seed=3), 3000
+    texts = own_texts(target, [[5]], count, 5, speakers=FLOOR, ask_temperature=0.6, batch=count)
+    law = law_after(target, [5], temperature=0.6)
+    assert chisquare(np.bincount(texts[:, 1], minlength=8), count * law).pvalue > 1e-4
+    assert chisquare(np.bincount(texts[:, 1], minlength=8), count * law_after(target, [5])).pvalue < 1e-9
+    asked = texts[texts[:, 1] == 1]
+    law = law_after(target, [5, 1, 6])
+    assert chisquare(np.bincount(asked[:, 3], minlength=8), len(asked) * law).pvalue > 1e-4
+
+
+def test_the_temperature_of_questions_is_in_the_file(tmp_path: Path) -> None:
+    target, path = tiny(8), tmp_path / "texts.safetensors"
+    write = partial(own_texts, target, [[5]], 2, 5, speakers=FLOOR, batch=2, path=path)
+    write(ask_temperature=0.6)
+    with safe_open(path, "numpy") as file:
+        assert file.metadata()["ask_temperature"] == "0.6"
+    with pytest.raises(DataError, match=r"holds texts whose ask_temperature is 0\.6, not 1\.0; remove it"):
+        write()
+    path.unlink()
+    before = write()
+    with safe_open(path, "numpy") as file:
+        header = {name: value for name, value in file.metadata().items() if name != "ask_temperature"}
+    save_file({"texts": before.astype(np.int32)}, path, metadata=header)  # as it was written before
+    assert np.array_equal(write(), before)
+    with pytest.raises(DataError, match=r"ask_temperature is 1\.0, not 0\.6"):
+        write(ask_temperature=0.6)
+    with pytest.raises(ProblemError, match=r"temperatures are \[0\.0\]; texts are drawn at finite ones above 0"):
+        write(ask_temperature=0.0)
 
 
 def test_texts_of_another_make_are_not_gone_on_with(tmp_path: Path) -> None:
