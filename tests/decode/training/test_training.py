@@ -127,7 +127,8 @@ def test_a_target_of_large_hidden_states_is_learnt_from() -> None:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = kind.begin(Origin(target, None, kind.ahead or 1))
-    lessons, points = _lessons(target, kind.layers(target)), []
+    lessons = _lessons(target, kind.layers(target))
+    points: list[Any] = []
     train(kind, model.float(), lessons, lessons, COURSE, points.append, every=3)
     assert [math.isfinite(point.acceptance) for point in points] == [True] * 3
 
