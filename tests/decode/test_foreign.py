@@ -1,7 +1,5 @@
 """Drafts of a model with another tokenizer: their laws, what its cache holds, and what is refused."""
 
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -263,12 +261,3 @@ def test_pairs_that_cannot_be() -> None:
     both: dict[str, Any] = {"tokenizer": TOKENIZER, "draft_tokenizer": DRAFT_TOKENIZER}
     with pytest.raises(ProblemError, match="2 of the target's 420 tokens are tokens of the draft model"):
         otspec.generate(target, tiny(2), ids, max_new_tokens=4, **both)
-
-
-def test_the_example_of_the_manual_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "vocab.md").read_text()
-    (snippet,) = (one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "shipped.foreign" in one)
-    capsys.readouterr()
-    with torch.enable_grad():
-        exec(compile(snippet, "docs/vocab.md", "exec", dont_inherit=True), {})
-    assert capsys.readouterr().out == "1024 0.5\n"

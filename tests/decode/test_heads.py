@@ -1,7 +1,6 @@
 """Heads on the target's last hidden state: what they compute."""
 
 import copy
-import re
 from pathlib import Path
 
 import numpy as np
@@ -148,11 +147,3 @@ def test_bad_requests_are_refused_by_name() -> None:
     with pytest.raises(ProblemError, match="begins as the head of its target, and LlamaForCausalLM has none"):
         MedusaHeads.of(hooked, 2)
     assert CONDITIONED[type(heads)] is CONDITIONED[MlpSpeculator] is HeadsDrafter
-
-
-def test_the_examples_of_the_document_run() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "drafters.md").read_text()
-    examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(examples) == 3
-    for example in examples:
-        exec(example, {})

@@ -1,8 +1,6 @@
 """Drafts of a restricted vocabulary: the gathered head, the laws that are verified, and what is refused."""
 
 import copy
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -253,14 +251,3 @@ def test_heads_that_cannot_be_gathered() -> None:
     model.lm_head.register_forward_hook(lambda *_: None)
     with pytest.raises(ProblemError, match="without hooks"):
         with_head_for(model, torch.tensor([1]))
-
-
-def test_the_example_of_the_manual_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "vocab.md").read_text()
-    (snippet,) = (one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "shipped.frequencies" in one)
-    capsys.readouterr()
-    with torch.enable_grad():
-        exec(compile(snippet, "docs/vocab.md", "exec", dont_inherit=True), {})
-    (said,) = re.findall(r"^print\(.*\)  # (.*)$", snippet, re.MULTILINE)
-    shown = [float(figure) for figure in capsys.readouterr().out.split()]
-    assert shown == pytest.approx([float(figure) for figure in said.split(", ")], abs=6e-4)

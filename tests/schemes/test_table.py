@@ -1,4 +1,3 @@
-import itertools
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from otspec import IID, DraftScheme, ProblemError, Table, check_scheme
 from otspec.schemes import Enumerated, Support
 from tests.each import each
 from tests.instances import Q4, VARIED, Instance
-from tests.oracles import all_tuples, hit_function
+from tests.oracles import all_tuples
 
 DRAFTS = np.array([[0, 1], [1, 0], [3, 3], [1, 4], [2, 2]])
 LAW = np.array([0.4, 0.1, 0.3, 0.2, 0.0])
@@ -77,13 +76,6 @@ def test_support_leaves_out_what_cannot_occur(table: Table) -> None:
     assert_allclose(probabilities, LAW[:4], rtol=1e-15)
     assert table.support_size() == 4
     assert_array_equal(table.reachable(), [0, 1, 3, 4])
-
-
-def test_hit_chain_is_the_hit_function_of_prefixes(table: Table) -> None:
-    hits = hit_function(table)
-    for order in itertools.permutations(range(6)):
-        codes = np.concatenate(([0], np.cumsum(1 << np.array(order))))
-        assert_allclose(table.hit_chain(np.array(order)), hits[codes], rtol=0, atol=1e-15)
 
 
 def test_priority_law_is_the_law_of_the_best_placed_draft(table: Table) -> None:
