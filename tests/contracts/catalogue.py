@@ -297,6 +297,11 @@ CATALOGUE: Mapping[str, Entry] = {
     ),
     "uneven tree, hub pairs": Entry(drafts(tree="0,1,0.0,1.0,1.1", law="hub_pairs"), plain()),
     "uneven tree, greedy law": Entry(drafts(tree="0,1,2,1.0,1.1", law="greedy"), plain(), ("temperature 0.6",)),
+    "uneven tree, of three": Entry(drafts(tree="0,1,0.0"), plain(), ("temperature 0.6", "top-k")),
+    "uneven tree, of three without replacement": Entry(
+        drafts(tree="0,1,0.0", law="without_replacement"), plain(), ("temperature 0.6", "top-k")
+    ),
+    "uneven tree, top_k": Entry(drafts(tree="0,1,0.0", law="top_k"), plain(), ("temperature 0.6", "top-k")),
     "uneven tree, kept": Entry(kept_of(kept, tree="0,1,1.0,1.1,0.0,1.1.0"), on(kept), vocab=4),
     "uneven tree, eagle": Entry(
         lambda of: MultiDraft(eagle(of.draft), tree="0,1,1.0,1.1,0.0"), of_eagle(lambda of: eagle(of.draft)), ("top-k",)
