@@ -138,6 +138,8 @@ class DecodingRecord(TypedDict):
     repeat: Count
     seed: int
     machine: str
+    threads: NotRequired[AtLeastOne]
+    load: NotRequired[Positive | None]
     task: NotRequired[str]
     together: NotRequired[AtLeastOne]
     lossless: bool

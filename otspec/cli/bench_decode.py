@@ -199,6 +199,7 @@ def bench_decode(
     named = ["" if word == FULL else word for word in options.words(drafter or FULL)]
     cells = decoding_grid(counts, depths, spellings, methods, temperatures, combinations, settled, named, batches)
     progress_as_ours()
+    place.use_threads(max(batches))
     models = pair.load(place)
     if rules.baselines is None and models.draft is not None and not is_known(models.draft):
         cells = [cell for cell in cells if cell.method != "assisted"]

@@ -21,6 +21,7 @@ from otspec.cli.sampling import DecodingOptions, Drafts, MaxNewTokens, SamplingO
 from otspec.decode.settings import DraftSettings
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
+from otspec.reporting.machine import load_average
 from otspec.writing import named
 
 if TYPE_CHECKING:
@@ -86,9 +87,12 @@ def decode(
     By default K paths of L tokens are verified jointly (nested labels, block verification); --solver interval verifies
     them node by node by optimal transport.  All methods but typical leave the law of the text as it is.
     """
+    from torch import get_num_threads
+
     asked = gather(prompt or [], prompts)
     way = _way(method, drafts, drafter, settings_file, batch)
     progress_as_ours()
+    place.use_threads(batch)
     session = _session(way, target, draft_names(target, draft), drafter, sampling, place)
     conversations = chat.conversations(asked, session.models, max_new_tokens)
     limits = {"max_new_tokens": max_new_tokens, **({"stop_strings": stop} if stop else {})}
@@ -126,6 +130,7 @@ def decode(
                 line = {**about, "seed": one.seed, "prompts": own, "texts": new}
                 if turns > len(batches):
                     line |= {"conversations": going, "turn": number}
+                line |= {"threads": get_num_threads(), "load": load_average()}
                 line |= {"new_tokens": generation.new_tokens, **generation.metrics.record()}
                 line |= generation.metrics.served_record()
                 line["of_texts"] = [one.served_record() for one in generation.metrics_of_texts]

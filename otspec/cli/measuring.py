@@ -55,6 +55,11 @@ def resumed(folder: RecordFolder, what: str, total: int, beside: Sequence[Run] =
     typer.Exit
         With status 130, after an interrupt.
     """
+    if folder.records:
+        console.print(
+            f"{folder.path} holds {len(folder.records)} records of this run, which stand; what it lacks is added.",
+            soft_wrap=True,
+        )
     try:
         with progress_bar() as bar:
             task = bar.add_task(what, total=total)

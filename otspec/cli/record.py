@@ -88,6 +88,7 @@ def record(
     from otspec.decode.shipped import held_out
 
     progress_as_ours()
+    place.use_threads(batch)
     models = pair.load(place)
     given = (
         models,

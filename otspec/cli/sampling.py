@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +15,8 @@ from otspec.errors import DataError
 if TYPE_CHECKING:
     from otspec.decode.pair.loading import Models
 
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""Variables of the environment by which a user says how many threads torch takes."""
 SHIPPED = "shipped"
 """`otspec.decode.pair.loading.SHIPPED`."""
 MODEL = "shipped, a folder written by save_pretrained, a GGUF file, smollm2, or a name on the hub."
@@ -80,9 +83,30 @@ class PlaceOptions:
 
 @dataclass(frozen=True)
 class DecodingOptions(PlaceOptions):
-    """The same, and what of the target's own generation configuration acts on the text."""
+    """The same, what of the target's own generation configuration acts on the text, and the threads."""
 
     own_config: OwnConfig = True
+    threads: Annotated[
+        int | None,
+        options.count(
+            help="How many threads passes take on a CPU.",
+            show_default="OMP_NUM_THREADS; or 1 for texts one at a time; or torch's",
+        ),
+    ] = None
+
+    def use_threads(self, batch: int) -> None:
+        """Set the threads of passes over so many texts at a time.
+
+        One text's passes gain little by a second thread, and lose most of their speed by it where a core is busy.
+        """
+        import torch
+
+        from otspec.decode.pair.loading import device_of
+
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+        elif batch == 1 and device_of(self.device).type == "cpu" and not any(name in os.environ for name in THREADS):
+            torch.set_num_threads(1)
 
     def load(self, target: str, draft: str | Sequence[str] | None) -> Models:
         """Load models, and say in a line what shapes the text beside the options of the command."""

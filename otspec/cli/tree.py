@@ -48,11 +48,12 @@ def tree(
     if not asked:
         pair.check_drafts("a tree is of what one drafts")
     from otspec.decode.methods.drafting import Drafting, drafting
-    from otspec.decode.recording.accuracies import accuracies
+    from otspec.decode.recording.accuracies import TOGETHER, accuracies
     from otspec.decode.shipped import held_out
     from otspec.paths import best_choices, spelled
 
     progress_as_ours()
+    place.use_threads(TOGETHER)
     made = Drafting(pair.load(place))
     if drafter.drafter is not None:
         request = drafter.request(made.models, *pair.names, drafter.drafter_tokens)

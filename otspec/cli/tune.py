@@ -75,6 +75,7 @@ def tune(
     from otspec.decode.tuning.report import tables
 
     progress_as_ours()
+    place.use_threads(batch=1)
     models, names = _models(pair, drafter, place), (pair.target, drafter or pair.names[1])
     rows = held_out() if said is None else chat.rows(said, models, max_new_tokens, sampling.given)
     tuning = measured(

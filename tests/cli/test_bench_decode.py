@@ -44,12 +44,21 @@ def test_bench_measures_reports_and_resumes(
     assert len(log.splitlines()) == 2 * 2 * 4
     assert otspec_command(monkeypatch, *arguments, "--first", "2") == 0
     assert (out / "results.jsonl").read_text() == log
+    again = " ".join(capsys.readouterr().out.split())
+    assert f"{out} holds 16 records of this run, which stand; what it lacks is added." in again
+    assert "Nothing was left to measure" in again
+    for line in lines_of(out / "results.jsonl"):
+        assert line["threads"] == torch.get_num_threads()
+        assert line["load"] is None or line["load"] >= 0
     assert otspec_command(monkeypatch, *arguments, "--first", "3", "--repeats", "2") == 0
     assert (out / "results.jsonl").read_text().startswith(log)
     assert len(lines_of(out / "results.jsonl")) == 2 * 3 * 2 * 4
     capsys.readouterr()
     assert otspec_command(monkeypatch, *arguments, "--seed", "1") == 2
     assert "holds another run: its seed is 0, yours 1" in " ".join(capsys.readouterr().err.split())
+    prompts.write_text("import os\n")
+    assert otspec_command(monkeypatch, *arguments) == 2
+    assert "holds another run: its prompts is " in " ".join(capsys.readouterr().err.split())
 
 
 def test_bench_compares_drafters(

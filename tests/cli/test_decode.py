@@ -90,6 +90,39 @@ def test_a_targets_own_configuration_is_told_and_can_be_left_out(
     assert list(texts.values()) == [own, plain]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "environment", "threads"),
+    [
+        ((), {}, 1),
+        (("--threads", "3"), {"OMP_NUM_THREADS": "2"}, 3),
+        ((), {"OMP_NUM_THREADS": "2"}, 2),
+        (("--batch", "2"), {}, 2),
+    ],
+)
+def test_texts_one_at_a_time_take_one_thread_unless_the_user_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+    saved: tuple[str, ...],
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    environment: dict[str, str],
+    threads: int,
+) -> None:
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    out, before = tmp_path / "out.jsonl", torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)  # as torch begins on two cores
+        command = ("decode", *saved, "--prompt", "a", "--device", "cpu", "--method", "vanilla", "--max-new-tokens", "2")
+        assert otspec_command(monkeypatch, *command, *arguments, "--json", str(out)) == 0
+    finally:
+        torch.set_num_threads(before)
+    (line,) = lines_of(out)
+    assert line["threads"] == threads
+    assert line["load"] is None or line["load"] >= 0
+
+
 def test_log_probabilities_are_kept_with_the_texts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saved: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -27,7 +27,7 @@ from otspec.decode.models.own_config import own_config
 from otspec.decode.pair.conversations import Conversation, converse, turn_seed
 from otspec.decode.pair.loading import Models, batch_of
 from otspec.decode.step.harness import Generation
-from otspec.reporting.machine import processor, versions
+from otspec.reporting.machine import load_average, processor, versions
 from otspec.reporting.means import grouped
 from otspec.results import SolveError
 
@@ -198,6 +198,7 @@ class _Stopwatch:
             return
         seed = self._benchmark.seed + repeat * len(self._benchmark.conversations) + prompt
         about = {"trial": trial, "prompt": prompt, "repeat": repeat, "seed": seed, "machine": self._machine}
+        about |= {"threads": torch.get_num_threads(), "load": load_average()}
         if self._benchmark.tasks:
             about["task"] = self._benchmark.tasks[prompt]
         if len(prompts) > 1:

@@ -29,6 +29,7 @@ from otspec.decode.tuning.trials import TrialRuns, trials
 from otspec.decode.tuning.tuned import Mark, Tuned
 from otspec.errors import ProblemError
 from otspec.laws import as_count
+from otspec.reporting.machine import load_average
 from otspec.verification.trees.shape import Shape
 
 PATHS = (1, 2, 4)
@@ -219,7 +220,8 @@ def tune(
     raced = race([one.candidate for one in model.best()[:FINALISTS]], raced_once, decoded, for_race, now)
     marks = Mark.of(names[0], target), Mark.of(names[1], draft)
     tuned = conclude(model, raced, marks, sampling, machine(target), steps)
-    tuned = replace(tuned, figures={**tuned.figures, "own_config": own_config(target, greedy=temperature == 0)})
+    more = {"own_config": own_config(target, greedy=temperature == 0), "load": load_average()}
+    tuned = replace(tuned, figures={**tuned.figures, **more})
     return Tuning(model, raced, tuned)
 
 
