@@ -217,7 +217,7 @@ def test_the_command_records_what_the_others_read(
     assert otspec_command(monkeypatch, *solve, "--top-k", "10") == 0
     assert otspec_command(monkeypatch, *solve) == 2
     assert "the file keeps the 10 likeliest drafts" in capsys.readouterr().err
-    assert otspec_command(monkeypatch, "affinity", "logits", "t.safetensors", "--out", "a.safetensors") == 2
+    assert otspec_command(monkeypatch, "affinity", "t.safetensors", "--of", "logits", "--out", "a.safetensors") == 2
     assert "keeps the likeliest tokens alone" in capsys.readouterr().err
     for words, message in (
         (command, "p.safetensors is there already; delete it"),
