@@ -101,7 +101,7 @@ def assisted_lookup(
     ProblemError
         If the prompt is empty, or depth or ngram is no count.
     """
-    lookup = {
+    lookup: dict[str, Any] = {
         "prompt_lookup_num_tokens": as_count("depth", depth),
         "max_matching_ngram_size": as_count("ngram", ngram),
     }
