@@ -12,7 +12,6 @@ from otspec import ProblemError  # noqa: E402
 from otspec.decode import run  # noqa: E402
 from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
-from otspec.decode.drafters.prompt_lookup import continuations  # noqa: E402
 from otspec.decode.methods import (  # noqa: E402
     PromptLookup,
     Typical,
@@ -69,19 +68,6 @@ class _OnDevice(NamedTuple):
 def test_vanilla_is_one_token_a_call() -> None:
     metrics = run(pair(40)[0], Vanilla(), PROMPTS, max_new_tokens=7, seed=0).metrics
     assert (metrics.block_efficiency, metrics.target_calls, metrics.offered, metrics.drafted_nodes) == (1.0, 7, [], 0)
-
-
-def test_what_followed_the_same_tokens_earlier() -> None:
-    cases: list[tuple[list[int], int, list[int]]] = [
-        ([1, 2, 3, 1, 2], 3, [3, 1, 2]),
-        ([1, 2, 3, 9, 2, 4, 1, 2], 3, [3, 9, 2, 4]),  # the longer ending wins over the later place
-        ([1, 2, 3, 9, 2, 4, 1, 2], 1, [4, 1, 2]),
-        ([5, 5, 5], 2, [5]),
-        ([1, 2, 3], 3, []),
-        ([7], 3, []),
-    ]
-    for text, ngram, expected in cases:
-        assert continuations(text, ngram, 4) == ([expected] if expected else []), (text, ngram)
 
 
 def test_prompt_lookup_pays_where_the_text_repeats_itself() -> None:
