@@ -16,17 +16,17 @@ REST = "otspec"
 LINES = {
     "otspec/auditing": 4_100,
     "otspec/bench": 4_700,
-    "otspec/cli": 4_000,
+    "otspec/cli": 4_100,
     "otspec/data": 1_700,
-    "otspec/decode": 18_500,
+    "otspec/decode": 18_600,
     "otspec/engine_audit": 3_500,
     "otspec/engines": 400,
-    "otspec/verification": 12_100,
+    "otspec/verification": 12_200,
     REST: 11_200,
     "solvers": 3_700,
     "proofs_check": 12_900,
-    "tests": 41_600,
-    "benchmarks": 6_200,
+    "tests": 41_700,
+    "benchmarks": 6_100,
 }
 """Lines of Python that a room may have: what stands, rounded up to the next hundred."""
 COMMANDS = 16
