@@ -24,7 +24,7 @@ from otspec.schemes import (
     WithoutReplacement,
 )
 from otspec.solver import Solver, Stopped, settings_of
-from otspec.tolerances import RELATIVE_TOL
+from otspec.tolerances import RELATIVE_TOL, ROUNDING, TOL
 
 Chosen = str | Solver | Sequence[str | Solver] | None
 """A solver by name or as an instance, a chain of them, or None for the solver of choice."""
@@ -195,4 +195,4 @@ def _judge(plan: Plan, tol: float) -> tuple[Status, str]:
 
 def _most_gap(bound: float, tol: float) -> float:
     """The largest gap of an optimal plan: `tol`, and a share of the bound, where all acceptance is less than `tol`."""
-    return min(tol, max(max(tol, RELATIVE_TOL) * bound, float(np.finfo(float).eps)))
+    return min(tol, max(RELATIVE_TOL / TOL * tol * bound, ROUNDING))

@@ -20,11 +20,16 @@ Float64 sums over a million cells are good to 1e-13; HiGHS reports a basis as fe
 """
 
 RELATIVE_TOL = 1e-6
-"""What it owes besides: a gap of at most this share of the bound, or of 2.2e-16, one unit in the last place of 1.
+"""What it owes besides: a gap of at most this share of the bound, or of `ROUNDING`.
 
-Where all that can be accepted is 1e-9, a plan that accepts nothing has a gap of 1e-9.  Acceptance and bound are sums of
-positive terms, good to 1e-13 of themselves; what is left to 1e-6 is for programs that are solved by iteration.
+A solver with a larger `tol` than `TOL` may leave a share that is as many times larger.
+
+Where all that can be accepted is 1e-9, a plan that accepts nothing has a gap of 1e-9.
 """
+
+ROUNDING = 1e-12
+"""A gap that float64 explains, however little can be accepted: sums over a million cells are good to 1e-13, and what
+programs solve by iteration was seen to be 1e-13 off where 1e-9 and less can be accepted."""
 
 TIE_TOL = 1e-12
 """Below this a token counts as neither over- nor under-drafted.

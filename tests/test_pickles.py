@@ -73,7 +73,7 @@ def test_commands_likewise(option: str, tmp_path: Path, capsys: pytest.CaptureFi
     pytest.importorskip("torch")
     path = write(tmp_path / "bare.npy")
     command = {
-        "--tokens": ["affinity", "logits", "shipped", "--positions", "2", "--out", str(tmp_path / "a.safetensors")],
+        "--tokens": ["affinity", "shipped", "--of", "logits", "--positions", "2", "--out", f"{tmp_path}/a.safetensors"],
         "--frequencies": ["decode", "--prompt", "a", "--drafter", "fr"],
     }[option]
     with pytest.raises(DataError, match="pickled Python objects, which are not loaded"):

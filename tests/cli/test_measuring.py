@@ -14,7 +14,7 @@ def test_an_interrupt_is_status_130_after_the_report(
 ) -> None:
     folder = RecordFolder(tmp_path / "run", {})
     reported: list[int] = []
-    monkeypatch.setattr("otspec.cli.measuring.report", lambda run: reported.append(len(run.records)))
+    monkeypatch.setattr("otspec.cli.measuring.report", lambda run, beside: reported.append(len(run.records)))
 
     def interrupted_run() -> None:
         with resumed(folder, "measuring", 2) as progress:

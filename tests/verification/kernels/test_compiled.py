@@ -14,7 +14,6 @@ COMPILE = """
 import torch
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
-from otspec.engines import walk_kernels as engine_kernels
 from otspec.verification.rules.block import line_kernels, path_kernels
 from otspec.verification.rules.buckets import cut, exchange_kernels, solving_kernels
 from otspec.verification.rules.nested import growing_kernels, picking_kernels as tournament
@@ -31,8 +30,6 @@ planes = ["*i64", "i32", "*i64"]
 slots = {**bucketed, "LANES": 64, "LENGTH": 8}
 groups = {**group_kernels.of_groups(128_256), "BLOCK": BLOCK}
 paths = [*reads, "*fp64", *5 * ["*i64"], "*fp64"]
-left = ["*bf16", *3 * ["*i64"]]
-walked = {"NODES": 33, "BLOCK": BLOCK, "LANES": 128}
 count = groups["GROUPS"]
 gpu = torch.device("cuda")
 laid = growing_kernels.of_layout(count, 4, gpu) | {"LOOK": True}
@@ -108,15 +105,6 @@ for kernel, types, fixed, warps in (
     ),
     (path_kernels.weigh, [*paths, "i32"], path, 4),
     (path_kernels.sum_rest_along, [*paths, "*i64", "*i64", "i32"], path, 4),
-    (
-        engine_kernels.walk,
-        ["*bf16", *4 * ["*i64"], "*fp32", "fp32", "fp32", "*i32", "*i32", *5 * ["*i64"], "i32", "i32"],
-        walked,
-        4,
-    ),
-    (engine_kernels.sum_left, [*left, "*fp64", "*fp64", "i32"], walked, 4),
-    (engine_kernels.count_left, [*left, "*fp64", "*i8", "*i64", "i32"], walked, 4),
-    (engine_kernels.draw_left, [*left, "*fp64", "*i8", "*i64", "*fp32", "*i64", "*i32", "i32", "i32"], walked, 4),
     (path_kernels.finish, [*paths, "*i64", "*i64", "*fp64", "*i64", "*i64", *5 * ["i32"]], path, 4),
     (line_kernels.lay_first, [*6 * ["*i64"], *line, "i32"], {"LENGTH": 8, "LEVELS": 16, "LANES": 64}, 4),
     (line_kernels.put_out, [*4 * ["*i64"], "*i8", *4 * ["*i64"]], {"LENGTH": 8, "LANES": 8}, 4),
