@@ -139,6 +139,6 @@ def test_the_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
         *("add_to_buckets", "clear", "add_up", "find_heights", "find_excess", "find_offers", "allocate", "contribute"),
         *("find_valid", "find_heads", "queue", "pick", "walk", "sum_left", "draw_left"),
         *("sum_law", "finish_totals", "add_to_groups", "finish_groups", "look_up_groups", "weigh", "sum_rest_along"),
-        *("walk", "sum_left", "count_left", "draw_left", "finish", "lay_first", "put_out"),
+        *("finish", "lay_first", "put_out"),
         *("lay_out", "refine", "pick_path", "pick_path"),
     ]
