@@ -221,7 +221,5 @@ def _tokens(chosen: torch.Tensor) -> list[int]:
     """
     tokens: list[int] = chosen.cpu().numpy().tolist()
     if NONE in tokens:
-        raise ProblemError(
-            "the target gives logits that are nan; has it overflown in half precision, or is the temperature too small?"
-        )
+        raise ProblemError("the target has no law after a text")  # `refusals.no_law` says which text, and why
     return tokens
