@@ -15,9 +15,10 @@ from otspec.plans import Sequential
 from otspec.plans.figures import residual_law
 from otspec.plans.sequential import pass_probability
 from otspec.problem import Problem
-from otspec.schemes import DraftScheme, HubPairs
+from otspec.schemes import IID, DraftScheme, HubPairs
 from otspec.solver import Solution, register
 from otspec.solvers.base import SolverBase
+from otspec.solvers.rules.single import Single
 from otspec.tolerances import TOL
 
 
@@ -28,7 +29,8 @@ class SpecHub(SolverBase):
 
     Off the hub, pairs (i, hub) serve p(i) first and pairs (hub, i) what is missing; pairs that are then unused serve
     the hub.  Acceptance is p(hub) + the sum of min(p, others) off the hub: the optimum of its own draft law, and that
-    of greedy drafts at n = 2.
+    of greedy drafts at n = 2.  A single draft, as a node of one child has in a tree of hub pairs, is tested as
+    `otspec.solvers.Single` does, which is optimal for one.
 
     Parameters
     ----------
@@ -50,8 +52,14 @@ class SpecHub(SolverBase):
     takes: ClassVar[tuple[type[DraftScheme], ...]] = (HubPairs,)
     drawn_by: ClassVar[str] = "otspec.HubPairs"
 
+    def supports(self, problem: Problem) -> str | None:
+        """None for hub pairs and for one draft, else what it takes."""
+        return None if problem.n == 1 and isinstance(problem.scheme, IID) else super().supports(problem)
+
     def __call__(self, problem: Problem) -> Solution:
         """Set the tests up in O(V)."""
+        if isinstance(problem.scheme, IID):
+            return Single()(problem)
         assert isinstance(problem.scheme, HubPairs)
         return Solution(Sequential(problem, HubTests(problem.p, problem.scheme), upper_bound(problem)), {})
 

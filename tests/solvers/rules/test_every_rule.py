@@ -77,7 +77,7 @@ def cases(instances: list[Instance]) -> dict[str, list[Case]]:
                 published.kseq(best_gamma(p, law, problem.n)),
                 published.kseq(problem.n),
                 published.rsd,
-                published.spechub,
+                published.single if problem.n == 1 else published.spechub,
             )
             name = f"{type(problem.scheme).__name__}-{instance.name}"
             for rule, simulation in zip(RULES, simulations, strict=True):
@@ -177,7 +177,7 @@ def test_one_draft_leaves_nothing_to_choose(instance: Instance) -> None:
     p, q = instance.problem.p, instance.problem.scheme.q
     best = np.minimum(p, q).sum()
     for problem, names in (
-        (Problem(p, IID(q, 1)), ("single", "rrs", "kseq")),
+        (Problem(p, IID(q, 1)), ("single", "rrs", "kseq", "spechub")),
         (Problem(p, WithoutReplacement(q, 1)), ("single", "rsd")),
     ):
         for name in names:
