@@ -30,7 +30,7 @@ def router(
         list[Path],
         typer.Argument(
             help="The files to learn from, of the kind that will be decoded: text in UTF-8; or, if the name ends in "
-            ".jsonl, prompts as `otspec decode` takes them, which the draft model answers.",
+            ".jsonl, prompts as `otspec decode` takes them, which the draft model answers, or the target.",
         ),
     ],
     chat: ChatOptions,
@@ -38,7 +38,7 @@ def router(
     draft: Draft = "shipped",
     target: Annotated[
         str | None,
-        typer.Option(help=f"The target, for a draft model that is fed its hidden states; it answers prompts: {MODEL}"),
+        typer.Option(help=f"The target, if the draft model looks at its hidden states; it answers prompts: {MODEL}"),
     ] = None,
     clusters: Annotated[int, options.count(help="How many clusters the tokens are put into.")] = 64,
     most: Annotated[
@@ -53,12 +53,14 @@ def router(
 ) -> None:
     """Cluster a draft model's tokens, and train a router that chooses clusters by the context (DynaSpec).
 
-    A draft model that is fed a target's hidden states is learnt from as it drafts, with these (--target).
+    A draft model that looks at a target's hidden states is learnt from as it drafts, with these (--target).
     `otspec.generate(..., draft_shortlist=Router.load(FILE))` drafts by it.
     """
     written = [_text(file) for file in files if file.suffix != JSON_LINES]  # before anything is loaded
     said = [one for file in files if file.suffix == JSON_LINES for one in read_prompts(file)]
     from otspec.decode import Budget, train_router
+    from otspec.decode.drafters.eagle.model import Eagle
+    from otspec.decode.drafters.sd2.model import Steered
     from otspec.decode.models.context import positions
     from otspec.decode.pair.loading import Models, load_models, load_reader
 
@@ -73,6 +75,7 @@ def router(
     if said:
         new = min(ANSWER, int(positions(model)) // 4)
         rows += chat.rows(said, models._replace(draft=None), new, {"temperature": 1.0}, answered=True)
+    looks = isinstance(model, Eagle | Steered) or not said  # at the target; of another, prompts alone have a use for it
     texts = _some(rows, int(min(TEXT, positions(model))), tokens, seed)
     budget = None if most is None else Budget(most, falling=2, least=max(most // 4, 1))
     with progress_bar() as bar:
@@ -84,7 +87,7 @@ def router(
         made = train_router(
             model,
             texts,
-            target=None if target is None else models.target,
+            target=models.target if target is not None and looks else None,
             clusters=clusters,
             budget=budget,
             width=width,

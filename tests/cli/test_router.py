@@ -42,6 +42,8 @@ def test_a_router_of_another_draft_model(
         (("empty.py",), "the files are empty"),
         (("a.py", "--clusters", "5", "--most", "6"), "the budget is 6 clusters"),
         (("a.py", "--draft", "nowhere/at/all"), "the draft 'nowhere/at/all' cannot be loaded"),
+        (("a.py", "--draft", "eagle"), "'eagle' names the package's draft models for some targets; pass the target"),
+        (("a.py", "--target", "shipped", "--draft", "shipped"), "looks at no target, and a router learns"),
     ],
 )
 def test_what_is_refused(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,26 +113,9 @@ def _routed(request: DrafterRequest) -> Drafting:
     return Drafting(request.models, {"draft_shortlist": router}, spelled)
 
 
-def _eagle(request: DrafterRequest) -> Drafting:
-    """EAGLE's layer, which reads the target's hidden states, as it comes with the package."""
-    if request.target != SHIPPED:
-        return _shared("eagle", "eagle3", request)
-    draft = shipped.eagle(request.models.target.dtype)
-    return Drafting(with_draft(request.models, draft, request.models.tokenizer), {}, {"drafter": "eagle"})
-
-
-def _parallel(request: DrafterRequest) -> Drafting:
-    """Layers that draft all depths at once, from the target's hidden states, as they come with the package."""
-    return _shared("parallel", "parallel", request)
-
-
-def _shared(name: str, kind: str, request: DrafterRequest) -> Drafting:
+def _own(name: str, request: DrafterRequest) -> Drafting:
+    """A draft model that reads the target's hidden states, as it comes with the package for that target."""
     draft = shipped.drafter(name, request.models.target)
-    if draft is None:
-        raise DataError(
-            f"no draft model {name!r} of {request.target} comes with the package; `otspec train {kind}` trains one, "
-            "which is passed as --draft FOLDER"
-        )
     models = with_draft(request.models, draft, request.models.tokenizer)
     pack(draft)
     return Drafting(models, {}, {"drafter": name})
@@ -174,8 +158,7 @@ DRAFTERS: Mapping[str, Callable[[DrafterRequest], Drafting]] = {
     "fr": _frequent,
     "pa-fr": _fewer_by_depth,
     "dynaspec": _routed,
-    "eagle": _eagle,
-    "parallel": _parallel,
+    **{name: partial(_own, name) for name in shipped.DRAFTERS},
     "tli": _foreign,
     "rdk": _redistributed,
 }

@@ -139,11 +139,13 @@ def load_draft(name: str, device: str | None = None, dtype: str | None = None) -
     Raises
     ------
     DataError
-        If there is no such model, or it cannot be read.
+        If there is no such model, or it cannot be read, or it is one of the package's for a target.
     ProblemError
         If there is no such device or dtype.
     """
     place = device_of(device)
+    if _is_own(name):
+        raise DataError(f"{name!r} names the package's draft models for some targets; pass the target, too")
     model, tokenizer = _load(name, "draft", _kind(dtype, place))
     return model.to(place), tokenizer
 
@@ -232,8 +234,12 @@ def _kind(dtype: str | None, place: torch.device) -> str:
 
 def _load_draft(name: str, target: PreTrainedModel, dtype: str) -> tuple[Any, Any]:
     """A draft model for a target as `_load` finds it, or the package's own where nothing else has that name."""
-    own = shipped.drafter(name, target) if name in shipped.DRAFTERS and not Path(name).exists() else None
-    return _load(name, "draft", dtype) if own is None else (own, None)
+    return (shipped.drafter(name, target), None) if _is_own(name) else _load(name, "draft", dtype)
+
+
+def _is_own(name: str) -> bool:
+    """Whether a name stands for draft models of the package, each found by its target."""
+    return name in shipped.DRAFTERS and not Path(name).exists()
 
 
 def _load(name: str, role: str, dtype: str) -> tuple[Any, Any]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from otspec.errors import ProblemError
+from otspec.errors import DataError, ProblemError
 from otspec.extras import require
 from otspec.laws import IntArray
 from otspec.vocab import Affinity, frequency_prune, load_affinity
@@ -43,8 +43,8 @@ AFFINITY = "affinity.safetensors"
 TRAINING, HELD_OUT_ROWS, FREQUENCIES = "training.json", "held_out.npz", "frequencies.npz"
 """Files beside them: the record of the training run, the held-out sequences that its curve is measured on, and how
 often each token occurs in the text that was trained on."""
-DRAFTERS = ("eagle", "parallel")
-"""Kinds of draft models that it has for other targets: `drafter`."""
+DRAFTERS = {"eagle": "eagle3", "parallel": "parallel"}
+"""Draft models that it has for some targets, `drafter`, and what `otspec train` calls such models of any other."""
 QUESTIONS = "questions.jsonl"
 """Forty prompts of our own in Spec-Bench's thirteen categories, some of two turns, for targets that answer."""
 ROUTER = "router.safetensors"
@@ -158,25 +158,35 @@ def foreign(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> ForeignD
     return ForeignDraft(_model(place, dtype), _tokenizer(place), load_affinity(place / AFFINITY))
 
 
-def drafter(kind: str, target: PreTrainedModel) -> PreTrainedModel | None:
-    """A draft model of the package that was trained for a target, held as that is, on the CPU; None if there is none.
+def drafter(kind: str, target: PreTrainedModel) -> PreTrainedModel:
+    """A draft model of the package that was trained for a target, held as that is, on the CPU.
 
     Parameters
     ----------
     kind : str
-        ``"eagle"``: token by token from the target's states.  ``"parallel"``: all depths in one pass.
+        One of `DRAFTERS`.  ``"eagle"``: token by token from the target's states.  ``"parallel"``: all depths in one
+        pass.
     target : PreTrainedModel
         Known by its weights, in whatever precision.
+
+    Raises
+    ------
+    DataError
+        If the package has none for that target.
     """
-    import otspec.decode.drafters.shared.model  # noqa: F401  # makes its class known to transformers
+    import otspec.decode.drafters.eagle.model  # noqa: F401
+    import otspec.decode.drafters.shared.model  # noqa: F401  # both make their classes known to transformers
     from otspec.decode.models.fingerprint import fingerprint
 
     mark = fingerprint(target)
-    for config in sorted(FOLDER.glob(f"*/{kind}/config.json")):
+    for config in sorted(FOLDER.glob(f"**/{kind}/config.json")):
         if json.loads(config.read_text())["target"] == mark:
             found: PreTrainedModel = _model(config.parent, target.dtype)
             return found
-    return None
+    raise DataError(
+        f"no draft model {kind!r} of this target comes with the package; `otspec train {DRAFTERS[kind]}` trains one, "
+        "which is passed as --draft FOLDER"
+    )
 
 
 def _model(place: Path, dtype: torch.dtype | None) -> Any:

@@ -41,9 +41,13 @@ def test_more_of_its_drafts_are_accepted() -> None:
     assert made[EAGLE] > 1.15 * made["as it is"]
 
 
-def test_it_is_for_the_target_that_it_heard() -> None:
-    models = load_models("shipped", "shipped")
-    with pytest.raises(
-        DataError, match="no draft model 'eagle' of my-model comes with the package; `otspec train eagle3`"
-    ):
-        drafting("eagle", DrafterRequest(models, "my-model", "shipped"))
+def test_it_is_found_by_the_target_that_it_heard() -> None:
+    models = load_models("shipped", "eagle", "cpu")
+    assert models.draft is not None
+    for found, own in zip(models.draft.parameters(), eagle().parameters(), strict=True):
+        assert torch.equal(found, own)
+    other = models._replace(target=load().draft)
+    with pytest.raises(DataError, match=r"no draft model 'eagle' of this target comes .*; `otspec train eagle3` "):
+        drafting("eagle", DrafterRequest(other, "my-model", "shipped"))
+    with pytest.raises(DataError, match="no draft model 'parallel' of this target comes with the package"):
+        load_models("shipped", "parallel", "cpu")

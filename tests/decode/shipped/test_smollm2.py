@@ -63,7 +63,7 @@ def test_a_drafter_is_found_by_the_weights_of_its_target(
     with pytest.raises(DataError, match=f"the draft '{kind}' cannot be loaded"):
         load_models("shipped", kind)  # what is called so here comes first
     other = models._replace(target=shipped.load().draft)
-    with pytest.raises(DataError, match=rf"no draft model '{kind}' of mine comes with the package; `otspec train "):
+    with pytest.raises(DataError, match=rf"no draft model '{kind}' of this target comes with the package"):
         drafting(kind, DrafterRequest(other, "mine", ""))
 
 

@@ -40,9 +40,19 @@ def _blocked_offsets(lesson: Lesson, generator: torch.Generator) -> torch.Tensor
     return (1 + (first + torch.arange(columns)) % LONGEST).to(lesson.tokens.device)
 
 
-def _steered_answers(offsets: Callable[[Lesson, torch.Generator], torch.Tensor]) -> Answers:
+Offsets = Callable[[Lesson, torch.Generator], torch.Tensor]
+
+
+def steered_by(
+    model: Steered, lesson: Lesson, generator: torch.Generator, offsets: Offsets = _random_offsets
+) -> torch.Tensor:
+    """What is added in every layer while a model reads the tokens of a lesson but the last, as of `Steered.shifts`."""
+    return model.shifts(shifted(lesson.features, offsets(lesson, generator)))
+
+
+def _steered_answers(offsets: Offsets) -> Answers:
     def answers(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Prediction]:
-        shifts = model.shifts(shifted(lesson.features, offsets(lesson, generator)))
+        shifts = steered_by(model, lesson, generator, offsets)
         return [Prediction(model(input_ids=lesson.tokens[:, :-1], shifts=shifts, use_cache=False).logits)]
 
     return answers

@@ -14,6 +14,8 @@ from transformers import PreTrainedModel
 
 from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.eagle.training import KINDS as EAGLE
+from otspec.decode.drafters.sd2.model import Steered
+from otspec.decode.drafters.sd2.training import steered_by
 from otspec.decode.drafters.shared.model import SharedLlama
 from otspec.decode.drafters.shared.training import KINDS as SHARED
 from otspec.decode.drafters.shortlists.router import Network, Router, vectors_of
@@ -52,7 +54,8 @@ def train_router(
     Clusters are those of spherical k-means on the rows of the head, of unequal sizes.  The router is trained by binary
     cross-entropy on hard labels: at each position of the texts a cluster is positive if it has one of the draft model's
     likeliest tokens there.  Of a model that is fed a target's hidden states, every position is looked at as a root of
-    drafts, and `DRAFTS` of them after it as well, each on the model's own outputs, as in decoding.
+    drafts, and `DRAFTS` of them after it as well, each on the model's own outputs, as in decoding.  A steered model
+    reads as it learnt to: each token is steered by the target's states some tokens before, at a random offset.
 
     Parameters
     ----------
@@ -61,7 +64,7 @@ def train_router(
         Such as will be decoded, best of all texts that the target has sampled.  All positions of each are looked at, as
         far as the draft model knows positions.
     target : PreTrainedModel, optional
-        Whose hidden states such a draft model is fed.
+        Whose hidden states such a draft model is fed, or steered by; without it a steered one is read as it is alone.
     clusters : int
         M; some may turn out to be empty, and are dropped.
     budget : Budget or int, optional
@@ -80,7 +83,7 @@ def train_router(
     ------
     ProblemError
         If a number is no count or more than there are tokens, there is no text, the head cannot be computed apart
-        from the rest, or the draft model is fed by a target and there is none.
+        from the rest, the draft model is fed by a target and there is none, or there is one and it looks at none.
 
     Examples
     --------
@@ -104,6 +107,13 @@ def train_router(
             f"the draft model drafts {draft.kept.size} tokens that it was trained with, and no others; a router is for "
             "one that drafts all"
         )
+    shifts = None
+    if target is not None and not fed:
+        if not isinstance(draft, Steered):
+            raise ProblemError(
+                f"a {type(draft).__name__} looks at no target, and a router learns from it alone; leave out target"
+            )
+        shifts = partial(_shifts, draft, target, torch.Generator().manual_seed(seed))
     vocab = vocabulary(draft)
     if max(clusters, likeliest) > vocab:
         raise ProblemError(f"{clusters} clusters and {likeliest} likeliest tokens, and there are {vocab} tokens in all")
@@ -111,7 +121,7 @@ def train_router(
     with torch.no_grad():
         cluster_of = spherical_clusters(without_head(draft)[1].weight, clusters, generator)
         count = int(cluster_of.max()) + 1
-        told = [_told(draft, target, text) if fed else _read(draft, text) for text in texts if len(text)]
+        told = [_told(draft, target, text) if fed else _read(draft, text, shifts) for text in texts if len(text)]
         seen = [_labelled(one, cluster_of, count, likeliest) for own in told for one in own]
         if not seen:
             raise ProblemError("no text has two tokens, which it takes to draft after one; pass longer ones")
@@ -191,11 +201,21 @@ def _cut(draft: PreTrainedModel, text: Sequence[int]) -> Sequence[int]:
     return text[: int(positions(draft))] if len(text) > positions(draft) else text
 
 
-def _read(draft: PreTrainedModel, text: Sequence[int]) -> list[Said]:
-    """Every position of a text that a draft model reads."""
+def _shifts(draft: Steered, target: PreTrainedModel, generator: torch.Generator, text: Sequence[int]) -> torch.Tensor:
+    """What a target adds to a draft model's layers while it reads a text, as in training."""
+    lesson = Lessons(target, np.array([[*text, text[-1]]]), draft.config.features, 1, memory=0).lesson([0])
+    return steered_by(draft, lesson, generator)
+
+
+def _read(
+    draft: PreTrainedModel, text: Sequence[int], shifts: Callable[[Sequence[int]], torch.Tensor] | None = None
+) -> list[Said]:
+    """Every position of a text that a draft model reads, steered or not."""
     twin, head = without_head(draft)
-    tokens = torch.tensor(_cut(draft, text), device=draft.device)
-    outputs = twin(input_ids=tokens[None], use_cache=False).logits[0]
+    text = _cut(draft, text)
+    tokens = torch.tensor(text, device=draft.device)
+    steered = {} if shifts is None else {"shifts": shifts(text)}
+    outputs = twin(input_ids=tokens[None], use_cache=False, **steered).logits[0]
 
     def likeliest(count: int) -> torch.Tensor:
         return torch.cat([head(part).topk(count).indices for part in outputs.split(AT_ONCE)])
