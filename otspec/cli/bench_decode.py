@@ -25,13 +25,16 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
         "paths": "2,3,4",
         "depth": "8",
         "draft_top_k": "10,100",
-        "solver": "nested,interval,kseq,global_resolution/kseq",
+        "solver": "global_resolution/naive,global_resolution/kseq,nested,interval,kseq",
         "temperature": "1",
     }
 }
-"""Options by the names of what is to be repeated: Table 4 of Global Resolution, drafts truncated, the target whole."""
+"""Options by the names of what is to be repeated: Table 4 of Global Resolution, drafts truncated, the target whole.
 
-RULES = "nested,interval,kseq,rrs,global_resolution/kseq"
+As printed, a token is drawn from p where global resolution fails (`naive`); the paper expects more of K-SEQ there.
+"""
+
+RULES = "nested,interval,kseq,rrs,global_resolution/naive"
 COMPARED = "generate,single,block,prompt-lookup,assisted-lookup,assisted"
 FULL = "full"
 """The draft model with its whole vocabulary, among names of drafters."""

@@ -130,7 +130,8 @@ def test_a_preset_stands_for_the_options_that_are_not_given(
     whole, changed = asked
     assert whole["paths"] == [2, 3, 4]
     assert whole["depths"] == [8]
-    assert whole["rules"] == ["nested", "interval", "kseq", "global_resolution/kseq"]
+    as_printed, expected = "global_resolution/naive", "global_resolution/kseq"  # Appendix R, and its outlook
+    assert whole["rules"] == [as_printed, expected, "nested", "interval", "kseq"]
     assert whole["temperatures"] == [1.0]
     assert whole["truncations"] == [{"draft_top_k": 10}, {"draft_top_k": 100}]
     assert (changed["paths"], changed["depths"], changed["rules"]) == ([2], [8], whole["rules"])
