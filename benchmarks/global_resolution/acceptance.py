@@ -7,9 +7,10 @@ Every point is the mean over positions of what the plan of `interval` accepts, w
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
-from benchmarks.global_resolution.common import ANCHORS, KS, NS, acceptances, label, mean, worst_gap
+from benchmarks.global_resolution.common import ANCHORS, NS, acceptances, ks_in, label, mean, worst_gap
 from benchmarks.reporting import Record, measure_and_tell, options
 from otspec.reporting.charts import SERIES, Axis, ends_of, line_chart
 from otspec.reporting.means import means
@@ -22,12 +23,13 @@ def table(name: str, records: list[Record]) -> TextTable:
     """Mean acceptance, k down and n across, with what the paper prints in brackets."""
     anchors = ANCHORS.get(name, {})
     rows: list[tuple[str, ...]] = []
-    for k in KS:
+    ks = ks_in(records)
+    for k in ks:
         shown = [f"{mean(records, k=k, n=n):.4f}" for n in NS]
         printed = [f" [{anchors[k, n]:.4f}]" if (k, n) in anchors else "" for n in NS]
         rows.append((label(k), *(value + paper for value, paper in zip(shown, printed, strict=True))))
     note = (
-        f"Mean over {len(records) // len(KS) // len(NS)} positions; interval, certified within "
+        f"Mean over {len(records) // len(ks) // len(NS)} positions; interval, certified within "
         f"{worst_gap(records):.0e}. In brackets what the paper prints for real models."
     )
     return TextTable(f"Optimal acceptance on {name}", ("", *(f"n = {n}" for n in NS)), rows, note, labels=1)
@@ -38,7 +40,8 @@ PRINTED = "printed in the paper"
 
 def draw(records: dict[str, list[Record]], path: Path) -> None:
     """One chart per profile, acceptance over n, one line per k."""
-    styles = {**ordered([label(k) for k in KS]), PRINTED: Look(INK, MARKERS[-1], hollow=True)}
+    ks = ks_in(chain.from_iterable(records.values()))
+    styles = {**ordered([label(k) for k in ks]), PRINTED: Look(INK, MARKERS[-1], hollow=True)}
     rows = {name: means(mine, x="n", y="acceptance", series=lambda r: label(r["k"])) for name, mine in records.items()}
     for name, mine in rows.items():
         mine += [{SERIES: PRINTED, "x": n, "y": value} for (_, n), value in ANCHORS.get(name, {}).items()]

@@ -10,6 +10,7 @@ import otspec
 from benchmarks.measuring import laws_of
 from benchmarks.reporting import Record
 from otspec.data import Source
+from otspec.data.recorded import TopSource
 from otspec.laws import FloatArray
 from otspec.problem import Problem
 from otspec.reporting.console import progress_bar
@@ -35,6 +36,23 @@ Which (k, n) reached them is read off its Tables 1 and 3.
 """
 
 
+def ks_of(source: Source, ks: Sequence[int] = KS) -> list[int]:
+    """Those numbers of draft tokens that a source can tell of: where a file keeps the likeliest alone, up to these."""
+    if not isinstance(source, TopSource):
+        return list(ks)
+    return [*(k for k in ks if 0 < k < source.kept), source.kept]
+
+
+def temperatures_of(source: Source, temperatures: Sequence[float]) -> list[float]:
+    """Those temperatures of the target that a source can tell of."""
+    return [one for one in temperatures if not isinstance(source, TopSource) or one in source.temperatures]
+
+
+def ks_in(records: Iterable[Record]) -> list[int]:
+    """The numbers of draft tokens of records, in their order."""
+    return list(dict.fromkeys(record["k"] for record in records))
+
+
 def label(k: int) -> str:
     """A truncation as the paper writes it."""
     return f"k = {k}" if k else "k = V"
@@ -52,13 +70,14 @@ def acceptances(
     laws : sequence of str
         ``iid``, solved by `interval`, and ``greedy``, solved in closed form.
     ks : sequence of int
+        Those of them that the source can tell of are measured.
     temperature : float
         Of the target; the draft's stays 1, as in the paper.
     """
     with progress_bar() as bar:
         for index in bar.track(range(positions), description=f"{source.name}, temperature {temperature:g}"):
             position = source.position(index)
-            for k in ks:
+            for k in ks_of(source, ks):
                 p, q = laws_of(position, k, temperature)
                 for n in NS:
                     for law in laws:

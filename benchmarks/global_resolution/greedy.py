@@ -8,9 +8,10 @@ Greedy drafts are the n - 1 likeliest tokens and one draw from the rest [hu2025t
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
-from benchmarks.global_resolution.common import KS, NS, acceptances, label, mean, worst_gap
+from benchmarks.global_resolution.common import NS, acceptances, ks_in, label, mean, worst_gap
 from benchmarks.reporting import Record, measure_and_tell, options
 from otspec.reporting.charts import Axis, line_chart
 from otspec.reporting.means import means
@@ -25,14 +26,15 @@ LAWS = tuple(NAMES)
 def table(name: str, records: list[Record]) -> TextTable:
     """Both acceptances and their difference, a row per k."""
     rows: list[tuple[str, ...]] = []
-    for k in KS:
+    ks = ks_in(records)
+    for k in ks:
         iid, greedy = ([mean(records, k=k, n=n, law=law) for n in NS] for law in LAWS)
         rows.append((label(k), "i.i.d.", *(f"{value:.4f}" for value in iid)))
         rows.append((label(k), "greedy", *(f"{value:.4f}" for value in greedy)))
         gains = (f"{100 * (one - other):+.2f}" for one, other in zip(iid, greedy, strict=True))
         rows.append((label(k), "difference, points", *gains))
     note = (
-        f"Mean over {len(records) // len(KS) // len(NS) // len(LAWS)} positions; both are optima of their draft law, "
+        f"Mean over {len(records) // len(ks) // len(NS) // len(LAWS)} positions; both are optima of their draft law, "
         f"certified within {worst_gap(records):.0e}."
     )
     return TextTable(f"i.i.d. against greedy drafts on {name}", ("", "drafts", *(f"n = {n}" for n in NS)), rows, note)
@@ -50,8 +52,9 @@ def draw(records: dict[str, list[Record]], path: Path) -> None:
             f"{name}, {label(k)}",
             height=170,
         )
-        for k in KS
+        for k in ks_in(chain.from_iterable(records.values()))
         for name, mine in records.items()
+        if k in ks_in(mine)
     ]
     picture(charts, styles, note="Means over positions, with one standard error.").save(path)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import otspec
-from benchmarks.global_resolution.common import KS, NS, acceptances, label, mean
+from benchmarks.global_resolution.common import NS, acceptances, ks_in, ks_of, label, mean, temperatures_of
 from benchmarks.measuring import laws_of
 from benchmarks.reporting import Record, finish, options
 from otspec.data import Source
@@ -47,8 +47,8 @@ def times(source: Source, positions: int) -> Iterator[Record]:
     with progress_bar() as bar:
         for index in bar.track(range(positions), description=f"{source.name}, solve times"):
             position = source.position(index)
-            for temperature in WITH_ONE:
-                for k in TIMED_KS:
+            for temperature in temperatures_of(source, WITH_ONE):
+                for k in ks_of(source, TIMED_KS):
                     p, q = laws_of(position, k, temperature)
                     for n in TIMED_NS:
                         problem = otspec.Problem(p, otspec.IID(q, n))
@@ -87,8 +87,8 @@ def acceptance_table(name: str, records: list[Record]) -> TextTable:
     """Figure 4 in numbers: a row per temperature and k."""
     rows: list[tuple[str, ...]] = [
         (f"{t:g}", label(k), *(f"{mean(records, temperature=t, k=k, n=n):.4f}" for n in NS))
-        for t in TEMPERATURES
-        for k in KS
+        for t in temperatures_in(records)
+        for k in ks_in(records)
     ]
     header = ("target temperature", "", *(f"n = {n}" for n in NS))
     return TextTable(f"Optimal acceptance on {name}, draft at temperature 1", header, rows, "interval, certified.")
@@ -97,17 +97,23 @@ def acceptance_table(name: str, records: list[Record]) -> TextTable:
 def times_table(name: str, records: list[Record]) -> TextTable:
     """Figure 5 in numbers: a row per (k, n), mean milliseconds and share given up at each temperature."""
     rows: list[tuple[str, ...]] = []
-    for k in TIMED_KS:
+    temperatures = temperatures_in(records)
+    for k in ks_in(records):
         for n in TIMED_NS:
             row = [f"({k}, {n})"]
-            for t in WITH_ONE:
+            for t in temperatures:
                 mine = _of(records, k, n, t)
                 row.append(f"{np.mean([r['ms'] for r in mine]):.2f} ({_failures(mine):.0%})")
             row.append(f"{np.mean([r['interval_ms'] for r in records if (r['k'], r['n']) == (k, n)]):.2f}")
             rows.append(tuple(row))
-    header = ("(k, n)", *(f"T = {t:g}" for t in WITH_ONE), "interval")
+    header = ("(k, n)", *(f"T = {t:g}" for t in temperatures), "interval")
     note = "Mean ms per token over all positions, in brackets the share on which it gave up; interval never does."
     return TextTable(f"global_resolution, tau = {TAU:g}, on {name}", header, rows, note, labels=1)
+
+
+def temperatures_in(records: list[Record]) -> list[float]:
+    """The target's temperatures of records, in their order."""
+    return list(dict.fromkeys(record["temperature"] for record in records))
 
 
 def _of(records: list[Record], k: int, n: int, temperature: float) -> list[Record]:
@@ -120,7 +126,7 @@ def _failures(records: list[Record]) -> float:
 
 def draw_acceptance(name: str, records: list[Record], path: Path) -> None:
     """Figure 4: one chart per temperature, acceptance over n, one line per k."""
-    styles = ordered([label(k) for k in KS])
+    styles = ordered([label(k) for k in ks_in(records)])
     charts = [
         line_chart(
             means([r for r in records if r["temperature"] == t], x="n", y="acceptance", series=lambda r: label(r["k"])),
@@ -129,7 +135,7 @@ def draw_acceptance(name: str, records: list[Record], path: Path) -> None:
             styles,
             f"{name}, target temperature {t:g}",
         )
-        for t in TEMPERATURES
+        for t in temperatures_in(records)
     ]
     picture(charts, styles, note="Means over positions, with one standard error.").save(path)
 
@@ -137,9 +143,10 @@ def draw_acceptance(name: str, records: list[Record], path: Path) -> None:
 def draw_times(name: str, records: list[Record], path: Path) -> None:
     """Figure 5: mean time and share given up over the temperature, two charts for each k, one line per n."""
     styles = {**ordered([f"n = {n}" for n in TIMED_NS]), EXACT: looks(["interval"])["interval"]}
-    over, share = Axis("target temperature", ticks=WITH_ONE), Axis("share given up", ends=(0, 1), form=".0%")
+    over = Axis("target temperature", ticks=temperatures_in(records))
+    share = Axis("share given up", ends=(0, 1), form=".0%")
     charts = []
-    for k in TIMED_KS:
+    for k in ks_in(records):
         mine = [{**r, "given_up": not r["solved"]} for r in records if r["k"] == k]
         ms = means(mine, x="temperature", y="ms", series=lambda r: f"n = {r['n']}")
         ms += means(mine, x="temperature", y="interval_ms", series=lambda r: EXACT)
@@ -155,7 +162,8 @@ def main() -> None:
     records: list[Record] = []
     tables, pictures = [], []
     for source in asked.sources:
-        curves = [r for t in TEMPERATURES for r in acceptances(source, asked.positions, temperature=t)]
+        colder = temperatures_of(source, TEMPERATURES)
+        curves = [r for t in colder for r in acceptances(source, asked.positions, temperature=t)]
         timed = list(times(source, asked.positions))
         draw_acceptance(source.name, curves, asked.out / f"{source.name}_acceptance.png")
         draw_times(source.name, timed, asked.out / f"{source.name}_times.png")

@@ -38,6 +38,19 @@ def test_scripts_leave_records_report_and_pictures(
     assert "k = V" in (out / "report.md").read_text()
 
 
+@pytest.mark.parametrize("script", [acceptance.main, greedy.main, temperature.main])
+def test_a_file_of_likeliest_tokens_gives_what_it_holds(
+    script: Callable[[], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("vl_convert")
+    monkeypatch.setattr(sys, "argv", ["script", "--data", "smollm2", "--positions", "1", "--out", str(tmp_path)])
+    script()
+    records = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()]
+    assert {record["k"] for record in records} == {10, 100, 256}
+    assert {record["temperature"] for record in records} <= {0.6, 1.0}
+    assert "k = 256" in (tmp_path / "report.md").read_text() or script is temperature.main
+
+
 def test_the_limit_is_on_the_mean_time() -> None:
     assert best_within([FAST, SLOW], 10.0) is FAST
     assert best_within([FAST, SLOW], 20.0) is SLOW
