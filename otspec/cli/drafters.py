@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from otspec.decode.pair.loading import Models
     from otspec.laws import FloatArray, IntArray
 
-DRAFTER_HELP = f"{listed(DRAFTERS)}, with a number behind a colon if need be, or a draft model"
+DRAFTER_HELP = (
+    f"{listed(DRAFTERS)}, with a number behind a colon if need be, or a draft model; with +prompt-lookup behind it one "
+    "path of each tree is copied from the text"
+)
 
 Drafter = Annotated[str | None, typer.Option(help=f"The drafter: {DRAFTER_HELP}.", show_default="the draft model")]
 
@@ -62,7 +66,7 @@ class DrafterFiles:
         """
         values = asdict(self)
         asked = {option: values[option] for option in NEEDED_FOR if values.get(option) is not None}
-        words = {name.partition(":")[0] for name in names}
+        words = {re.split("[:+,]", name)[0] for name in names}
         for option in asked:
             if words.isdisjoint(NEEDED_FOR[option]):
                 by = " or ".join(NEEDED_FOR[option])

@@ -41,7 +41,7 @@ def option(summary: str, kind: str, shown: str | None = None) -> dict[str, str |
 
 
 class DraftModelOptions(TypedDict, total=False):
-    """The keywords of `DraftSettings` that say how the draft model draws, and from which tokens."""
+    """The keywords of `DraftSettings` that say how the draft model draws, from which tokens, and what is beside."""
 
     draft_temperature: float | None
     draft_top_k: int | None
@@ -50,6 +50,7 @@ class DraftModelOptions(TypedDict, total=False):
     draft_kernel: Any
     draft_shortlist: Selection | None
     draft_confidence: float | None
+    prompt_lookup: int | None
 
 
 class DraftOptions(DraftModelOptions, total=False):
@@ -125,6 +126,9 @@ class DraftSettings:
         ``"goodput"``: before each step the depth is chosen, 0 included and L at most, that promises the most tokens a
         second, from what was accepted and how long steps took so far; the text keeps its law.  An
         `otspec.decode.Goodput` has settings of its own, such as costs, without which a seed does not repeat a run.
+    prompt_lookup : int, optional
+        Beside all this, one path of at most so many tokens is copied from the text, where its ending occurs earlier
+        [saxena2023prompt].  It hangs in the same tree, and the text keeps its law: see `docs/decoding.md`.
 
     Raises
     ------
@@ -202,6 +206,12 @@ class DraftSettings:
             "tokens at most; a file that `otspec tune` wrote has the costs, so that a seed repeats the text.",
             "pace",
             "the same always",
+        ),
+    )
+    prompt_lookup: int | None = field(
+        default=None,
+        metadata=option(
+            "Hang one path of at most so many tokens, copied from the text, in the tree beside the drafts.", "count"
         ),
     )
 

@@ -49,6 +49,7 @@ from tests.contracts.draft_models import (  # noqa: E402
     shared,
     steered,
 )
+from tests.contracts.oracles import PROMPT  # noqa: E402
 from tests.decode import published  # noqa: E402
 from tests.decode.models import law_after, tiny  # noqa: E402
 from tests.oracles import Floats  # noqa: E402
@@ -57,6 +58,10 @@ Make = Callable[[Models], Strategy]
 Law = Callable[..., Floats]
 """Called as ``law(models, text, tokens drafted after it, path, temperature=..., ...)``, the settings being the
 target's: the law of the next draft of a path, by another way than the package's."""
+
+
+REPEATED = (1, 2, 0, 1, 2)
+"""A prompt whose ending occurs earlier."""
 
 
 class Entry(NamedTuple):
@@ -83,6 +88,8 @@ class Entry(NamedTuple):
     """Whether texts of a batch are counted: not of what differs from others in laws alone, and takes long to solve."""
     tolerance: float = 1e-10
     """Of the draft laws, as entries."""
+    prompt: tuple[int, ...] = tuple(PROMPT)
+    """Before a step that is enumerated."""
 
 
 def drafts(**settings: Any) -> Make:
@@ -394,13 +401,22 @@ CATALOGUE: Mapping[str, Entry] = {
     "foreign, redistributed": Entry(
         foreign_redistributing, of_foreign_redistributed, ("temperature 1",), 4, vocabs=False
     ),
+    # A copied path beside what is drawn.
+    "beside a copy": Entry(drafts(prompt_lookup=3, depth=1), plain(), ("top-k", "greedy"), prompt=REPEATED),
+    "beside a copy, one path": Entry(drafts(prompt_lookup=3, paths=1), plain(), ("temperature 0.6",), prompt=REPEATED),
+    "beside a copy, eagle": Entry(
+        drafts_of(eagle_of, prompt_lookup=2, paths=1), of_eagle(eagle_of), ("temperature 0.6",), prompt=REPEATED
+    ),
+    "beside a copy, dynamic tree": Entry(
+        lambda of: DynamicTree(of.draft, 2, 2, prompt_lookup=3), prompt=REPEATED, by_text=True
+    ),
     # As deep as pays, or as is told.
     "paced": Entry(drafts(pace="goodput"), plain()),
     "varying": Entry(lambda of: Varying(drafts()(of), cycle((2, 1, 2))), plain(), batch=False, draws=False),
     # Fixed drafts.
     "vanilla": Entry(lambda of: Vanilla(), by_text=True),
-    "prompt lookup": Entry(lambda of: PromptLookup(3, 2), settings=ALL, by_text=True),
-    "prompt lookup, several": Entry(lambda of: PromptLookup(2, 2, 3), settings=ALL, by_text=True),
+    "prompt lookup": Entry(lambda of: PromptLookup(3, 2), settings=ALL, by_text=True, prompt=REPEATED),
+    "prompt lookup, several": Entry(lambda of: PromptLookup(2, 2, 3), settings=ALL, by_text=True, prompt=REPEATED),
     "lookahead": Entry(lambda of: Lookahead(2, 1, 3)),
     "lookahead, narrow": Entry(lambda of: Lookahead(1, 1, 2)),
     "lookahead, wide": Entry(lambda of: Lookahead(), draws=False),  # of too many nodes

@@ -24,7 +24,8 @@ from otspec.decode.base.sampling import Prefix as TextPrefix  # noqa: E402
 from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
 from otspec.decode.verify.laws import LocalTree, Merged, local_trees  # noqa: E402
-from otspec.decode.verify.step import Greedy, OnHost, _matched, step_verifier  # noqa: E402
+from otspec.decode.verify.step import Greedy, OnHost, _gone_on, _matched, step_verifier  # noqa: E402
+from otspec.decode.verify.verifiers import Extension  # noqa: E402
 from otspec.paths import LayerVerification, Model, TokenWise  # noqa: E402
 from otspec.verification.reference.enumeration import PathLaw, law_over  # noqa: E402
 from otspec.verification.trees.topology import NONE, Topology  # noqa: E402
@@ -166,7 +167,8 @@ def law_of_step(
         each = [_followed(tree, own) for tree, own in zip(trees, np.split(seen, len(trees)), strict=True)]
     else:
         assert isinstance(verifier, OnHost)
-        each = _judged(verifier, step.drafts, verifier.look(logits, after), model)
+        judge = _judged if step.drafts.drawn is None else _judged_beside_fixed
+        each = judge(verifier, step.drafts, verifier.look(logits, after), model)
     outcomes = [Outcome(tree, law) for tree, law in zip(trees, each, strict=True)]
     assert sum(step.chances) == pytest.approx(1.0)
     over: Any = zip(step.chances, outcomes, strict=True)
@@ -207,6 +209,30 @@ def _judged(verifier: OnHost, drafts: Drafts, targets: Any, model: Model) -> lis
         seen = rule.stop_law(local.tree)
         whole = _spread if isinstance(rows, Merged) else _placed
         laws.append(whole(tree, local, seen, model))
+    return laws
+
+
+def _judged_beside_fixed(verifier: OnHost, drafts: Drafts, targets: Any, model: Model) -> list[Floats]:
+    """The same with fixed paths beside them: whatever the target draws after each of their nodes."""
+    starts = np.cumsum([0, *(tree.size for tree in drafts.trees)])
+    assert drafts.drawn is not None
+    rows = np.concatenate([start + part.node for start, part in zip(starts, drafts.drawn, strict=False)])
+    judged, laws = _judged(verifier, drafts.without_fixed(), targets[rows], model), []
+    for tree, part, seen, start in zip(drafts.trees, drafts.drawn, judged, starts, strict=False):
+        own = targets[start : start + tree.size].numpy()
+        fixed = np.setdiff1d(np.arange(tree.size), part.node)
+        law, tokens = np.zeros(own.shape), np.full(tree.size, NONE)
+        law[part.node] = seen
+        for drawn in itertools.product(*(np.flatnonzero(own[node]).tolist() for node in fixed)):
+            chance = math.prod(float(own[node, token]) for node, token in zip(fixed, drawn, strict=True))
+            tokens[fixed] = drawn
+            for parent, token in zip(tree.parent[fixed].tolist(), tree.token[fixed].tolist(), strict=True):
+                if parent not in fixed:  # where what was drawn from laws ends, and the fixed path goes on
+                    found = _gone_on(tree, Extension(tree.line(parent), token), tokens.tolist())
+                    moved = chance * seen[np.flatnonzero(part.node == parent)[0], token]
+                    law[parent, token] -= moved
+                    law[found.nodes[-1], found.token] += moved
+        laws.append(law)
     return laws
 
 

@@ -34,11 +34,11 @@ EXACT = 1e-9
 
 def deviations(entry: Entry, name: str) -> dict[str, float]:
     """Of the law of the text after a step from the target's, by each rule that may verify."""
-    of, settings = models(entry.vocab), SETTINGS[name]
+    of, settings, prompt = models(entry.vocab), SETTINGS[name], list(entry.prompt)
     strategy = entry.make(of)
-    step = every_draft(strategy, of, PROMPT, sampling_of(of, **settings))
+    step = every_draft(strategy, of, prompt, sampling_of(of, **settings))
     return {
-        rule: law_of_step(one, step, of, PROMPT, settings).deviation
+        rule: law_of_step(one, step, of, prompt, settings).deviation
         for rule, one in rules_for(strategy, entry.every_rule).items()
     }
 

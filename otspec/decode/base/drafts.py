@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,6 +12,14 @@ import torch
 from otspec.laws import IntArray
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import NONE, Topology
+
+
+class Drawn(NamedTuple):
+    """The part of a tree that was drawn from laws; the rest of it is fixed."""
+
+    tree: Topology
+    node: IntArray
+    """Shape (tree.size,): the node of the whole tree that each of its nodes is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +39,28 @@ class Drafts:
 
     columns: torch.Tensor | None = None
     """The tokens that laws are over, ascending, shape (k,), where all are over the same; None: all tokens."""
+    drawn: Sequence[Drawn] | None = None
+    """What `laws` and `rows` are of, where other paths of the trees are fixed; None where they are of all trees."""
+
+    def with_fixed(self, paths: Sequence[Sequence[Sequence[int]]]) -> Drafts:
+        """The same with fixed paths beside them, merged where they begin alike.
+
+        Parameters
+        ----------
+        paths : sequence of sequences of sequences of int
+            Of each text, of any lengths; they depend on the text alone.
+        """
+        if not any(paths):
+            return self
+        whole = [_merged([*_to_leaves(tree), *own]) for tree, own in zip(self.trees, paths, strict=True)]
+        if not len(self.laws):
+            return Drafts.fixed_trees(whole)
+        drawn = [Drawn(tree, nodes_in(one, tree)) for one, tree in zip(whole, self.trees, strict=True)]
+        return replace(self, trees=whole, drawn=drawn)
+
+    def without_fixed(self) -> Drafts:
+        """What was drawn from laws alone."""
+        return self if self.drawn is None else replace(self, trees=[part.tree for part in self.drawn], drawn=None)
 
     def over(self, vocab: int) -> torch.Tensor:
         """The laws over all of so many tokens, shape (R, V)."""
@@ -74,6 +105,21 @@ def _merged(paths: Sequence[Sequence[int]]) -> Topology:
     for column, path in enumerate(paths):
         tokens[: len(path), column] = path
     return Topology.merge(Shape.paths(len(paths), longest), tokens.ravel())
+
+
+def _to_leaves(tree: Topology) -> list[list[int]]:
+    """The tokens of each path from the root to a leaf, the root left out."""
+    leaves = np.setdiff1d(np.arange(1, tree.size), tree.parent)
+    return [tree.token[tree.line(leaf)].tolist() for leaf in leaves.tolist()]
+
+
+def nodes_in(whole: Topology, tree: Topology) -> IntArray:
+    """The nodes of a tree that has all prefixes of another one, by the nodes of that, shape (tree.size,)."""
+    below = {draft: node for node, draft in enumerate(zip(whole.parent.tolist(), whole.token.tolist(), strict=True))}
+    node = np.zeros(tree.size, dtype=np.int64)
+    for at, (parent, token) in enumerate(zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True), start=1):
+        node[at] = below[int(node[parent]), token]
+    return node
 
 
 def widest(*supports: int | None) -> int | None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from otspec.decode.base.drafts import Drafts
-from otspec.decode.drafters.drafter import Drafter
-from otspec.laws import IntArray
+from otspec.decode.base.drafts import Drafts, nodes_in
+from otspec.decode.drafters.drafter import Drafter, WrappedDrafter
+from otspec.laws import IntArray, as_count
+from otspec.verification.trees.topology import Topology
+
+LONGEST, SHORTEST = 4, 2
+"""Tokens of the endings that are looked up beside other drafts: a single one occurs again by chance."""
 
 
 class LookupDrafter(Drafter):
@@ -36,13 +40,71 @@ class LookupDrafter(Drafter):
         return Drafts.fixed([continuations(text, self.ngram, depth, self.count) for text in texts])
 
 
-def continuations(text: Sequence[int], ngram: int, depth: int, count: int = 1) -> list[list[int]]:
+class BesideLookup(WrappedDrafter):
+    """Hangs one path copied from the text in the tree of another drafter, where the ending of the text occurs earlier.
+
+    That path is fixed.  What was drawn from laws is verified by itself, and from where that ends the copied path is
+    followed while the target's own draws agree with it (`otspec.decode.verify.step`).
+
+    Parameters
+    ----------
+    drafter : Drafter
+    length : int
+        Tokens of the copy, at most.
+    """
+
+    def __init__(self, drafter: Drafter, length: int) -> None:
+        super().__init__(drafter)
+        self.length = length
+        self._depth = 0
+        """Of the drafter inside, in this step."""
+        self._own: Sequence[Topology] = ()
+        self._whole: Sequence[Topology] = ()
+        """What the drafter inside drafted in this step, and the same with the copies; none where it drafted nothing."""
+
+    def depth(self, lengths: IntArray) -> int:
+        """As deep as either of the two goes."""
+        self._depth, self._own, self._whole = super().depth(lengths), (), ()
+        return max(self._depth, self.length)
+
+    def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
+        """Draft, and copy."""
+        copies = [continuations(text, LONGEST, min(depth, self.length), least=SHORTEST) for text in texts]
+        if not (own := min(depth, self._depth)):
+            return Drafts.fixed(copies)
+        drafts = super().draft(texts, own)
+        whole = drafts.with_fixed(copies)
+        self._own, self._whole = drafts.trees, whole.trees
+        return whole
+
+    def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
+        """Keep what was accepted; of the drafter inside those slots that it drafted itself."""
+        own: list[list[int]] = [[] for _ in accepted]
+        for line, slots, whole, tree in zip(own, accepted, self._whole, self._own, strict=False):
+            number = dict(zip(whole.slot[nodes_in(whole, tree)].tolist(), tree.slot.tolist(), strict=True))
+            line += [number[slot] for slot in slots if slot in number]
+        super().commit(own, rows)
+
+
+def beside(drafter: Drafter, length: int | None) -> Drafter:
+    """The drafter with a copied path of so many tokens at most beside its own; None: itself.
+
+    Raises
+    ------
+    ProblemError
+        If the length is no count.
+    """
+    return drafter if length is None else BesideLookup(drafter, as_count("prompt_lookup", length))
+
+
+def continuations(text: Sequence[int], ngram: int, depth: int, count: int = 1, *, least: int = 1) -> list[list[int]]:
     """What followed earlier occurrences of the ending of the text: so many different continuations at most.
 
-    Each has at most `depth` tokens.  Longer endings come first, and of one length the latest occurrences.
+    Each has at most `depth` tokens.  Endings of `ngram` to `least` tokens are looked up; longer ones come first, and of
+    one length the latest occurrences.
     """
     tokens, found = list(text), list[list[int]]()
-    for size in range(min(ngram, len(tokens) - 1), 0, -1):
+    for size in range(min(ngram, len(tokens) - 1), least - 1, -1):
         ending = tokens[-size:]
         for start in range(len(tokens) - size - 1, -1, -1):
             if tokens[start : start + size] == ending:

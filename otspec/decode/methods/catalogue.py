@@ -79,7 +79,7 @@ METHODS: Mapping[str, Method] = {
     ),
     "dynamic-tree": Method(
         "the tokens that the draft model finds likeliest, as a tree (EAGLE-2)",
-        ("paths", "depth", "tree", "draft_tokens", "draft_shortlist"),
+        ("paths", "depth", "tree", "draft_tokens", "draft_shortlist", "prompt_lookup"),
         DynamicTree,
     ),
     "typical": Method("typical acceptance, lossy", ("paths", "depth", *OF_DRAFT_MODEL), typical, lossless=False),

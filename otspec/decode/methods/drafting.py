@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,6 +21,12 @@ from otspec.vocab import frequency_prune, load_affinity
 
 SHARE = 4
 """One token in so many is kept where nothing else is said: 32 768 of 128 256 in [zhao2025frspec]."""
+
+
+BESIDE = re.compile(r"[+,] ?prompt-lookup(?::(\d+))?$")
+"""What is written behind a drafter beside which one path is copied from the text."""
+COPIED = 8
+"""Tokens of that path at most, where nothing else is said."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +66,8 @@ def drafting(name: str, request: DrafterRequest) -> Drafting:
     ----------
     name : str
         One of `DRAFTERS`, with a count behind a colon if need be (``"fr:512"``); or a draft model: ``"shipped"``, a
-        folder, or a name on the hub.
+        folder, or a name on the hub.  With ``+prompt-lookup`` behind it one path of each tree is copied from the text,
+        of at most 8 tokens, or as many as a colon says (``"eagle+prompt-lookup:4"``); a comma does for the plus.
     request : DrafterRequest
 
     Raises
@@ -69,6 +77,11 @@ def drafting(name: str, request: DrafterRequest) -> Drafting:
     DataError
         If frequencies are needed and not given, or there is no such drafter or model.
     """
+    if (copied := BESIDE.search(name)) is not None:
+        found = drafting(name[: copied.start()], request)
+        length = int(copied[1] or COPIED)
+        settings, spelled = {**found.settings, "prompt_lookup": length}, {**found.spelled, "prompt_lookup": length}
+        return replace(found, settings=settings, spelled=spelled)
     word, colon, number = name.partition(":")
     if word not in DRAFTERS:
         if name != SHIPPED and "/" not in name and not Path(name).is_dir():

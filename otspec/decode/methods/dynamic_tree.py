@@ -13,7 +13,9 @@ from transformers import PreTrainedModel
 from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.base.sampling import DraftSampling, Sampling
 from otspec.decode.drafters.catalogue import drafter_of, dynamic_class, selection_of
+from otspec.decode.drafters.drafter import NoDrafter
 from otspec.decode.drafters.fixed import FixedDrafter
+from otspec.decode.drafters.prompt_lookup import beside
 from otspec.decode.drafters.shortlists.selection import Selection
 from otspec.decode.models.tokens.matching import Matching
 from otspec.decode.settings import DraftSettings
@@ -54,6 +56,8 @@ class DynamicTree:
         As `DraftSettings` has them.
     matching : Matching, optional
         A draft model with another tokenizer drafts static trees alone.
+    prompt_lookup : int, optional
+        As `DraftSettings` has it.
 
     Raises
     ------
@@ -70,8 +74,10 @@ class DynamicTree:
     draft_tokens: Any = None
     draft_shortlist: Selection | None = None
     matching: Matching | None = None
+    prompt_lookup: int | None = None
 
     def __post_init__(self) -> None:
+        beside(NoDrafter(), self.prompt_lookup)  # checks
         for name in ("paths", "depth", "size"):
             if (count := getattr(self, name)) is not None:
                 as_count(name, count)
@@ -101,12 +107,12 @@ class DynamicTree:
             likeliest = drafter_of(
                 [self.draft], shape, draft_law("top_k"), whole, vocab, generator, self._selection, self.matching
             )
-            return Prepared(FixedDrafter(likeliest), Match())
+            return Prepared(beside(FixedDrafter(likeliest), self.prompt_lookup), Match())
         paths, depth = self.paths or PATHS, self.depth or DEPTH
         size = paths * depth if self.size is None else self.size
         own = DraftSampling().of(sampling)
         drafter = dynamic_class(self.draft)(self.draft, paths, depth, size, own, vocab, generator, self._selection)
-        return Prepared(drafter, Match())
+        return Prepared(beside(drafter, self.prompt_lookup), Match())
 
     @cached_property
     def _selection(self) -> Selection | None:

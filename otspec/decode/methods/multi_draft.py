@@ -13,6 +13,7 @@ from otspec.decode.base.draft_laws import DraftLaw, draft_law
 from otspec.decode.base.sampling import DraftSampling, Sampling
 from otspec.decode.drafters.catalogue import drafter_of, selection_of
 from otspec.decode.drafters.paced import PacedDrafter
+from otspec.decode.drafters.prompt_lookup import beside
 from otspec.decode.drafters.shortlists.selection import Selection
 from otspec.decode.models.tokens.matching import Matching
 from otspec.decode.pacing.goodput import Pacer, pace_of
@@ -139,7 +140,7 @@ class MultiDraft:
                     "out one of the two"
                 )
             drafter = PacedDrafter(drafter, Pacer(self.pace, shape))
-        return Prepared(drafter, verifier(settings.solver, shape, law))
+        return Prepared(beside(drafter, settings.prompt_lookup), verifier(settings.solver, shape, law))
 
     def _shape(self, law: DraftLaw) -> Shape:
         """As tree or branching says, or K paths of L tokens; siblings that are drawn jointly are several."""

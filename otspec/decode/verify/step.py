@@ -16,9 +16,10 @@ import numpy as np
 import torch
 
 from otspec.decode.base.draft_laws import draw
-from otspec.decode.base.drafts import Drafts, widest
+from otspec.decode.base.drafts import Drafts, Drawn, widest
 from otspec.decode.base.metrics import Clock
 from otspec.decode.base.sampling import Prefix, Sampling
+from otspec.decode.base.sending import send
 from otspec.decode.verify.captured import DeviceRule
 from otspec.decode.verify.laws import Merged, Rows, local_trees, merged_to_host, to_host
 from otspec.decode.verify.on_device import can_be_stacked, verify_on_device
@@ -109,11 +110,39 @@ class OnHost(StepVerifier):
 
         What comes to the host waits for the target's pass, and is timed on the device, lest the pass be timed twice.
         """
+        if drafts.drawn is not None:
+            return Verified(self._beside_fixed(drafts, drafts.drawn, seen, clock))
         if len(drafts.laws):
             return Verified(self.judged(drafts, seen, clock))
         with clock.on_device("verification"):
             drawn = _or_none(draw(seen, self.generator), seen)
         return _followed(drafts.trees, drawn, clock)
+
+    def _beside_fixed(
+        self, drafts: Drafts, drawn: Sequence[Drawn], laws: torch.Tensor, clock: Clock
+    ) -> list[Extension]:
+        """What a rule says of what was drawn from laws, and from where that ends a token drawn after each fixed node.
+
+        What a lossless rule adds to a text, its last token included, has the target's law, whatever is drafted beside:
+        so it goes on by draws from the target's laws, and those after fixed drafts are known.
+        """
+        starts = np.cumsum([0, *(tree.size for tree in drafts.trees)])
+        rows = np.concatenate([start + part.node for start, part in zip(starts, drawn, strict=False)])
+        fixed = np.setdiff1d(np.arange(starts[-1]), rows)
+        with clock.on_device("verification"):
+            mine, others = (laws.index_select(0, send(which, laws.device)) for which in (rows, fixed))
+            after = _or_none(draw(others, self.generator), others)
+        judged = self.judged(drafts.without_fixed(), mine, clock)
+        tokens = np.full(starts[-1], NONE)
+        with clock.on_device("verification"):
+            tokens[fixed] = _tokens(after)
+        with clock.on_host("verification"):
+            return [
+                _gone_on(tree, Extension(part.node[one.nodes].tolist(), one.token), own.tolist())
+                for tree, part, one, own in zip(
+                    drafts.trees, drawn, judged, np.split(tokens, starts[1:-1]), strict=True
+                )
+            ]
 
     def judged(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[Extension]:
         """What a rule says of drafts that were drawn from laws."""
@@ -204,6 +233,23 @@ def _matched(trees: Sequence[Topology], tokens: Sequence[int]) -> list[Extension
         found.append(Extension(nodes, tokens[start + (nodes[-1] if nodes else 0)]))
         start += tree.size
     return found
+
+
+def _gone_on(tree: Topology, extension: Extension, tokens: Sequence[int]) -> Extension:
+    """An extension, and below it the nodes that what the target puts after them agrees with.
+
+    Parameters
+    ----------
+    tree : Topology
+    extension : Extension
+    tokens : sequence of int
+        What the target puts after each node; `NONE` of nodes that are not gone on to.
+    """
+    (nodes, token), drafted = extension, zip(tree.parent.tolist(), tree.token.tolist(), tokens, strict=True)
+    below = {(parent, draft): node for node, (parent, draft, after) in enumerate(drafted) if after != NONE}
+    while (node := below.get((nodes[-1] if nodes else 0, token), 0)) > 0:
+        nodes, token = [*nodes, node], tokens[node]
+    return Extension(nodes, token)
 
 
 def _or_none(drawn: torch.Tensor, laws: torch.Tensor) -> torch.Tensor:
