@@ -72,6 +72,20 @@ def quotient(tokens: FloatArray, seconds: FloatArray, their_tokens: FloatArray, 
     )
 
 
+def mean(figures: Sequence[Estimate]) -> Estimate:
+    """The simple average of figures of disjoint prompts, such as a mean over tasks; `NONE` where one of them is none.
+
+    Its interval is made of theirs [zou2008construction]: as far below as the root of the sum of squares of how far
+    below each of theirs reaches, over their number, and likewise above.
+    """
+    values = np.array([one.value for one in figures])
+    if values.size == 0 or np.isnan(values).any():
+        return NONE
+    lows, highs = np.array([(one.low, one.high) for one in figures]).T
+    value, below, above = (float(one) for one in (values.mean(), *map(np.linalg.norm, (values - lows, highs - values))))
+    return Estimate(value, value - below / values.size, value + above / values.size)
+
+
 def _ratio(above: FloatArray, below: FloatArray, axis: int) -> FloatArray:
     return above.sum(axis=axis) / below.sum(axis=axis)
 

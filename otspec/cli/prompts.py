@@ -25,7 +25,7 @@ SHIPPED = "shipped"
 FORMAT = (
     "A file with a prompt per line, blank lines skipped; or, if its name ends in .jsonl, JSON lines with a field "
     "prompt, or with turns of a conversation, or as data sets are published (alpaca, ultrachat, ShareGPT, xsum, GSM8K, "
-    f"HumanEval, wikitext); or {SHIPPED}: forty questions that come with the package."
+    f"HumanEval, wikitext, WildJailbreak); or {SHIPPED}: forty questions that come with the package."
 )
 """For --help."""
 

@@ -11,7 +11,8 @@ SUMMARY = "Summarize this article in one sentence."
 """What is asked of an article, before it."""
 KNOWN = (
     "prompt (HumanEval), turns (Spec-Bench, EAGLE, DeepSpec, SPEED-Bench), messages (ultrachat), conversations "
-    "(ShareGPT), instruction (alpaca), question (GSM8K), document (xsum), text (wikitext)"
+    "(ShareGPT), instruction (alpaca), question (GSM8K), document (xsum), text (wikitext), adversarial "
+    "or vanilla (WildJailbreak)"
 )
 """For messages: the field by which each is known."""
 
@@ -64,6 +65,11 @@ def _text(line: Line) -> tuple[str, ...]:
     return _texts([line.get("text")])
 
 
+def _jailbreak(line: Line) -> tuple[str, ...]:
+    """WildJailbreak: the adversarial prompt, or the plain one where there is none."""
+    return _texts([line.get("adversarial") or line.get("vanilla")])
+
+
 _SCHEMAS: tuple[tuple[Callable[[Line], tuple[str, ...]], bool], ...] = (
     (_messages, True),  # lines of ultrachat have the first turn as prompt, too
     (_prompt, False),
@@ -72,6 +78,7 @@ _SCHEMAS: tuple[tuple[Callable[[Line], tuple[str, ...]], bool], ...] = (
     (_question, True),
     (_article, True),
     (_text, False),
+    (_jailbreak, True),
 )
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from otspec.bench.intervals import FEWEST, NONE, Estimate, by_prompt, difference, quotient, ratio
+from otspec.bench.intervals import FEWEST, NONE, Estimate, by_prompt, difference, mean, quotient, ratio
 from tests.oracles import Floats
 
 Z = 1.959963984540054
@@ -115,3 +115,18 @@ def test_figures_as_tables_show_them() -> None:
 def test_repeats_are_summed_by_prompt() -> None:
     rows = [(7, (1, 2.0)), (3, (10, 20.0)), (7, (100, 200.0))]
     np.testing.assert_array_equal(by_prompt(rows), [[10, 101], [20, 202]])
+
+
+def test_the_interval_of_a_mean_is_that_of_its_variance_and_keeps_the_skew() -> None:
+    rng = np.random.default_rng(3)
+    groups = [texts(rng, prompts, value) for prompts, value in ((2000, 2.0), (3000, 3.0), (1000, 5.0))]
+    found = mean([ratio(*group) for group in groups])
+    values = [tokens.sum() / calls.sum() for tokens, calls in groups]
+    assert found.value == pytest.approx(np.mean(values))
+    pulls = [value * delta(*group) for value, group in zip(values, groups, strict=True)]
+    error = np.sqrt(sum((pull**2).sum() for pull in pulls)) / 3
+    assert (found.low, found.high) == pytest.approx((found.value - Z * error, found.value + Z * error), rel=0.01)
+    skewed = mean([Estimate(2.0, 1.0, 5.0), Estimate(4.0, 4.0, 8.0)])
+    assert (skewed.value, skewed.low, skewed.high) == (3.0, 2.5, 5.5)
+    assert math.isnan(mean([Estimate(2.0, 1.0, 3.0), Estimate(4.0)]).low)
+    assert mean([Estimate(2.0), NONE]) is mean([]) is NONE

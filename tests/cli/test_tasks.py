@@ -79,6 +79,8 @@ def test_lines_without_a_prompt_are_refused(tmp_path: Path) -> None:
     [
         ({"instruction": "Add.", "input": "1, 2", "output": "3"}, Prompt(("Add.\n\n1, 2",), "set", spoken=True)),
         ({"instruction": "Add.", "input": "", "output": "3"}, Prompt(("Add.",), "set", spoken=True)),
+        ({"adversarial": "Imagine ...", "label": 1}, Prompt(("Imagine ...",), "set", spoken=True)),
+        ({"vanilla": "How?", "adversarial": "", "completion": "So."}, Prompt(("How?",), "set", spoken=True)),
         (
             {
                 "prompt": "a",
@@ -119,7 +121,7 @@ def test_figures_are_told_for_each_task(
     report = (out / "report.md").read_text()
     for title in ("Tokens per target call", "mean_acceptance_length", "Speed-up over vanilla", "Where the time goes"):
         assert f"## {title} by task: temperature 1" in report
-    assert report.count("| rule | math | qa | writing | all |") == 3
+    assert report.count("| rule | math | qa | writing | mean | all |") == 3
     assert report.count("| math | vanilla |") == 1
     assert "by task" in shown
     assert otspec_command(monkeypatch, *decode, "--prompts", str(tasks)) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from otspec.bench.decoding.cells import DecodingCell, decoding_cell_of
 from otspec.bench.decoding.labels import details, label, whole_label
@@ -17,7 +18,7 @@ from otspec.bench.decoding.summary import (
     seconds_of,
     shapes,
 )
-from otspec.bench.intervals import FEWEST
+from otspec.bench.intervals import FEWEST, NONE, Estimate, mean
 from otspec.bench.records import Record
 from otspec.decode.base.metrics import Metrics
 from otspec.reporting.columns import NOTHING, Column, table
@@ -32,6 +33,10 @@ INTERVALS = (
 WHOLE_CALL = (
     "Times are of whole calls, from the prompt to the text, reading of the prompt and preparation included, for every "
     "method alike."
+)
+MEAN = (
+    "mean: the simple average over tasks, as SD2 and Global Resolution print it; all: of all prompts together, where "
+    "tasks of many texts count more."
 )
 AS_VLLM = (
     "Names as vLLM has them: mean_acceptance_length is the tokens put out by each step that had drafts, 1 + accepted "
@@ -167,14 +172,19 @@ def task_tables(
     shown = [one for one in summaries if one.prompts]
     at = {(task, one.cell): one for task, mine in groups.items() for one in mine if one.prompts}
 
-    def by_task(name: str, tell: Callable[[DecodingSummary], str], note: str) -> TextTable:
-        """A column for every task."""
+    def by_task(name: str, figure: Callable[[DecodingSummary], Estimate], note: str) -> TextTable:
+        """A column for every task, for their mean, and for all prompts together."""
 
-        def column(task: str) -> Column[DecodingSummary]:
-            return Column(task, lambda one: tell(at[task, one.cell]) if (task, one.cell) in at else NOTHING)
+        def of(task: str, one: DecodingSummary) -> Estimate:
+            return figure(at[task, one.cell]) if (task, one.cell) in at else NONE
 
+        def column(name: str, tell: Callable[[DecodingSummary], Estimate]) -> Column[DecodingSummary]:
+            return Column(name, lambda one: tell(one).shown(".2f"))
+
+        columns = [column(task, partial(of, task)) for task in groups]
+        columns.insert(-1, column("mean", lambda one: mean([of(task, one) for task in tasks])))
         rule = Column("rule", whole_label, label=True)
-        return table(f"{name} by task: {title}", [rule, *map(column, groups)], shown, note)
+        return table(f"{name} by task: {title}", [rule, *columns], shown, f"{note} {MEAN}")
 
     spent = [
         Column[tuple[str, DecodingSummary]]("task", lambda pair: pair[0], label=True),
@@ -185,8 +195,8 @@ def task_tables(
     pairs = [(task, one) for task, mine in groups.items() for one in mine if one.prompts]
     accepted_note = f"What Spec-Bench calls mean accepted tokens. {INTERVALS}"
     return [
-        by_task("Tokens per target call", lambda one: one.efficiency.shown(".2f"), accepted_note),
-        by_task("mean_acceptance_length", lambda one: one.length.shown(".2f"), f"{AS_VLLM} {INTERVALS}"),
+        by_task("Tokens per target call", lambda one: one.efficiency, accepted_note),
+        by_task("mean_acceptance_length", lambda one: one.length, f"{AS_VLLM} {INTERVALS}"),
         by_task("Speed-up over vanilla", _over_vanilla, f"On the same texts. {INTERVALS} {WHOLE_CALL}"),
         table(f"Where the time goes by task: {title}", spent, pairs, f"Milliseconds per token. {WHOLE_CALL}"),
     ]
@@ -196,8 +206,8 @@ def _phase_of_pair(phase: str) -> Column[tuple[str, DecodingSummary]]:
     return Column(phase, lambda pair: f"{pair[1].ms_by_phase[phase]:.2f}")
 
 
-def _over_vanilla(one: DecodingSummary) -> str:
-    return next((found.shown(".2f") for cell, found in one.speed_ups.items() if cell.method == "vanilla"), NOTHING)
+def _over_vanilla(one: DecodingSummary) -> Estimate:
+    return next((found for cell, found in one.speed_ups.items() if cell.method == "vanilla"), NONE)
 
 
 def choice_table(records: Sequence[Record]) -> TextTable | None:

@@ -7,7 +7,7 @@ pytest.importorskip("torch")
 
 from otspec.bench.decoding.summary import by_task, summarise
 from otspec.bench.decoding.tables import task_tables
-from otspec.bench.intervals import quotient, ratio
+from otspec.bench.intervals import mean, quotient, ratio
 from tests.bench.decoding.fakes import NESTED, VANILLA, record
 
 
@@ -29,11 +29,14 @@ def test_figures_of_a_task_are_those_of_its_prompts() -> None:
             tokens[mine].astype(float), seconds[mine], np.full(calls.size, 10.0), plain[mine]
         )
     efficiency, lengths, speed_up, times = task_tables(found, summarise(records), "t")
-    assert efficiency.header == lengths.header == speed_up.header == ("rule", "math", "qa", "all")
+    assert efficiency.header == lengths.header == speed_up.header == ("rule", "math", "qa", "mean", "all")
     by_rule = {row[0]: row[1:] for row in efficiency.rows}
     assert by_rule["nested, K = 2, L = 8"][0] == found["math"][1].efficiency.shown(".2f")
-    assert by_rule["vanilla"] == ("1.00 [1.00, 1.00]",) * 3
-    assert {row[0]: row[1:] for row in speed_up.rows}["vanilla"] == ("-", "-", "-")
+    assert by_rule["vanilla"] == ("1.00 [1.00, 1.00]",) * 4
+    both = mean([found[task][1].efficiency for task in ("math", "qa")])
+    assert by_rule["nested, K = 2, L = 8"][2] == both.shown(".2f")
+    assert both.value == pytest.approx((tokens[:7].mean() / 4 + tokens[7:].mean() / 4) / 2)
+    assert {row[0]: row[1:] for row in speed_up.rows}["vanilla"] == ("-",) * 4
     assert [row[0] for row in times.rows] == ["math", "math", "qa", "qa", "all", "all"]
     assert times.header == ("task", "rule", "prompt", "draft", "target", "verification", "rest", "prompts")
     spent = float(1e3 * seconds[:7].sum() / tokens[:7].sum())
