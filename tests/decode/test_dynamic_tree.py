@@ -14,18 +14,8 @@ from otspec import ProblemError  # noqa: E402
 from otspec.decode import Budget, Frequent  # noqa: E402
 from otspec.decode.base.draft_laws import draft_law  # noqa: E402
 from otspec.decode.base.sampling import Sampling  # noqa: E402
-from otspec.decode.drafters.catalogue import kept_of  # noqa: E402
-from otspec.decode.drafters.dynamic_tree import (  # noqa: E402
-    DynamicDrafter,
-    EagleDynamic,
-    ModelDynamic,
-    ParallelDynamic,
-    SteeredDynamic,
-    _tree,
-)
-from otspec.decode.drafters.eagle.drafter import EagleDrafter  # noqa: E402
-from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
-from otspec.decode.drafters.sd2.drafter import SteeredDrafter  # noqa: E402
+from otspec.decode.drafters.catalogue import drafter_of  # noqa: E402
+from otspec.decode.drafters.grow_tree import GrowTree, _tree  # noqa: E402
 from otspec.decode.methods import DynamicTree  # noqa: E402
 from otspec.decode.models.tokens.matching import matching_of  # noqa: E402
 from otspec.decode.shipped import foreign, load  # noqa: E402
@@ -50,16 +40,18 @@ pytestmark = pytest.mark.usefixtures("no_gradients")
 VOCAB, DEPTH = 8, 3
 TEXTS = ([3, 1, 4, 1, 5], [2, 7], [6])
 Prefix = tuple[int, ...]
-KINDS: Mapping[str, tuple[Callable[[Any], Any], type[ModelDrafter], type[DynamicDrafter]]] = {
-    "plain": (lambda draft: draft, ModelDrafter, ModelDynamic),
-    "steered": (steered, SteeredDrafter, SteeredDynamic),
-    "eagle": (eagle, EagleDrafter, EagleDynamic),
-}
+KINDS: Mapping[str, Callable[[Any], Any]] = {"plain": lambda draft: draft, "steered": steered, "eagle": eagle}
 
 
 def _sampling() -> Sampling:
     target = pair(VOCAB)[0]
     return Sampling(target._get_logits_processor(target.generation_config, device="cpu", model_kwargs={}), True)
+
+
+def _growing(model: Any, width: int, size: int) -> GrowTree:
+    drafter: Any = DynamicTree(model, width, DEPTH, size).prepare(VOCAB, _sampling(), torch.Generator()).drafter
+    assert isinstance(drafter, GrowTree)
+    return drafter
 
 
 def _begun(drafter: Any, texts: list[list[int]]) -> Any:
@@ -71,9 +63,8 @@ def _begun(drafter: Any, texts: list[list[int]]) -> Any:
 
 def _laws(kind: str, texts: list[list[int]], width: int) -> list[dict[Prefix, Any]]:
     """Of each text, the model's law after every prefix of a tree in which each node has its likeliest tokens."""
-    make, regular, _ = KINDS[kind]
-    shape, generator = Shape((width,) * DEPTH), torch.Generator()
-    drafter = regular(make(pair(VOCAB)[1]), shape, draft_law("top_k"), _sampling(), VOCAB, generator)
+    model, shape = KINDS[kind](pair(VOCAB)[1]), Shape((width,) * DEPTH)
+    drafter = drafter_of([model], shape, draft_law("top_k"), _sampling(), VOCAB, torch.Generator())
     drafts, row, found = _begun(drafter, texts).draft(texts, DEPTH), 0, []
     for tree in drafts.trees:
         lines = [tuple(tree.token[tree.line(node)].tolist()) for node in range(tree.inner)]
@@ -105,9 +96,8 @@ def _drafted(drafts: Any) -> list[set[Prefix]]:
 @pytest.mark.parametrize(("width", "size"), [(1, 9), (2, 4), (2, 99), (3, 7)])
 def test_the_likeliest_tokens_are_drafted(kind: str, width: int, size: int) -> None:
     """At once, and after a step that accepted a path to a leaf, where nothing has been read, in a batch."""
-    make, _, dynamic = KINDS[kind]
     texts = [list(text) for text in TEXTS]
-    drafter: Any = dynamic(make(pair(VOCAB)[1]), width, DEPTH, size, _sampling(), VOCAB, torch.Generator())
+    drafter = _growing(KINDS[kind](pair(VOCAB)[1]), width, size)
     drafts = _begun(drafter, texts).draft(texts, DEPTH)
     assert _drafted(drafts) == [_likeliest(laws, width, size) for laws in _laws(kind, texts, width)]
     if kind == "steered":
@@ -157,7 +147,7 @@ def test_of_a_model_that_drafts_at_once_the_likeliest_of_all_prefixes(size: int,
     target = tiny(8)
     model = shared(target, masks=2, kept=kept)
     texts = [[1, 2, 3], [4]]
-    drafter: Any = ParallelDynamic(model, 2, DEPTH, size, _sampling(), 8, torch.Generator(), kept_of([model]))
+    drafter = _growing(model, 2, size)
     drafter.observe([all_features(target, text)[:-1] for text in texts])
     drafter.start(texts)
     for text, drafted in zip(texts, _drafted(drafter.draft(texts, DEPTH)), strict=True):

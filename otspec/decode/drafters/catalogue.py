@@ -13,16 +13,6 @@ from otspec.decode.base.draft_laws import DraftLaw
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.cross_tokenizer.drafter import ForeignDrafter
 from otspec.decode.drafters.drafter import Drafter
-from otspec.decode.drafters.dynamic_tree import (
-    DynamicDrafter,
-    EagleDynamic,
-    HeadsDynamic,
-    MedusaDynamic,
-    ModelDynamic,
-    ParallelDynamic,
-    PublishedEagleDynamic,
-    SteeredDynamic,
-)
 from otspec.decode.drafters.eagle.drafter import EagleDrafter
 from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.heads.drafter import HeadsDrafter
@@ -66,22 +56,6 @@ def drafter_class(model: PreTrainedModel) -> type[LevelDrafter]:
     if isinstance(model, SharedLlama) and model.config.masks:
         return ParallelDrafter
     return next((CONDITIONED[kind] for kind in type(model).__mro__ if kind in CONDITIONED), ModelDrafter)
-
-
-DYNAMIC: Mapping[type[LevelDrafter], type[DynamicDrafter]] = {
-    ModelDrafter: ModelDynamic,
-    SteeredDrafter: SteeredDynamic,
-    EagleDrafter: EagleDynamic,
-    ParallelDrafter: ParallelDynamic,
-    PublishedEagleDrafter: PublishedEagleDynamic,
-    HeadsDrafter: HeadsDynamic,
-}
-"""Who drafts dynamic trees from the models that these draft paths from."""
-
-
-def dynamic_class(model: PreTrainedModel) -> type[DynamicDrafter]:
-    """Who drafts dynamic trees from a model."""
-    return MedusaDynamic if isinstance(model, MedusaHeads) else DYNAMIC[drafter_class(model)]
 
 
 def kept_of(models: Sequence[PreTrainedModel]) -> Restriction | None:

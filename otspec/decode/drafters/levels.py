@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -117,21 +117,28 @@ class LevelDrafter(Drafter):
         """Of the last tree: the slots that something was drafted after, the root the first of them."""
         self._places: IntArray = np.zeros(1, dtype=np.int64)
         """Of its slots, as `Shape.place`."""
+        self.columns_read: Sequence[Mapping[int, int]] | None = None
+        """Where a tree has no shape that was drafted: of each text, which of the tokens read since it each slot is."""
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Draft the first levels of the shape; the tokens leave the device once, unless drafts may end early."""
-        self._begin_step(texts)
+        texts = self.begin_step(texts)
         shape = self.shape.cut(depth)
         return self._as_drafts(self._drafted(shape, texts), shape, len(texts))
 
     def logits(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
         """What the model says after each of the B texts, shape (B, V), -inf of what it never drafts; drafts nothing."""
-        self._begin_step(texts)
-        output = self._after_texts(texts)
-        return self.head.logits(output, Level(0, partial(self._history_of_roots, texts)))[:, 0]
+        texts = self.begin_step(texts)
+        output = self.after_texts(texts)
+        return self.head.logits(output, Level(0, partial(self.history_of_roots, texts)))[:, 0]
 
-    def _begin_step(self, texts: Sequence[Sequence[int]]) -> None:
-        """Tell the model what else it is to know of the texts before it reads on."""
+    def begin_step(self, texts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+        """Tell the model what else it is to know of the texts before it reads on; what it reads of each."""
+        return texts
+
+    def every_level(self, texts: Sequence[Sequence[int]], depth: int) -> torch.Tensor | None:
+        """What the model gives for so many levels, shape (B, depth, ...); None where it depends on what is drafted."""
+        return None
 
     def _as_drafts(self, found: Levels, shape: Shape, texts: int) -> Drafts:
         """Trees of what was drafted, with the laws of their inner nodes."""
@@ -149,7 +156,7 @@ class LevelDrafter(Drafter):
         return Drafts(trees, inner, self.head.support, columns=self.head.columns)
 
     def _drafted(self, shape: Shape, texts: Sequence[Sequence[int]]) -> Levels:
-        return self._levels(shape, self._after_texts(texts), texts, self.generator)
+        return self._levels(shape, self.after_texts(texts), texts, self.generator)
 
     def _levels(
         self,
@@ -163,7 +170,7 @@ class LevelDrafter(Drafter):
         laws: list[torch.Tensor] = []
         sure, going = torch.ones(len(logits), 1, device=self.model.device), list[torch.Tensor]()
         first: torch.Tensor | None = None  # of each slot, the first that has its prefix; None: all have one prefix
-        slots = Level(0, partial(self._history_of_roots, texts))
+        slots = Level(0, partial(self.history_of_roots, texts))
         for level in range(1, shape.depth + 1):
             law = self.head.laws(logits, slots)
             # Columns of a batch round differently, and the law that is verified must be the one that was drawn from.
@@ -182,9 +189,9 @@ class LevelDrafter(Drafter):
                     first = _first_of_prefix(gone_on, above)
                 else:
                     first = None
-                read = self._as_read(gone_on.clamp(min=0))
+                read = self.as_read(gone_on.clamp(min=0))
                 slots = Level(level, partial(history_of, read, logits, growth.parents))
-                logits = self._after_level(read, level, growth.parents, growth.lineage)
+                logits = self.after_level(read, level, growth.parents, growth.lineage)
         return Levels(torch.cat(drawn, dim=1), torch.cat(laws, dim=1), len(drawn), going)
 
     def _drawn(self, laws: torch.Tensor, counts: IntArray, generator: torch.Generator) -> torch.Tensor:
@@ -220,13 +227,11 @@ class LevelDrafter(Drafter):
         return torch.where(drawn < 0, drawn, columns[drawn.clamp(min=0, max=len(columns) - 1)])
 
     @abstractmethod
-    def _after_texts(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
+    def after_texts(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
         """What the model gives after the texts, shape (B, 1, ...): logits, or what the head of a selection takes."""
 
     @abstractmethod
-    def _after_level(
-        self, read: torch.Tensor, level: int, parents: torch.Tensor, lineage: torch.Tensor
-    ) -> torch.Tensor:
+    def after_level(self, read: torch.Tensor, level: int, parents: torch.Tensor, lineage: torch.Tensor) -> torch.Tensor:
         """What the model gives after tokens of a level, shape (B, W, ...).
 
         Parameters
@@ -241,11 +246,11 @@ class LevelDrafter(Drafter):
             Which of these each goes on from, itself among them.
         """
 
-    def _history_of_roots(self, texts: Sequence[Sequence[int]]) -> History:
+    def history_of_roots(self, texts: Sequence[Sequence[int]]) -> History:
         """What the roots go on from; asked for by selections, which are for models whose head can be taken off."""
         raise NotImplementedError
 
-    def _as_read(self, tokens: torch.Tensor) -> torch.Tensor:
+    def as_read(self, tokens: torch.Tensor) -> torch.Tensor:
         """The tokens that the model reads for drafted ones, shape as given."""
         return tokens
 

@@ -95,7 +95,8 @@ class ModelDrafter(LevelDrafter):
         tokens, laws = found
         return Levels(tokens, laws, shape.depth, [])
 
-    def _after_texts(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
+    def after_texts(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
+        """What the model gives after the texts, of which it reads what is new, shape (B, 1, ...)."""
         return self._after(self._new_in(texts))
 
     def _new_in(self, texts: Sequence[Sequence[int]]) -> Text:
@@ -119,9 +120,7 @@ class ModelDrafter(LevelDrafter):
         self._read = self.context.read(text.tokens, text.position, text.sees, 1, self._of_text())
         return self._read.logits
 
-    def _after_level(
-        self, read: torch.Tensor, level: int, parents: torch.Tensor, lineage: torch.Tensor
-    ) -> torch.Tensor:
+    def after_level(self, read: torch.Tensor, level: int, parents: torch.Tensor, lineage: torch.Tensor) -> torch.Tensor:
         """Read the tokens, which attend to their text and to what they go on from."""
         told, width = self._of_drafts(parents), read.shape[1]
         places = (self._text.root + level).expand(-1, width)
@@ -160,9 +159,11 @@ class ModelDrafter(LevelDrafter):
 
     def _columns(self, row: int, slots: Sequence[int]) -> list[int]:
         """Which of the tokens read since the text are those of some slots; others have not been read."""
+        if self.columns_read is not None:
+            return [self.columns_read[row][slot] for slot in slots if slot in self.columns_read[row]]
         return [place - 1 for place in self._places[list(slots)].tolist() if 0 < place < self._drafted_slots]
 
-    def _history_of_roots(self, texts: Sequence[Sequence[int]]) -> History:
+    def history_of_roots(self, texts: Sequence[Sequence[int]]) -> History:
         """Of the texts, whose last tokens have just been read: the tokens before these are on trial too, or settled."""
         context = self.context
         before = [

@@ -12,9 +12,11 @@ from transformers import PreTrainedModel
 
 from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.base.sampling import DraftSampling, Sampling
-from otspec.decode.drafters.catalogue import drafter_of, dynamic_class, selection_of
+from otspec.decode.drafters.catalogue import drafter_of, selection_of
 from otspec.decode.drafters.drafter import NoDrafter
 from otspec.decode.drafters.fixed import FixedDrafter
+from otspec.decode.drafters.grow_tree import GrowTree
+from otspec.decode.drafters.levels import LevelDrafter
 from otspec.decode.drafters.prompt_lookup import beside
 from otspec.decode.drafters.shortlists.selection import Selection
 from otspec.decode.models.tokens.matching import Matching
@@ -22,7 +24,7 @@ from otspec.decode.settings import DraftSettings
 from otspec.decode.step.strategy import DraftModels, Prepared
 from otspec.errors import ProblemError
 from otspec.laws import as_count
-from otspec.paths import Match, shape_of_choices
+from otspec.paths import Match, Shape, shape_of_choices
 
 PATHS, DEPTH = 4, 8
 """K and L where nothing else is said."""
@@ -109,10 +111,11 @@ class DynamicTree:
             )
             return Prepared(beside(FixedDrafter(likeliest), self.prompt_lookup), Match())
         paths, depth = self.paths or PATHS, self.depth or DEPTH
-        size = paths * depth if self.size is None else self.size
-        own = DraftSampling().of(sampling)
-        drafter = dynamic_class(self.draft)(self.draft, paths, depth, size, own, vocab, generator, self._selection)
-        return Prepared(beside(drafter, self.prompt_lookup), Match())
+        own, shape = DraftSampling().of(sampling), Shape.paths(paths, depth)
+        drafter = drafter_of([self.draft], shape, draft_law("iid"), own, vocab, generator, self._selection)
+        assert isinstance(drafter, LevelDrafter)
+        grown = GrowTree(drafter, paths, paths * depth if self.size is None else self.size)
+        return Prepared(beside(grown, self.prompt_lookup), Match())
 
     @cached_property
     def _selection(self) -> Selection | None:

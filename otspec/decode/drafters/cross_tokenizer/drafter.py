@@ -136,7 +136,8 @@ class ForeignDrafter(ModelDrafter):
         token = dict(zip(tree.slot.tolist(), tree.token.tolist(), strict=True))
         return [token[slot] for slot in slots if 0 < self._places[slot] < self._drafted_slots]
 
-    def _as_read(self, tokens: torch.Tensor) -> torch.Tensor:
+    def as_read(self, tokens: torch.Tensor) -> torch.Tensor:
+        """The tokens that the other tokenizer has for drafted ones, shape as given."""
         return self._reading_there[tokens]
 
 

@@ -29,10 +29,11 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
         told = Conditioning(added=self.model.conditioning(self._before()))
         self.context = Context(self.model, [self._readable(text[:-1]) for text in texts], layers, told)
 
-    def _begin_step(self, texts: Sequence[Sequence[int]]) -> None:
+    def begin_step(self, texts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
         """What has not been read of a text is read with the target's features of the tokens before."""
         unread = [len(text) - length for text, length in zip(texts, self.context.length.tolist(), strict=True)]
         self._told = (self._before_unread(unread),)
+        return texts
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was read of the text, and none of the drafts."""

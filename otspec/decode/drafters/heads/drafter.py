@@ -9,7 +9,7 @@ import torch
 
 from otspec.decode.base.sending import send
 from otspec.decode.drafters.conditioned import ConditionedDrafter
-from otspec.decode.drafters.heads.model import Heads
+from otspec.decode.drafters.heads.model import Heads, MedusaHeads
 from otspec.decode.drafters.levels import LevelDrafter, after_parents
 from otspec.laws import IntArray
 
@@ -27,15 +27,21 @@ class HeadsDrafter(ConditionedDrafter, LevelDrafter):
         """As deep as the shape, or as there are heads."""
         return min(self.shape.depth, self.model.count)
 
-    def _after_texts(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
+    def after_texts(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
         """The first head's logits."""
         self._state = self.model.begin(self._last().to(self.model.dtype))
         last = np.array([self._readable(text[-1:]) for text in texts])
         return self._step(send(last, self.model.device), 0)
 
-    def _after_level(
-        self, read: torch.Tensor, level: int, parents: torch.Tensor, lineage: torch.Tensor
-    ) -> torch.Tensor:
+    def every_level(self, texts: Sequence[Sequence[int]], depth: int) -> torch.Tensor | None:
+        """Of Medusa's heads, each of which sees the target's hidden state alone [cai2024medusa]."""
+        if not isinstance(self.model, MedusaHeads):
+            return None
+        logits = [self.after_texts(texts)]
+        last = torch.zeros(len(texts), 1, dtype=torch.int64, device=self.model.device)  # is not looked at
+        return torch.cat([*logits, *(self._step(last, number) for number in range(1, depth))], dim=1)
+
+    def after_level(self, read: torch.Tensor, level: int, parents: torch.Tensor, lineage: torch.Tensor) -> torch.Tensor:
         """The logits of the head of that level."""
         self._state = after_parents(self._state, parents)
         return self._step(read, level)

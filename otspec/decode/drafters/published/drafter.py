@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from otspec.decode.base.drafts import Drafts
 from otspec.decode.drafters.eagle.drafter import EagleDrafter
 from otspec.laws import IntArray
 
@@ -26,13 +25,9 @@ class PublishedEagleDrafter(EagleDrafter):
         """As deep as the shape, or as positions last, and 0 where a text has one token."""
         return super().depth(lengths - 1) if lengths.min() > 1 else 0
 
-    def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
-        """Draft the first levels of the shape."""
-        return super().draft(_behind_first(texts), depth)
-
-    def logits(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
-        """What the model says after each of the texts, of two tokens or more, shape (B, V)."""
-        return super().logits(_behind_first(texts))
+    def begin_step(self, texts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+        """As for every such model, of the texts without their first tokens: `logits` takes two tokens or more."""
+        return super().begin_step(_behind_first(texts))
 
     def _before(self) -> torch.Tensor:
         """Of each token of a prompt but the first and the last: the features of the token before it."""

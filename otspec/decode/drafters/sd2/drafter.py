@@ -30,10 +30,11 @@ class SteeredDrafter(ConditionedDrafter, ModelDrafter):
         told = Conditioning(shifts=self.model.shifts(self._before()))
         self.context = Context(self.model, [self._readable(text[:-1]) for text in texts], conditioning=told)
 
-    def _begin_step(self, texts: Sequence[Sequence[int]]) -> None:
+    def begin_step(self, texts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
         """Steer by the last token that the target has read of each text, and what is unread by the tokens before."""
         unread = [len(text) - length for text, length in zip(texts, self.context.length.tolist(), strict=True)]
         self._told = (self._before_unread(unread),)
+        return texts
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was read, and what the target thought of the rest where nothing was."""

@@ -33,9 +33,14 @@ class ParallelDrafter(EagleDrafter):
         """As deep as the shape, or as there are masks, or positions."""
         return min(super().depth(lengths), self.model.config.masks + 1)
 
-    def _begin_step(self, texts: Sequence[Sequence[int]]) -> None:
-        super()._begin_step(texts)
+    def begin_step(self, texts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+        """Read with the target's features; one level, if nobody wants more."""
         self._at_most = 1
+        return super().begin_step(texts)
+
+    def every_level(self, texts: Sequence[Sequence[int]], depth: int) -> torch.Tensor:
+        """What the model gives for so many levels, shape (B, depth, ...)."""
+        return self._at_once(self._new_in(texts), depth)
 
     def _drafted(self, shape: Shape, texts: Sequence[Sequence[int]]) -> Levels:
         self._at_most = shape.depth
@@ -60,8 +65,6 @@ class ParallelDrafter(EagleDrafter):
         self._read = self.context.read(tokens, position, sees, levels, told)
         return self._read.logits
 
-    def _after_level(
-        self, read: torch.Tensor, level: int, parents: torch.Tensor, lineage: torch.Tensor
-    ) -> torch.Tensor:
+    def after_level(self, read: torch.Tensor, level: int, parents: torch.Tensor, lineage: torch.Tensor) -> torch.Tensor:
         """The same for all slots of a level."""
         return self._given[:, level : level + 1].expand(-1, read.shape[1], *self._given.shape[2:])
