@@ -19,16 +19,17 @@ INSTALLED = $(VENV)/installed
 # Where it is set, every process of the tests would compile numpy, scipy and torch anew: three times the start-up.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick lint types compiled tests site clean
+.PHONY: demo test quick lint types compiled tests tests-compiled site clean
 
 demo: $(INSTALLED)
 	$(BIN)/otspec bench $(DEMO) --out $(REPORT)
 	$(BIN)/otspec bench decode $(DECODE) --out $(REPORT)/decode
 
-# The type checker has one core, and the compiler of our kernels the other: tests would wait for it, on both.
+# The type checker has one core, and the compiler of our kernels the other, as tests would wait for it on both; they do
+# not wait for the type checker.
 test: $(INSTALLED)
-	$(MAKE) -j 2 lint types compiled
-	$(MAKE) tests
+	$(MAKE) lint
+	$(MAKE) -j 2 types tests-compiled
 
 quick: lint types
 	$(BIN)/python -m pytest -q -n auto $(CORE)
@@ -43,6 +44,9 @@ types: $(INSTALLED) otspec/solvers otspec/proofs_check
 
 compiled: $(INSTALLED)
 	$(BIN)/python -c 'import otspec; otspec.warm_up()'
+
+tests-compiled: compiled
+	$(MAKE) tests
 
 tests: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto --doctest-modules --durations 40 --durations-min 4 tests otspec
