@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
 from otspec.decode.base.drafts import Drafts, nodes_in
 from otspec.decode.drafters.drafter import Drafter, WrappedDrafter
 from otspec.laws import IntArray, as_count
@@ -103,14 +106,13 @@ def continuations(text: Sequence[int], ngram: int, depth: int, count: int = 1, *
     Each has at most `depth` tokens.  Endings of `ngram` to `least` tokens are looked up; longer ones come first, and of
     one length the latest occurrences.
     """
-    tokens, found = list(text), list[list[int]]()
+    tokens, found = np.asarray(text), list[list[int]]()
     for size in range(min(ngram, len(tokens) - 1), least - 1, -1):
-        ending = tokens[-size:]
-        for start in range(len(tokens) - size - 1, -1, -1):
-            if tokens[start : start + size] == ending:
-                copy = tokens[start + size : start + size + depth]
-                if all(other[: len(copy)] != copy for other in found):
-                    found.append(copy)
-                    if len(found) == count:
-                        return found
+        alike = (sliding_window_view(tokens[:-1], size) == tokens[-size:]).all(axis=1)
+        for start in np.flatnonzero(alike)[::-1].tolist():
+            copy = tokens[start + size : start + size + depth].tolist()
+            if all(other[: len(copy)] != copy for other in found):
+                found.append(copy)
+                if len(found) == count:
+                    return found
     return found
