@@ -13,7 +13,7 @@ import functools
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -21,17 +21,6 @@ SHOWN = 20
 """Failures of one test that are told with their messages; more of them would say the same."""
 
 Test = Callable[..., None]
-
-
-class Failure(NamedTuple):
-    """One instance, and what was wrong with it."""
-
-    name: str
-    error: BaseException
-
-    def __str__(self) -> str:
-        message = str(self.error).strip().partition("\n")[0]
-        return f"{self.name}: {type(self.error).__name__}" + (f": {message}" if message else "")
 
 
 def each(**series: Iterable[Any]) -> Callable[[Test], Test]:
@@ -50,20 +39,19 @@ def each(**series: Iterable[Any]) -> Callable[[Test], Test]:
     TypeError
         If the test does not take one of the arguments.
     """
-    series = {argument: values if isinstance(values, Mapping) else list(values) for argument, values in series.items()}
-    _runs(series)
+    named = {argument: _named(argument, values) for argument, values in series.items()}
 
     def decorate(test: Test) -> Test:
         signature = inspect.signature(test)
-        if strange := series.keys() - signature.parameters.keys():
+        if strange := named.keys() - signature.parameters.keys():
             raise TypeError(f"{test.__name__} does not take {', '.join(sorted(strange))}")
 
         @functools.wraps(test)
         def run(*args: Any, **fixtures: Any) -> None:
             __tracebackhide__ = True
-            check_each(functools.partial(test, *args, **fixtures), **series)
+            check_each(functools.partial(test, *args, **fixtures), **named)
 
-        kept = [parameter for name, parameter in signature.parameters.items() if name not in series]
+        kept = [parameter for name, parameter in signature.parameters.items() if name not in named]
         run.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]  # what pytest reads
         return run
 
@@ -81,46 +69,31 @@ def check_each(check: Test, **series: Iterable[Any]) -> None:
         If there is nothing to check.
     """
     __tracebackhide__ = True
-    runs = _runs(series)
-    failures = []
+    runs = list(itertools.product(*(_named(argument, values).items() for argument, values in series.items())))
+    failures: dict[str, BaseException] = {}
     for chosen in runs:
         try:
-            check(**{argument: value for argument, _, value in chosen})
+            check(**{argument: value for argument, (_, value) in zip(series, chosen, strict=True)})
         except (Exception, pytest.fail.Exception) as error:
-            failures.append(Failure(_label(chosen), error))
+            names = [name for name, _ in chosen]
+            label = ", ".join(f"{argument}={name}" for argument, name in zip(series, names, strict=True))
+            failures[names[0] if len(names) == 1 else label] = error
     if failures:
-        raise AssertionError(_summary(failures, len(runs))) from failures[0].error
+        lines = [f"{len(failures)} of {len(runs)} fail: {'; '.join(failures)}"]
+        for label, failure in itertools.islice(failures.items(), SHOWN):
+            message = str(failure).strip().partition("\n")[0]
+            lines.append(f"{label}: {type(failure).__name__}" + (f": {message}" if message else ""))
+        if len(failures) > SHOWN:
+            lines.append(f"... and {len(failures) - SHOWN} more")
+        raise AssertionError("\n".join(lines)) from next(iter(failures.values()))
 
 
-Run = tuple[tuple[str, str, Any], ...]
-"""For each argument its name, the value's name, and the value."""
-
-
-def _runs(series: Mapping[str, Iterable[Any]]) -> list[Run]:
-    named = [[(argument, name, value) for name, value in _named(values)] for argument, values in series.items()]
-    runs = list(itertools.product(*named))
-    if not runs:
-        raise ValueError(f"nothing to check: {', '.join(series)} has no values")
-    return runs
-
-
-def _named(values: Iterable[Any]) -> list[tuple[str, Any]]:
-    if isinstance(values, Mapping):
-        return [(str(name), value) for name, value in values.items()]
-    return [(str(getattr(value, "name", getattr(value, "__name__", value))), value) for value in values]
-
-
-def _label(chosen: Run) -> str:
-    """The name of one instance, or of each argument that led to it."""
-    if len(chosen) == 1:
-        return chosen[0][1]
-    return ", ".join(f"{argument}={name}" for argument, name, _ in chosen)
-
-
-def _summary(failures: list[Failure], runs: int) -> str:
-    """How many, which, and why; the first of them is shown with its traceback."""
-    names = "; ".join(failure.name for failure in failures)
-    lines = [f"{len(failures)} of {runs} fail: {names}", *map(str, failures[:SHOWN])]
-    if len(failures) > SHOWN:
-        lines.append(f"... and {len(failures) - SHOWN} more")
-    return "\n".join(lines)
+def _named(argument: str, values: Iterable[Any]) -> Mapping[str, Any]:
+    """The values by name; those of one name are told apart by their number."""
+    named: dict[str, Any] = {}
+    for key, value in values.items() if isinstance(values, Mapping) else ((None, one) for one in values):
+        name = str(getattr(value, "name", getattr(value, "__name__", value)) if key is None else key)
+        named[name if name not in named else f"{name} ({len(named)})"] = value
+    if not named:
+        raise ValueError(f"nothing to check: {argument} has no values")
+    return named

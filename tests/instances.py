@@ -268,6 +268,13 @@ def sample_of_each(per_family: int) -> list[Instance]:
 VARIED = [*BY_FAMILY["known"], *sample_of_each(8)]
 """The known answers and some of every family: the usual diet of a property test."""
 
+PAIRS: dict[str, Pair] = {
+    instance.name: (instance.problem.p, instance.problem.scheme.q)
+    for instance in VARIED
+    if isinstance(instance.problem.scheme, IID)
+}
+"""Target and draft laws of those with i.i.d. drafts, by name."""
+
 
 def peaked_problem(vocab: int, n: int, seed: int = 0) -> Problem:
     """Laws like those of language models: a few likely tokens, a long tail, and drafts from logits with errors."""

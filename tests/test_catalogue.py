@@ -1,3 +1,5 @@
+"""Solvers by name: spelled with settings, registered, described."""
+
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -9,20 +11,13 @@ import otspec.solver
 from otspec import Problem, UnknownSolver, available
 from otspec.catalogue import get
 from otspec.solver import Solution, Solver, TupleSolver, register, settings_of
-from otspec.solvers import LP, Canonical, MaxFlow, Slackness
+from otspec.solvers import LP, Canonical, MaxFlow
 from otspec.tolerances import TOL
 
 
 @pytest.fixture
-def own_registry() -> Iterator[None]:
-    """Solvers registered by a test are forgotten after it."""
-    available()  # all that the package has are registered, once
-    with patch.dict(otspec.solver.REGISTRY):
-        yield
-
-
-def dummy() -> type[Any]:
-    """A new solver class with one setting of each type."""
+def dummy() -> Iterator[type[Any]]:
+    """A solver class with one setting of each type, registered until the test is over."""
 
     @dataclass(frozen=True)
     class Dummy:
@@ -48,33 +43,33 @@ def dummy() -> type[Any]:
         def __call__(self, problem: Problem) -> Solution:
             raise AssertionError("nothing is supported, so nothing is solved")
 
-    return Dummy
-
-
-def test_get_by_name() -> None:
-    assert get("lp") == LP()
-    assert get("lp").name == "lp"
+    available()  # all that the package has are registered, once
+    with patch.dict(otspec.solver.REGISTRY):
+        yield register("dummy")(Dummy)
 
 
 @pytest.mark.parametrize(
     ("spelling", "solver"),
     [
+        ("lp", LP()),
         ("lp:form=full", LP(form="full")),
         ("lp:max_cells=12:tol=1e-7", LP(max_cells=12, tol=1e-7)),
         ("max_flow:engine=networkx", MaxFlow(engine="networkx")),
         ("canonical:backend=CLARABEL", Canonical(backend="CLARABEL")),
     ],
 )
-def test_get_with_settings(spelling: str, solver: Solver) -> None:
+def test_get_by_name_and_with_settings(spelling: str, solver: Solver) -> None:
     assert get(spelling) == solver
+    assert get(spelling).name == spelling.partition(":")[0]
 
 
-@pytest.mark.usefixtures("own_registry")
+@pytest.mark.usefixtures("dummy")
 def test_settings_take_the_types_of_the_fields() -> None:
-    register("dummy")(dummy())
     settings = settings_of(get("dummy:tol=1:steps=7:loud=TRUE:rule=x=y"))
     assert settings == {"tol": 1.0, "steps": 7, "loud": True, "rule": "x=y"}
     assert [type(value) for value in settings.values()] == [float, int, bool, str]
+    with pytest.raises(UnknownSolver, match="dummy: loud takes bool, not 'yes'"):
+        get("dummy:loud=yes")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +84,6 @@ def test_settings_take_the_types_of_the_fields() -> None:
         ("lp:max_cells=many", "lp: max_cells takes int, not 'many'"),
         ("lp:max_cells=1.5", "lp: max_cells takes int, not '1.5'"),
         ("max_flow:engine=steam", "no max-flow engine 'steam'; known: numba, igraph, graph_tool, networkx"),
-        ("slackness:engine=steam", "no max-flow engine 'steam'"),
     ],
 )
 def test_unknown_names_and_settings_say_what_is_known(spelling: str, message: str) -> None:
@@ -97,32 +91,15 @@ def test_unknown_names_and_settings_say_what_is_known(spelling: str, message: st
         get(spelling)
 
 
-@pytest.mark.usefixtures("own_registry")
-def test_a_flag_is_true_or_false() -> None:
-    register("dummy")(dummy())
-    with pytest.raises(UnknownSolver, match="dummy: loud takes bool, not 'yes'"):
-        get("dummy:loud=yes")
-
-
-@pytest.mark.usefixtures("own_registry")
-def test_a_name_is_registered_once() -> None:
-    register("dummy")(dummy())
+def test_a_name_is_registered_once_and_settings_are_fields_of_a_dataclass(dummy: type[Any]) -> None:
     with pytest.raises(ValueError, match="a solver named 'dummy' is registered already"):
-        register("dummy")(dummy())
+        register("dummy")(dummy)
+    with pytest.raises(TypeError, match="object is not a dataclass"):
+        register("plain")(object)
 
 
-@pytest.mark.usefixtures("own_registry")
-def test_settings_are_fields_of_a_dataclass() -> None:
-    class Plain:
-        pass
-
-    with pytest.raises(TypeError, match="Plain is not a dataclass"):
-        register("plain")(Plain)
-
-
-@pytest.mark.usefixtures("own_registry")
+@pytest.mark.usefixtures("dummy")
 def test_available_describes_every_solver() -> None:
-    register("dummy")(dummy())
     infos = {info.name: info for info in available()}
     assert list(infos) == sorted(infos)
     assert {"lp", "max_flow", "slackness", "canonical"} <= infos.keys()
@@ -144,15 +121,7 @@ def test_shipped_solvers_describe_themselves(info: Any) -> None:
     assert info.settings["tol"] == solver.tol
     with pytest.raises(AttributeError):  # frozen
         solver.tol = 1.0  # type: ignore[misc]
-
-
-@pytest.mark.parametrize("variant", [variant for info in available() for variant in info.variants])
-def test_variants_are_spellings_of_other_settings(variant: str) -> None:
-    solver = get(variant)
-    assert solver != get(solver.name)
-    assert variant.partition(":")[0] == solver.name
-
-
-def test_slackness_answers_for_one_tuple() -> None:
-    assert isinstance(Slackness(), TupleSolver)
-    assert not isinstance(LP(), TupleSolver)
+    for variant in info.variants:
+        assert get(variant) != solver
+        assert variant.partition(":")[0] == get(variant).name == info.name
+    assert isinstance(solver, TupleSolver) == (info.name in ("slackness", "global_resolution"))

@@ -59,13 +59,18 @@ def test_combinations_are_named_by_argument_and_many_are_counted() -> None:
     assert lines[-1] == f"... and {SHOWN} more"
 
 
-def test_a_skip_is_a_skip() -> None:
-    @each(seed=(1, 2))
-    def test(seed: int) -> None:
-        pytest.skip("not here")
+def test_a_skip_is_a_skip_and_values_of_one_name_are_all_run() -> None:
+    seen = []
+
+    @each(value=["same", "same"])
+    def test(value: str) -> None:
+        seen.append(value)
+        if len(seen) == 2:
+            pytest.skip("not here")
 
     with pytest.raises(pytest.skip.Exception):
         test()
+    assert seen == ["same", "same"]
 
 
 def test_refuses_to_run_for_nothing_and_arguments_that_the_test_does_not_take() -> None:

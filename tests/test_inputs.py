@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ from otspec import (
     WithoutReplacement,
     solve_batch,
 )
-from otspec.laws import as_generator, as_laws
+from otspec.laws import as_float64, as_generator, as_laws
 from tests.each import each
 from tests.instances import P4, Q4
 
@@ -85,6 +86,7 @@ def test_drafts_come_as_any_sequence_of_integers(drafts: Any) -> None:
 def test_a_set_of_tokens_comes_as_any_sequence() -> None:
     assert PROBLEM.bound([1, 2]) == PROBLEM.bound(np.array([2, 1])) == PROBLEM.bound(Tensor([1, 2]))  # type: ignore[arg-type]
     assert PROBLEM.bound([]) == PROBLEM.bound(np.array([], dtype=np.int64)) == 1.0
+    assert_array_equal(as_float64("p", Tensor([0.5, 0.5])), [0.5, 0.5])
 
 
 @each(scheme=SCHEMES)
@@ -120,6 +122,10 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "class": (lambda: solve(PROBLEM, otspec.solvers.LP), "LP'> is no solver; pass a name .* an instance such as"),
     "instance-of-no-limit": (lambda: solve(PROBLEM, otspec.solvers.LP(tol=-1)), "LP: tol = -1 is not a limit"),
     "words-for-a-limit": (lambda: solve(PROBLEM, LP(tol="x")), "LP: tol = 'x' is not a limit"),
+    **{
+        spelling: (functools.partial(solve, PROBLEM, spelling), "is not a limit; take a number >= 0")
+        for spelling in ("lp:tol=-1", "interval:tol=nan", "max_flow:max_cells=-1", "lp:time_limit_s=-2")
+    },
     "no-name": (lambda: get(None), "None is no name of a solver"),
     "warming-up": (lambda: warm_up(3), "3 is no solver"),
     "empty-chain": (lambda: solve(PROBLEM, []), "the chain of solvers is empty"),
@@ -140,12 +146,6 @@ def test_what_cannot_be_meant_is_refused_in_a_sentence(case: tuple[Callable[[], 
     ask, message = case
     with pytest.raises((ProblemError, UnknownSolver), match=message):
         ask()
-
-
-@each(spelling=("lp:tol=-1", "interval:tol=nan", "max_flow:max_cells=-1", "lp:time_limit_s=-2"))
-def test_limits_below_zero_are_refused(spelling: str) -> None:
-    with pytest.raises(UnknownSolver, match="is not a limit; take a number >= 0"):
-        solve(PROBLEM, spelling)
 
 
 def test_drafts_without_number_are_solved_and_counted_at_once() -> None:

@@ -63,6 +63,9 @@ def test_plans_likewise(tmp_path: Path) -> None:
     for name in ("object.npz", "bare.npz"):
         with pytest.raises(DataError, match="pickled Python objects, which are not loaded"):
             load(write(tmp_path / name))
+    np.savez(tmp_path / "header.npz", header=np.array([Trap()], dtype=object))
+    with pytest.raises(DataError, match="is not a file of a plan of this version, or damaged"):
+        load(tmp_path / "header.npz")
     assert not Trap.sprung
 
 

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,77 +11,55 @@ from tests.instances import P4, Q4, VARIED, Instance, sample_of_each
 from tests.oracles import Floats, hit_function, mass_function, members, optimal_acceptance
 
 
-class TestChecks:
-    def test_holds_float64_laws(self) -> None:
-        problem = Problem(P4.astype(np.float32), IID(Q4, 2))
-        assert problem.p.dtype == np.float64
-        assert problem.p.sum() == pytest.approx(1.0, abs=1e-15)
-        assert (problem.n, problem.vocab) == (2, 4)
-
-    def test_refuses_two_vocabularies(self) -> None:
-        with pytest.raises(ProblemError, match="p has 4 tokens and the scheme 3"):
-            Problem(P4, IID(np.array([0.5, 0.25, 0.25]), 2))
-
-    def test_refuses_a_law_for_a_scheme(self) -> None:
-        wrong: Any = Q4
-        with pytest.raises(ProblemError, match=r"scheme is a ndarray; pass a draft scheme"):
-            Problem(P4, wrong)
-
-    def test_names_the_law_that_is_wrong(self) -> None:
-        with pytest.raises(ProblemError, match=r"p\[0\] is -1"):
-            Problem(np.array([-1.0, 2.0]), IID(np.array([0.5, 0.5]), 1))
+def test_holds_float64_laws() -> None:
+    problem = Problem(P4.astype(np.float32), IID(Q4, 2))
+    assert problem.p.dtype == np.float64
+    assert problem.p.sum() == pytest.approx(1.0, abs=1e-15)
+    assert (problem.n, problem.vocab) == (2, 4)
 
 
-class TestFromLogits:
-    TARGET = np.log([0.1, 0.4, 0.2, 0.3])
-    DRAFT = np.log([0.4, 0.3, 0.2, 0.1])
+WRONG: dict[str, tuple[Callable[[], object], str]] = {
+    "two vocabularies": (lambda: Problem(P4, IID([0.5, 0.25, 0.25], 2)), "p has 4 tokens and the scheme 3"),
+    "a law for a scheme": (lambda: Problem(P4, Q4), r"scheme is a ndarray; pass a draft scheme"),  # type: ignore[arg-type]
+    "no law": (lambda: Problem(np.array([-1.0, 2.0]), IID([0.5, 0.5], 1)), r"p\[0\] is -1"),
+    "no logits": (lambda: Problem.from_logits([0.0], [np.nan], 1), r"draft_logits\[0\] is nan"),
+}
 
-    def laws(self, n: int = 2, **settings: Any) -> tuple[Floats, Floats]:
-        problem = Problem.from_logits(self.TARGET, self.DRAFT, n, **settings)
-        assert isinstance(problem.scheme, IID)
-        assert problem.n == n
-        return problem.p, problem.scheme.q
 
-    def test_softmax_of_both(self) -> None:
-        p, q = self.laws(n=3)
-        assert_allclose(p, [0.1, 0.4, 0.2, 0.3], rtol=1e-14)
-        assert_allclose(q, [0.4, 0.3, 0.2, 0.1], rtol=1e-14)
+@each(case=WRONG)
+def test_what_is_wrong_is_named(case: tuple[Callable[[], object], str]) -> None:
+    with pytest.raises(ProblemError, match=case[1]):
+        case[0]()
 
-    def test_temperature_is_that_of_both_models(self) -> None:
-        p, q = self.laws(temperature=0)
-        assert_array_equal(p, [0, 1, 0, 0])
-        assert_array_equal(q, [1, 0, 0, 0])
 
-    def test_draft_temperature_is_that_of_the_draft_model(self) -> None:
-        p, q = self.laws(temperature=0, draft_temperature=1.0)
-        assert_array_equal(p, [0, 1, 0, 0])
-        assert_allclose(q, [0.4, 0.3, 0.2, 0.1], rtol=1e-14)
+WHOLE, DRAFT = np.array([0.1, 0.4, 0.2, 0.3]), np.array([0.4, 0.3, 0.2, 0.1])
+BEST, CUT, LIKELIEST = [0, 1, 0, 0], [0, 4 / 7, 0, 3 / 7], [1, 0, 0, 0]
+SETTINGS: list[tuple[dict[str, Any], Any, Any]] = [
+    ({}, WHOLE, DRAFT),
+    ({"temperature": 0}, BEST, LIKELIEST),
+    ({"temperature": 0, "draft_temperature": 1.0}, BEST, DRAFT),
+    ({"draft_temperature": 0}, WHOLE, LIKELIEST),
+    ({"top_k": 2}, WHOLE, [4 / 7, 3 / 7, 0, 0]),
+    ({"top_p": 0.6}, WHOLE, [4 / 7, 3 / 7, 0, 0]),
+    ({"target_top_k": 2}, CUT, DRAFT),
+    ({"target_top_p": 0.6}, CUT, DRAFT),
+]
 
-    def test_draft_temperature_zero_is_not_taken_for_absent(self) -> None:
-        p, q = self.laws(draft_temperature=0)
-        assert_allclose(p, [0.1, 0.4, 0.2, 0.3], rtol=1e-14)
-        assert_array_equal(q, [1, 0, 0, 0])
 
-    def test_top_k_and_top_p_leave_the_target_whole(self) -> None:
-        for settings in ({"top_k": 2}, {"top_p": 0.6}):
-            p, q = self.laws(**settings)
-            assert_allclose(p, [0.1, 0.4, 0.2, 0.3], rtol=1e-14)
-            assert_allclose(q, [4 / 7, 3 / 7, 0, 0], rtol=1e-14)
+@each(case=SETTINGS)
+def test_settings_of_logits_act_on_the_model_that_they_name(case: tuple[dict[str, Any], Floats, Floats]) -> None:
+    settings, p, q = case
+    problem = Problem.from_logits(np.log(WHOLE), np.log(DRAFT), 3, **settings)
+    assert isinstance(problem.scheme, IID)
+    assert problem.n == 3
+    assert_allclose(problem.p, p, rtol=1e-14, atol=0)
+    assert_allclose(problem.scheme.q, q, rtol=1e-14, atol=0)
 
-    def test_target_top_k_and_top_p_leave_the_draft_whole(self) -> None:
-        for settings in ({"target_top_k": 2}, {"target_top_p": 0.6}):
-            p, q = self.laws(**settings)
-            assert_allclose(p, [0, 4 / 7, 0, 3 / 7], rtol=1e-14)
-            assert_allclose(q, [0.4, 0.3, 0.2, 0.1], rtol=1e-14)
 
-    def test_masked_tokens_have_probability_zero(self) -> None:
-        problem = Problem.from_logits([0.0, 0.0, -np.inf], [-np.inf, 0.0, 0.0], 2)
-        assert_array_equal(problem.p, [0.5, 0.5, 0.0])
-        assert_array_equal(problem.scheme.reachable(), [1, 2])
-
-    def test_names_the_logits_that_are_wrong(self) -> None:
-        with pytest.raises(ProblemError, match=r"draft_logits\[0\] is nan"):
-            Problem.from_logits([0.0], [np.nan], 1)
+def test_masked_tokens_have_probability_zero() -> None:
+    problem = Problem.from_logits([0.0, 0.0, -np.inf], [-np.inf, 0.0, 0.0], 2)
+    assert_array_equal(problem.p, [0.5, 0.5, 0.0])
+    assert_array_equal(problem.scheme.reachable(), [1, 2])
 
 
 @each(instance=VARIED)

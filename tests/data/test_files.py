@@ -1,3 +1,5 @@
+"""Files of positions: every format that is read, and what is refused."""
+
 import itertools
 import json
 import re
@@ -9,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from otspec import DataError
+from otspec import DataError, data
 from otspec.data import PROFILES, FileSource, ProfileSource, open_source, write_npz
 from otspec.data.formats import read
 from otspec.laws import FloatArray
+from tests.bad_calls import LAW, check_bad_calls
+from tests.each import each
 
 RNG = np.random.default_rng(0)
 TARGET, DRAFT = RNG.normal(size=(2, 3, 7))
@@ -28,89 +32,81 @@ def save(path: Path, **arrays: object) -> Path:
     return path
 
 
+def save_logits(path: Path) -> Path:
+    return save(path, target_logits=TARGET, draft_logits=DRAFT)
+
+
 def test_logits_and_probabilities_give_the_same_problem(tmp_path: Path) -> None:
-    logits = open_source(str(save(tmp_path / "l.npz", target_logits=TARGET, draft_logits=DRAFT)))
-    probs = open_source(
-        str(save(tmp_path / "p.npz", target_probs=probabilities(TARGET), draft_probs=probabilities(DRAFT)))
-    )
+    logits = open_source(str(save_logits(tmp_path / "l.npz")))
+    path = save(tmp_path / "p.npz", target_probs=probabilities(TARGET), draft_probs=probabilities(DRAFT))
+    probs = open_source(str(path))
     assert (len(logits), logits.vocab) == (len(probs), probs.vocab) == (3, 7)
     for index in range(3):
         one, other = logits.position(index).problem(2, top_k=3), probs.position(index).problem(2, top_k=3)
         np.testing.assert_allclose(one.p, other.p, rtol=1e-13)
         np.testing.assert_allclose(one.p, probabilities(TARGET[index]), rtol=1e-13)
         np.testing.assert_allclose(one.scheme.prob(np.array([1, 2])), other.scheme.prob(np.array([1, 2])), rtol=1e-13)
+    zeros = save(tmp_path / "z.npz", target_probs=[[0.5, 0.5, 0.0]], draft_probs=[[0.0, 0.25, 0.75]])
+    problem = FileSource.open(zeros).position(0).problem(1)
+    np.testing.assert_allclose(problem.p, [0.5, 0.5, 0.0], rtol=1e-15)
+    assert problem.scheme.reachable().tolist() == [1, 2]
 
 
 def safetensors_bytes(tensors: Mapping[str, tuple[str, tuple[int, ...], bytes]]) -> bytes:
     """A file of tensors, each of a type, a shape and its bytes, as the format's page says."""
     header, first = {}, 0
-    for name, (dtype, shape, data) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": (first, first + len(data))}
-        first += len(data)
+    for name, (dtype, shape, content) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": (first, first + len(content))}
+        first += len(content)
     text = json.dumps({"__metadata__": {"format": "pt"}, **header}).encode()
-    return struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values())
+    return struct.pack("<Q", len(text)) + text + b"".join(content for _, _, content in tensors.values())
 
 
-def save_bits(path: Path, dtype: str, bits: np.ndarray) -> FileSource:
-    tensor = (dtype, bits.shape, bits.tobytes())
-    path.write_bytes(safetensors_bytes({"target_logits": tensor, "draft_logits": tensor}))
-    return FileSource.open(path)
+SMALL_TYPES: dict[str, tuple[list[int], list[float]]] = {
+    "F8_E4M3": ([0x00, 0x01, 0x08, 0x38, 0xB9, 0x7E], [0, 2**-9, 2**-6, 1, -1.125, 448]),
+    "F8_E5M2": ([0x00, 0x01, 0x04, 0x3C, 0xBD, 0x7B], [0, 2**-16, 2**-14, 1, -1.25, 57344]),
+    "F8_E4M3FNUZ": ([0x00, 0x01, 0x08, 0x40, 0xC1, 0x7F], [0, 2**-10, 2**-7, 1, -1.125, 240]),
+    "F8_E5M2FNUZ": ([0x00, 0x01, 0x04, 0x40, 0xC1, 0x7F], [0, 2**-17, 2**-15, 1, -1.25, 57344]),
+    "BF16": ([0x0000, 0x3F80, 0xC049, 0x0001], [0, 1, -3.140625, 2**-133]),
+}
+"""Bits and the numbers that they are."""
 
 
-def test_reads_bfloat16_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@each(dtype=list(SMALL_TYPES))
+def test_reads_small_types_without_torch(tmp_path: Path, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("otspec.extras.installed", lambda package: False)
-    values = TARGET.astype(np.float32)
-    bits = (values.view(np.uint32) >> 16).astype(np.uint16)
-    source = save_bits(tmp_path / "b.safetensors", "BF16", bits)
-    seen = source.position(2).target_logits
-    np.testing.assert_allclose(seen, TARGET[2], rtol=2**-7)
-    np.testing.assert_array_equal((bits[2].astype(np.uint32) << 16).view(np.float32), seen)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "bits", "values"),
-    [
-        ("F8_E4M3", [0x00, 0x01, 0x08, 0x38, 0xB9, 0x7E], [0, 2**-9, 2**-6, 1, -1.125, 448]),
-        ("F8_E5M2", [0x00, 0x01, 0x04, 0x3C, 0xBD, 0x7B], [0, 2**-16, 2**-14, 1, -1.25, 57344]),
-        ("F8_E4M3FNUZ", [0x00, 0x01, 0x08, 0x40, 0xC1, 0x7F], [0, 2**-10, 2**-7, 1, -1.125, 240]),
-        ("F8_E5M2FNUZ", [0x00, 0x01, 0x04, 0x40, 0xC1, 0x7F], [0, 2**-17, 2**-15, 1, -1.25, 57344]),
-    ],
-)
-def test_reads_eight_bits_without_torch(tmp_path: Path, dtype: str, bits: list[int], values: list[float]) -> None:
-    source = save_bits(tmp_path / "f.safetensors", dtype, np.array([bits], dtype=np.uint8))
-    assert source.position(0).target_logits.tolist() == values
+    bits, values = SMALL_TYPES[dtype]
+    stored = np.array([bits], dtype=np.uint16 if dtype == "BF16" else np.uint8)
+    tensor = (dtype, stored.shape, stored.tobytes())
+    path = tmp_path / "f.safetensors"
+    path.write_bytes(safetensors_bytes({"target_logits": tensor, "draft_logits": tensor}))
+    assert FileSource.open(path).position(0).target_logits.tolist() == values
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"])
 def test_every_number_of_a_small_type_is_the_one_of_torch(tmp_path: Path, dtype: str) -> None:
     torch, safetensors = pytest.importorskip("torch"), pytest.importorskip("safetensors.torch")
-    kind = getattr(torch, dtype)
     codes = torch.arange(65536, dtype=torch.int32).to(torch.uint16) if dtype == "bfloat16" else torch.arange(256).byte()
-    tensor = codes.view(kind)[None]
+    tensor = codes.view(getattr(torch, dtype))[None]
     safetensors.save_file({"target_logits": tensor, "draft_logits": tensor.clone()}, tmp_path / "x.safetensors")
     stored = read(tmp_path / "x.safetensors", ())["target_logits"]
     assert stored is not None
     np.testing.assert_array_equal(stored.row(0), tensor[0].double().numpy())
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-def test_reads_tensors_of_torch(tmp_path: Path, dtype: str) -> None:
-    torch = pytest.importorskip("torch")
+@each(dtype=["float16", "bfloat16", "float32", "float64"])
+def test_reads_tensors_of_torch_and_of_safetensors(tmp_path: Path, dtype: str) -> None:
+    torch, safetensors = pytest.importorskip("torch"), pytest.importorskip("safetensors.torch")
     target, draft = (torch.tensor(array).to(getattr(torch, dtype)) for array in (TARGET, DRAFT))
     torch.save({"target_logits": target, "draft_logits": draft, "step": 3}, tmp_path / "dict.pt")
     torch.save([target, draft], tmp_path / "pair.pt")
     torch.save(torch.stack((target, draft)), tmp_path / "stacked.pth")
-    for name in ("dict.pt", "pair.pt", "stacked.pth"):
+    safetensors.save_file({"target_logits": target, "draft_logits": draft}, tmp_path / "x.safetensors")
+    for name in ("dict.pt", "pair.pt", "stacked.pth", "x.safetensors"):
         source = open_source(tmp_path / name)
         assert (len(source), source.vocab) == (3, 7)
+        np.testing.assert_array_equal(source.position(1).target_logits, target[1].double().numpy())
         np.testing.assert_array_equal(source.position(1).draft_logits, draft[1].double().numpy())
-
-
-def test_tensors_of_torch_run_no_code(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    torch.save({"target_logits": Path}, tmp_path / "code.pt")
-    with pytest.raises(DataError, match="it holds more than tensors, or is damaged; save a dict of tensors"):
-        FileSource.open(tmp_path / "code.pt")
 
 
 def test_reads_arrays_in_files_of_their_own(tmp_path: Path) -> None:
@@ -144,11 +140,9 @@ def test_names_of_arrays_can_be_told(tmp_path: Path) -> None:
         FileSource.open(path, target_key="large", draft_key="small")
 
 
-@pytest.mark.parametrize(
-    ("target", "draft"), [([0.1, 0.2], [0.5, 0.5]), ([0.5, 0.5], [1.0, -1.0]), ([0.0, 0.9], [0.0, 0.9])]
-)
-def test_what_may_be_either_has_to_be_told(tmp_path: Path, target: list[float], draft: list[float]) -> None:
-    path = save(tmp_path / "m.npz", a=[target], b=[draft])
+@each(laws=[([0.1, 0.2], [0.5, 0.5]), ([0.5, 0.5], [1.0, -1.0]), ([0.0, 0.9], [0.0, 0.9])])
+def test_what_may_be_either_has_to_be_told(tmp_path: Path, laws: tuple[list[float], list[float]]) -> None:
+    path = save(tmp_path / "m.npz", a=[laws[0]], b=[laws[1]])
     with pytest.raises(
         DataError, match=r"cannot tell whether a and b hold logits or probabilities; pass kind='logits'"
     ):
@@ -156,90 +150,40 @@ def test_what_may_be_either_has_to_be_told(tmp_path: Path, target: list[float], 
     FileSource.open(path, target_key="a", draft_key="b", kind="logits").position(0)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"target_key": "a"}, "target_key is 'a' and draft_key is None; pass both names"),
-        ({"kind": "laws"}, "kind is 'laws'; known: logits, probs"),
-        ({"name": "llama3", "kind": "logits"}, "llama3 is a profile, which has no target_key"),
-        ({"name": "llama3", "seed": -1}, "seed is -1; pass an integer >= 0"),
-        ({"name": "llama3", "seed": 0.5}, "seed is 0.5"),
-    ],
-)
-def test_wrong_arguments_are_one_clear_error(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
-    path = save(tmp_path / "l.npz", target_logits=TARGET, draft_logits=DRAFT)
-    with pytest.raises(DataError, match=re.escape(message)):
-        open_source(**{"name": path, **arguments})
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_what_is_no_number_is_named_with_its_place(tmp_path: Path, value: float) -> None:
-    logits, probs = TARGET.copy(), probabilities(TARGET)
-    logits[2, 5] = probs[2, 5] = value
-    for kind, array in (("logits", logits), ("probs", probs)):
-        path = save(tmp_path / f"{kind}.npz", **{f"draft_{kind}": array, f"target_{kind}": array[::-1]})
-        with pytest.raises(DataError, match=rf"{kind}\.npz: draft_{kind}\[2\]\[5\] is {value}"):
-            FileSource.open(path)._logits(f"draft_{kind}", 2)
-        with pytest.raises(DataError, match=rf"{kind}\.npz: target_{kind}\[0\]\[5\] is {value}"):
-            FileSource.open(path).position(0)
-
-
-def test_a_row_that_masks_all_is_named(tmp_path: Path) -> None:
-    path = save(tmp_path / "m.npz", target_logits=np.full((2, 3), -np.inf), draft_logits=np.zeros((2, 3)))
-    with pytest.raises(DataError, match=r"target_logits\[1\] masks every token"):
-        FileSource.open(path).position(1)
-
-
-def test_softmaxes_of_half_precision_are_told_what_to_do(tmp_path: Path) -> None:
-    logits = np.random.default_rng(0).normal(size=(1, 5000))
-    law = np.nextafter(probabilities(logits).astype(np.float16), np.float16(0))
-    assert 1e-5 < abs(float(law.sum(dtype=np.float64)) - 1) < 1e-2
-    path = save(tmp_path / "half.npz", target_probs=law, draft_probs=law)
-    with pytest.raises(DataError, match=r"target_probs\[0\] sums to .*float16: take the softmax in float32"):
-        FileSource.open(path).position(0)
-
-
-def test_no_positions_are_no_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="there are no positions to save"):
-        write_npz(tmp_path / "none.npz", [])
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_reads_safetensors_of_the_package(tmp_path: Path, dtype: type) -> None:
-    safetensors = pytest.importorskip("safetensors.numpy")
-    path = tmp_path / "positions.safetensors"
-    safetensors.save_file({"target_logits": TARGET.astype(dtype), "draft_logits": DRAFT.astype(dtype)}, path)
-    position = FileSource.open(path).position(1)
-    np.testing.assert_array_equal(position.target_logits, TARGET[1].astype(dtype))
-    np.testing.assert_array_equal(position.draft_logits, DRAFT[1].astype(dtype))
-
-
-def test_zero_probabilities_stay_zero(tmp_path: Path) -> None:
-    path = save(tmp_path / "p.npz", target_probs=[[0.5, 0.5, 0.0]], draft_probs=[[0.0, 0.25, 0.75]])
-    problem = FileSource.open(path).position(0).problem(1)
-    np.testing.assert_allclose(problem.p, [0.5, 0.5, 0.0], rtol=1e-15)
-    assert problem.scheme.reachable().tolist() == [1, 2]
-
-
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+def test_what_is_written_is_read_back_and_identity_follows_the_content(tmp_path: Path) -> None:
     source = ProfileSource(PROFILES["llama3"], seed=7)
     write_npz(tmp_path / "positions.npz", map(source.position, range(2)))
     back = FileSource.open(tmp_path / "positions.npz")
     assert (len(back), back.vocab) == (2, source.vocab)
     np.testing.assert_allclose(back.position(1).draft_logits, source.position(1).draft_logits, rtol=1e-6)
-
-
-def test_identity_follows_the_content(tmp_path: Path) -> None:
-    one = FileSource.open(save(tmp_path / "a.npz", target_logits=TARGET, draft_logits=DRAFT)).identity
+    with pytest.raises(DataError, match="there are no positions to save"):
+        write_npz(tmp_path / "none.npz", [])
+    one = FileSource.open(save_logits(tmp_path / "a.npz")).identity
     assert FileSource.open(tmp_path / "a.npz").identity == one
     assert FileSource.open(save(tmp_path / "a.npz", target_logits=TARGET, draft_logits=TARGET)).identity != one
 
 
-def test_refuses_a_missing_file_and_names_the_profiles() -> None:
-    with pytest.raises(
-        DataError, match=r"no file lama3, .* \(known: llama3, gemma2, llama3-plateau, shipped, smollm2\)"
-    ):
-        open_source("lama3")
+# --- what is refused
+
+ARGUMENTS: list[tuple[dict[str, Any], str]] = [
+    ({"name": "lama3"}, "no file lama3, "),
+    ({"name": "lama3"}, "(known: llama3, gemma2, llama3-plateau, shipped, smollm2)"),
+    ({"target_key": "a"}, "target_key is 'a' and draft_key is None; pass both names"),
+    ({"kind": "laws"}, "kind is 'laws'; known: logits, probs"),
+    ({"name": "llama3", "kind": "logits"}, "llama3 is a profile, which has no target_key"),
+    ({"name": "llama3", "seed": -1}, "seed is -1; pass an integer >= 0"),
+    ({"name": "llama3", "seed": 0.5}, "seed is 0.5"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), ARGUMENTS)
+def test_wrong_arguments_are_one_clear_error(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    path = save_logits(tmp_path / "l.npz")
+    with pytest.raises(DataError, match=re.escape(message)):
+        open_source(**{"name": path, **arguments})
+
+
+SHORT = safetensors_bytes({"target_logits": ("F32", (3, 7), bytes(80))})
 
 
 @pytest.mark.parametrize(
@@ -250,11 +194,7 @@ def test_refuses_a_missing_file_and_names_the_profiles() -> None:
         ("broken.pt", b"no tensors", "cannot be read"),
         ("cut.safetensors", b"\xff" * 20, "it is cut short, or no safetensors file"),
         ("list.safetensors", b"\x02" + bytes(7) + b"[]", "its header is no table"),
-        (
-            "short.safetensors",
-            safetensors_bytes({"target_logits": ("F32", (3, 7), bytes(80))}),
-            "the bytes of target_logits are 0 to 80 of 80, and its shape takes 84",
-        ),
+        ("short.safetensors", SHORT, "the bytes of target_logits are 0 to 80 of 80, and its shape takes 84"),
         ("broken.npz", b"not an archive", "cannot be read"),
         ("empty.npz", b"", "cannot be read"),
         ("broken.safetensors", b"\x01", "cannot be read"),
@@ -266,6 +206,13 @@ def test_refuses_what_it_cannot_read(tmp_path: Path, name: str, content: bytes, 
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
         FileSource.open(tmp_path / name)
+
+
+def test_tensors_of_torch_run_no_code(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    torch.save({"target_logits": Path}, tmp_path / "code.pt")
+    with pytest.raises(DataError, match="it holds more than tensors, or is damaged; save a dict of tensors"):
+        FileSource.open(tmp_path / "code.pt")
 
 
 @pytest.mark.parametrize(
@@ -284,21 +231,50 @@ def test_refuses_arrays_that_hold_no_positions(tmp_path: Path, arrays: dict[str,
         FileSource.open(save(tmp_path / "x.npz", **arrays))
 
 
-def test_refuses_a_row_that_is_no_law_when_it_is_read(tmp_path: Path) -> None:
+@each(value=[np.nan, np.inf])
+def test_what_is_no_number_is_named_with_its_place(tmp_path: Path, value: float) -> None:
+    logits, probs = TARGET.copy(), probabilities(TARGET)
+    logits[2, 5] = probs[2, 5] = value
+    for kind, array in (("logits", logits), ("probs", probs)):
+        path = save(tmp_path / f"{kind}.npz", **{f"draft_{kind}": array, f"target_{kind}": array[::-1]})
+        with pytest.raises(DataError, match=rf"{kind}\.npz: draft_{kind}\[2\]\[5\] is {value}"):
+            FileSource.open(path)._logits(f"draft_{kind}", 2)
+        with pytest.raises(DataError, match=rf"{kind}\.npz: target_{kind}\[0\]\[5\] is {value}"):
+            FileSource.open(path).position(0)
+
+
+def test_rows_that_are_no_laws_are_refused_when_they_are_read(tmp_path: Path) -> None:
+    source = FileSource.open(save_logits(tmp_path / "l.npz"))
+    with pytest.raises(DataError, match="indices run from 0 to 2"):
+        source.position(3)
+    masked = save(tmp_path / "m.npz", target_logits=np.full((2, 3), -np.inf), draft_logits=np.zeros((2, 3)))
+    with pytest.raises(DataError, match=r"target_logits\[1\] masks every token"):
+        FileSource.open(masked).position(1)
     target = probabilities(TARGET)
     target[1] *= 0.98
     source = FileSource.open(save(tmp_path / "p.npz", target_probs=target, draft_probs=probabilities(DRAFT)))
     source.position(0)
     with pytest.raises(DataError, match=r"target_probs\[1\] sums to 0\.98"):
         source.position(1)
+    logits = np.random.default_rng(0).normal(size=(1, 5000))
+    law = np.nextafter(probabilities(logits).astype(np.float16), np.float16(0))
+    assert 1e-5 < abs(float(law.sum(dtype=np.float64)) - 1) < 1e-2
+    half = save(tmp_path / "half.npz", target_probs=law, draft_probs=law)
+    with pytest.raises(DataError, match=r"target_probs\[0\] sums to .*float16: take the softmax in float32"):
+        FileSource.open(half).position(0)
 
 
-def test_refuses_an_index_out_of_range(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="indices run from 0 to 2"):
-        FileSource.open(save(tmp_path / "l.npz", target_logits=TARGET, draft_logits=DRAFT)).position(3)
+def test_bad_calls(tmp_path: Path) -> None:
+    """Whatever is passed: positions, or an error that says what is wrong."""
+    path = save(tmp_path / "positions.npz", a=[LAW], b=[LAW], target_logits=[LAW], draft_logits=[LAW])
+    names: dict[str, list[Any]] = {"target_key": [None], "draft_key": [None], "kind": [None, "logits"]}
 
+    def position(**arguments: Any) -> Any:
+        index = arguments.pop("index")
+        return data.open_source(**arguments).position(index).target_logits
 
-def test_does_not_unpickle(tmp_path: Path) -> None:
-    path = save(tmp_path / "o.npz", target_logits=np.array([[{}]], dtype=object), draft_logits=DRAFT)
-    with pytest.raises(DataError, match="cannot be read"):
-        FileSource.open(path)
+    check_bad_calls(position, {"name": [path, str(path)], "seed": [0], **names, "index": [0]}, 60, seed=0)
+    check_bad_calls(position, {"name": ["shipped"], "seed": [0], **names, "index": [0, 255]}, 20, seed=1)
+    check_bad_calls(data.FileSource.open, {"path": [path], **names}, 20, seed=2)
+    source = data.open_source(path)
+    check_bad_calls(lambda positions: data.check_positions(source, positions), {"positions": [1]}, 20, seed=3)

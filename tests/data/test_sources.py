@@ -1,4 +1,4 @@
-"""The recorded profile, which needs no torch."""
+"""What comes with the package: recorded profiles, which need no torch, and recorded trees by name."""
 
 import json
 import pickle
@@ -8,33 +8,66 @@ import numpy as np
 import pytest
 
 import otspec
-from otspec.data import RECORDED, open_source
+from otspec import DataError
+from otspec.data import RECORDED, TopSource, TreeSource, open_source, open_trees
+from otspec.data.formats import safetensors_about
+from otspec.data.recordings import TREES, JoinedTrees
+from tests.data.tree_files import drawn_trees, write_trees
 
-TRAINING = Path(otspec.__file__).parent / "decode" / "shipped" / "training.json"
-
-
-def test_the_recorded_profile_is_of_the_stated_size() -> None:
-    source = open_source("shipped")
-    assert (source.name, len(source), source.vocab) == ("shipped", 256, 2048)
-    assert RECORDED["shipped"].stat().st_size < 2.5e6
-    assert source.identity["file"] == "shipped.npz"
+SHIPPED = Path(otspec.__file__).parent / "decode" / "shipped"
 
 
-def test_its_single_draft_acceptance_is_that_of_the_models() -> None:
+@pytest.mark.parametrize(
+    ("name", "count", "vocab", "bytes_", "file"),
+    [("shipped", 256, 2048, 2.5e6, "shipped.npz"), ("smollm2", 1024, 49_152, 4e6, "smollm2.safetensors")],
+)
+def test_recorded_profiles_are_of_the_stated_size(name: str, count: int, vocab: int, bytes_: float, file: str) -> None:
+    source = open_source(name)
+    assert (source.name, len(source), source.vocab) == (name, count, vocab)
+    assert RECORDED[name].stat().st_size < bytes_
+    assert source.identity["file"] == file
+    sent = pickle.dumps(source)  # as its name
+    assert len(sent) < 600
+    assert pickle.loads(sent).identity == source.identity
+    other = open_source(name, 1)  # a seed changes nothing that is recorded
+    assert source.identity == other.identity
+    np.testing.assert_array_equal(source.position(3).draft_logits, other.position(3).draft_logits)
+
+
+def test_single_draft_acceptance_is_that_of_the_models() -> None:
     source = open_source("shipped")
     problems = [source.position(index).problem(1) for index in range(len(source))]
-    acceptance = np.mean(
-        [np.minimum(problem.p, problem.scheme.prob(np.arange(2048)[:, None])).sum() for problem in problems]
-    )
+    tokens = np.arange(2048)[:, None]
+    acceptance = np.mean([np.minimum(problem.p, problem.scheme.prob(tokens)).sum() for problem in problems])
     # The models' own logits were float32, the file has float16.
-    assert acceptance == pytest.approx(json.loads(TRAINING.read_text())["profile"]["acceptance"], abs=5e-4)
+    recorded = json.loads((SHIPPED / "training.json").read_text())["profile"]["acceptance"]
+    assert acceptance == pytest.approx(recorded, abs=5e-4)
     assert 0.55 < acceptance < 0.85
 
 
-def test_a_seed_changes_nothing_that_is_recorded() -> None:
-    one, other = open_source("shipped", 0), open_source("shipped", 1)
-    assert one.identity == other.identity
-    np.testing.assert_array_equal(one.position(3).draft_logits, other.position(3).draft_logits)
+def test_more_drafts_are_accepted_more_often_and_what_the_header_says() -> None:
+    source = open_source("smollm2")
+    about = source.about  # type: ignore[attr-defined]
+    assert about["target"] == ["smollm2", json.loads((SHIPPED / "smollm2/eagle/config.json").read_text())["target"]]
+    assert (about["top_k"], about["rest_at"]) == (256, [1.0, 0.6])
+    one, two, four = (
+        np.mean([otspec.solve(source.position(index).problem(n, top_k=256)).plan.acceptance for index in range(64)])
+        for n in (1, 2, 4)
+    )
+    assert 0.3 < one < two - 0.05 < four - 0.1 < 0.9
+    assert one == pytest.approx(about["acceptance"], abs=0.1)  # of all
+
+
+def test_colder_laws_are_those_of_the_same_logits() -> None:
+    """The mass of the tokens that are not kept is another at another temperature, and the file has it."""
+    position = open_source("smollm2").position(5)
+    warm, cold = position.problem(2, top_k=256), position.problem(2, top_k=256, temperature=0.6)
+    kept = np.flatnonzero(np.isfinite(position.draft_logits))
+    powers = warm.p[kept] ** (1 / 0.6)
+    np.testing.assert_allclose(cold.p[kept] / cold.p[kept].sum(), powers / powers.sum(), rtol=1e-6)
+    assert cold.p[kept].sum() > warm.p[kept].sum()
+    with pytest.raises(otspec.ProblemError, match=r"temperature is 0\.8, and the mass of the tokens that"):
+        position.problem(2, top_k=256, temperature=0.8)
 
 
 def test_what_is_sent_to_another_process_does_not_grow_with_the_file(
@@ -45,14 +78,56 @@ def test_what_is_sent_to_another_process_does_not_grow_with_the_file(
     np.savez("p.npz", big=logits[0], small=logits[1])
     source = open_source("p.npz", target_key="big", draft_key="small", kind="logits")
     sent, identity = pickle.dumps(source), source.identity
-    assert max(len(sent), len(pickle.dumps(open_source("shipped")))) < 600
+    assert len(sent) < 600
     Path("elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
     back = pickle.loads(sent)
     assert (back.name, back.identity) == (source.name, identity)
     np.testing.assert_array_equal(back.position(7).target_logits, logits[0, 7])
-    own = pickle.loads(pickle.dumps(open_source("shipped")))
-    assert own.identity == open_source("shipped").identity
     np.savez("../p.npz", big=logits[0, :9], small=logits[1, :9])
-    with pytest.raises(otspec.DataError, match=r"p\.npz is not a file of .* bytes here, as where the run began"):
+    with pytest.raises(DataError, match=r"p\.npz is not a file of .* bytes here, as where the run began"):
         pickle.loads(sent)
+
+
+def test_recorded_trees_of_the_package_are_small_and_whole() -> None:
+    assert sum(path.stat().st_size for path in TREES.values()) < 1e6
+    for name, vocab in (("shipped", 2048), ("smollm2", 49_152)):
+        (trees,) = open_trees(name).values()
+        assert (trees.name, trees.vocab, trees.paths, trees.depth) == (name, vocab, 4, 4)
+        assert (trees.about["schema"], trees.about["target"][0], trees.about["dtype"]) == (1, name, "float32")
+        for index in (0, len(trees) - 1):
+            assert trees.tree(index).paths.shape == (4, 4)
+
+
+def test_parts_of_a_recording_are_one_and_other_files_are_their_own(tmp_path: Path) -> None:
+    drawn, part = drawn_trees(9), {"recording": "live"}
+    for name, of, about in (("p", drawn[:2], part), ("q", drawn[2:6], part), ("r", drawn[6:], {})):
+        write_trees(tmp_path / f"{name}.safetensors", of, prompts=len(of), about=about)
+    write_trees(tmp_path / "s.safetensors", drawn_trees(1, depth=3), about=part)  # of another shape: another recording
+    np.savez(tmp_path / "t.npz", target_logits=np.zeros((1, 2)), draft_logits=np.zeros((1, 2)))
+    found = open_trees(str(tmp_path))
+    names = [(one.name, len(one), one.depth) for one in found.values()]
+    assert names == [("live", 6, 2), ("r.safetensors", 3, 2), ("live", 1, 3)]
+    joined = next(iter(found.values()))
+    assert isinstance(joined, JoinedTrees)
+    assert (joined.about["positions"], joined.about["prompts"]) == (6, {"count": 6})
+    assert [joined.prompt(index) for index in range(6)] == list(range(6))
+    parts = [TreeSource(tmp_path / f"{name}.safetensors") for name in "pq"]
+    for index in range(6):
+        one, other = joined.tree(index), parts[index >= 2].tree(index - 2 * (index >= 2))
+        np.testing.assert_array_equal(one.paths, other.paths)
+        np.testing.assert_array_equal(one.target_laws, other.target_laws)
+    assert joined.identity["file"] == "live"
+    assert joined.identity["bytes"] == sum(part.path.stat().st_size for part in parts)
+    with pytest.raises(DataError, match="tree 6 of live: indices run from 0 to 5"):
+        joined.tree(6)
+
+
+def test_what_is_of_another_schema_is_refused(tmp_path: Path) -> None:
+    path = write_trees(tmp_path / "t.safetensors", drawn_trees(1), about={"schema": 2})
+    for given in (path, tmp_path):
+        with pytest.raises(DataError, match=r"t\.safetensors is of schema 2, and this otspec reads 1; make it anew"):
+            open_trees(str(given))
+    before_versions = RECORDED["smollm2"]
+    assert "schema" not in safetensors_about(before_versions)
+    assert TopSource(before_versions).about["schema"] == 1

@@ -13,10 +13,7 @@ from tests.each import each
 from tests.instances import P4, Q4
 from tests.oracles import enumerate_plan
 
-SCHEMES = (
-    IID(Q4, 3), WithoutReplacement(Q4, 2), Independent([Q4, P4]), Greedy(Q4, 2), TopK(Q4, 2),
-    HubPairs(Q4),
-)  # fmt: skip
+SCHEMES = (IID(Q4, 3), WithoutReplacement(Q4, 2), Independent([Q4, P4]), Greedy(Q4, 2), TopK(Q4, 2), HubPairs(Q4))
 
 
 def best_at(problem: Problem, price: float) -> float:
@@ -89,8 +86,5 @@ def test_what_it_draws_has_its_law() -> None:
 def test_a_price_is_a_total_variation(epsilon: Any) -> None:
     with pytest.raises(ProblemError, match=r"epsilon is .*; pass a total variation in \[0, 1\]"):
         lossy(Problem(P4, IID(Q4, 2)), epsilon)
-
-
-def test_a_plan_that_picks_nothing_is_refused() -> None:
     with pytest.raises(ProblemError, match=r"the plan is a .*, which picks no draft whose law is known; solve with"):
         lossy(Problem(P4, IID(Q4, 2)), 0.1, "kseq")

@@ -3,9 +3,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import chisquare
 
-from otspec import IID, Plan, Problem, ProblemError, canonical_decomposition, optimum
+from otspec import IID, Plan, Problem, canonical_decomposition, optimum
 from otspec.plans import Coupling, Pick, PickTable
 from tests.each import each
 from tests.instances import P4, Q4, VARIED, Instance, sample_of_each
@@ -27,15 +26,11 @@ def random_pick(problem: Problem, seed: int) -> Pick:
 
 class TestCanonicalDecomposition:
     @each(instance=VARIED)
-    def test_attains_the_optimum(self, instance: Instance) -> None:
+    def test_attains_the_optimum_and_is_lossless_by_enumeration(self, instance: Instance) -> None:
         # Theorem 4.1: picking in proportion to an optimal coupling loses nothing.
         plan = canonical_decomposition(optimal_coupling(instance.problem))
         assert plan.acceptance == pytest.approx(optimal_acceptance(instance.problem), abs=SUM_TOL)
         assert abs(plan.gap) <= SUM_TOL
-
-    @each(instance=VARIED)
-    def test_is_lossless_by_enumeration(self, instance: Instance) -> None:
-        plan = canonical_decomposition(optimal_coupling(instance.problem))
         enumeration = enumerate_plan(plan)
         assert_allclose(enumeration.output, instance.problem.p, rtol=0, atol=SUM_TOL)
         assert_allclose(plan.output_law(), enumeration.output, rtol=0, atol=SUM_TOL)
@@ -64,11 +59,7 @@ class TestAnyPickRule:
         # A draw from the residual may hit another draft.
         assert enumeration.membership >= plan.acceptance - SUM_TOL
         assert enumeration.membership <= plan.bound + SUM_TOL
-
-    @each(instance=VARIED)
-    def test_proposal_is_the_law_of_the_pick(self, instance: Instance) -> None:
-        plan = random_pick(instance.problem, seed=2)
-        assert_allclose(plan.proposal, law_of_the_pick(plan.problem.scheme, plan.rule), rtol=0, atol=SUM_TOL)
+        assert_allclose(plan.proposal, picked, rtol=0, atol=SUM_TOL)
 
 
 def test_weights_go_to_the_first_of_equal_drafts() -> None:
@@ -77,13 +68,6 @@ def test_weights_go_to_the_first_of_equal_drafts() -> None:
     rule = PickTable(sets, 1.0 / np.diff(sets.indptr)[sets.owner], 4)
     assert_array_equal(rule.weights(np.array([3, 1, 3])), [0.5, 0.5, 0.0])
     assert_array_equal(rule.weights(np.array([2, 2, 2])), [1.0, 0.0, 0.0])
-
-
-def test_refuses_drafts_that_cannot_be() -> None:
-    problem = Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.5, 0.5, 0.0]), 2))
-    plan = canonical_decomposition(optimal_coupling(problem))
-    with pytest.raises(ProblemError, match="have probability 0"):
-        plan.conditional(np.array([0, 2]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,14 +116,6 @@ def test_samples_follow_the_conditional_law(instance: Instance, kind: str) -> No
     # Binomial standard deviations, token by token: a law may be certain, or have cells too small for chi-square.  The
     # seed is fixed; a right sampler stays within 5 of them, and never puts out what has probability 0.
     assert (abs(counts - total * law) <= 5 * np.sqrt(total * law * (1 - law)) + 1e-6).all()
-
-
-def test_drafting_and_verifying_together_put_out_the_target() -> None:
-    problem = Problem(P4, IID(Q4, 2))
-    rng = np.random.default_rng(0)
-    for plan in plans(problem).values():
-        outputs = [plan.sample(drafts, rng) for drafts in problem.scheme.sample(rng, 3000)]
-        assert chisquare(np.bincount(outputs, minlength=4), 3000 * P4).pvalue > 1e-3  # fixed seed
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import otspec
-from otspec import IID, Problem, ProblemError
+from otspec import IID, Problem
 from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule
 from tests import laws
@@ -27,13 +27,6 @@ def test_conditional_does_not_depend_on_the_order_of_the_drafts() -> None:
     expected = plan.conditional(drafts)
     for permuted in itertools.permutations(drafts.tolist()):
         np.testing.assert_allclose(plan.conditional(np.array(permuted)), expected, rtol=0, atol=1e-15)
-
-
-def test_unreachable_draft_is_an_error() -> None:
-    plan = otspec.solve(Problem(np.array([0.5, 0.5]), IID(np.array([1.0, 0.0]), 2)), "interval").plan
-    assert plan is not None
-    with pytest.raises(ProblemError, match="draft probability is 0"):
-        plan.conditional(np.array([0, 1]))
 
 
 def test_picking_by_points_follows_the_weights() -> None:

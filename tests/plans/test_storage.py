@@ -1,4 +1,3 @@
-import pickle
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -118,26 +117,6 @@ def test_what_is_no_plan_is_refused(tmp_path: Path) -> None:
         save(Match(Problem(P, IID(Q, 2)), np.array(["a"]), 1.0), tmp_path / "plan.npz")
     with pytest.raises(DataError, match="cannot be written: No such file or directory"):
         otspec.solve(Problem(P, IID(Q, 2))).plan.save(tmp_path / "missing" / "plan.npz")
-
-
-class Trap:
-    """Leaves a trace where it is unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> Any:
-        return Path.touch, (self.path,)
-
-
-def test_no_pickle_is_read(tmp_path: Path) -> None:
-    trap, trace = np.array([Trap(tmp_path / "trace")], dtype=object), tmp_path / "trace"
-    np.savez(tmp_path / "trap.npz", header=trap)
-    (tmp_path / "pickle").write_bytes(pickle.dumps(trap))
-    for name in ("trap.npz", "pickle"):
-        with pytest.raises(DataError, match="is not a file of a plan of this version, or damaged"):
-            load(tmp_path / name)
-    assert not trace.exists()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from otspec.extras import installed
 from otspec.reporting.charts import SCHEMA, Axis, Chart, Group, ends_of, line_chart
 from otspec.reporting.layers import band
 from otspec.reporting.page import answering
@@ -36,9 +35,11 @@ def test_charts_keep_to_the_grammar(name: str) -> None:
     assert faults({**chart.spec, "layer": [layer]})
 
 
-def test_sheets_keep_to_the_grammar() -> None:
+def test_sheets_keep_to_the_grammar_and_charts_need_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
     groups = [Group("All", "What they are.", list(CHARTS.values())), Group("", "", [CHARTS["dots"]], columns=1)]
     assert faults(sheet([Part("One", STYLES, groups), Part("", {}, groups)]).spec) == ""
+    monkeypatch.setattr("otspec.extras.installed", lambda package: False)
+    assert len(every_chart()) == len(CHARTS)
 
 
 @each(name=list(CHARTS))
@@ -95,9 +96,3 @@ def test_shared_ends_hold_all_figures() -> None:
         assert low > 0 or not log
     assert ends_of([]) is None
     assert ends_of([{"y": 1.0, "low": None, "high": None}]) is None
-
-
-def test_charts_are_made_without_optional_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("otspec.extras.installed", lambda package: False)
-    assert len(every_chart()) == len(CHARTS)
-    assert installed("numpy")

@@ -97,8 +97,7 @@ def test_a_name_keeps_its_colour_with_settings_notes_and_company() -> None:
     for name, look in everybody.items():
         assert looks([name])[name] == look, name
 
-
-def test_another_name_has_the_same_colour_in_every_process() -> None:
+    # Another name has the same colour in every process.
     assert [hue_of(name) for name in ("mine", "yours", "theirs")] == ["orange", "sky", "green"]
 
 

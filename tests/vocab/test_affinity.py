@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from otspec import ProblemError
 from otspec.vocab import (
     Affinity,
     affinity,
@@ -17,9 +16,9 @@ from otspec.vocab import (
     rdk,
 )
 from tests.each import each
+from tests.instances import PAIRS
 from tests.laws import Pair
 from tests.oracles import Floats
-from tests.vocab.pairs import PAIRS
 
 
 def everything(matrix: Affinity) -> Floats:
@@ -99,6 +98,9 @@ def test_counts_of_any_size_do_not_overflow() -> None:
     for given in (counts, sparse.csr_array(counts)):
         np.testing.assert_allclose(everything(affinity_from_counts(given)), [[10 / 11, 1 / 11], [0.25, 0.75]])
         np.testing.assert_allclose(everything(affinity_from_counts(given, 1e-3)), np.eye(2), atol=1e-100)
+    counts = np.array([[1e308, 1e308], [1e308, 0.0]])  # whose sums overflow
+    for given in (counts, sparse.csr_array(counts)):
+        np.testing.assert_allclose(everything(affinity_from_counts(given)), [[0.5, 0.5], [1.0, 0.0]], rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -127,16 +129,6 @@ def test_covariances_of_any_size_do_not_overflow() -> None:
         np.testing.assert_array_equal(everything(affinity(given, 1e-300)), [[1, 0], [0.5, 0.5]])
     alone = sparse.csr_array((np.array([-1e308, 1e308]), (np.array([0, 1]), np.array([0, 0]))), shape=(2, 2))
     np.testing.assert_array_equal(everything(affinity(alone, 1e-300)), [[0, 1], [1, 0]])
-
-
-def test_sums_of_counts_may_overflow() -> None:
-    counts = np.array([[1e308, 1e308], [1e308, 0.0]])
-    for given in (counts, sparse.csr_array(counts)):
-        np.testing.assert_allclose(
-            everything(affinity_from_counts(given)), np.array([[0.5, 0.5], [1.0, 0.0]]), rtol=1e-12
-        )
-        with pytest.raises(ProblemError, match="row 0 of affinity sums to inf"):
-            affinity_from_matrix(given)
 
 
 @pytest.mark.parametrize("sparsely", [False, True])
@@ -189,13 +181,10 @@ def test_redistributes_the_law_on_the_tokens_with_a_row(pair: Pair) -> None:
     tokens = np.array([token for token in range(q.size) if token == likely or rng.random() < 0.6])
     weights = rng.integers(1, 9, (tokens.size, q.size))
     mass = sum(Fraction(q[token]) for token in tokens)
-    wanted = [
-        sum(
-            Fraction(q[i]) / mass * Fraction(int(row[j]), int(row.sum()))
-            for i, row in zip(tokens, weights, strict=True)
-        )
-        for j in range(q.size)
+    shares = [
+        [Fraction(q[i]) / mass / int(row.sum()) * int(a) for a in row] for i, row in zip(tokens, weights, strict=True)
     ]
+    wanted = [sum(column) for column in zip(*shares, strict=True)]
     rows = weights / weights.sum(axis=1, keepdims=True)
     for given in (rows, sparse.csr_array(rows)):
         moved = rdk(q, affinity_from_matrix(given, tokens=tokens))
@@ -229,46 +218,3 @@ def test_a_callers_matrix_is_left_alone_and_not_kept() -> None:
     checked = affinity_from_matrix(mine)
     mine[:] = 7.0
     np.testing.assert_array_equal(rdk([0.25, 0.75], checked), [0.25, 0.75])
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: affinity([[1.0, 2.0]]), "covariance has 1 rows and 2 columns; say in tokens"),
-        (lambda: affinity([[1.0, 2.0]], tokens=[0, 1]), "tokens name 2 rows, and covariance has 1"),
-        (lambda: affinity([[1.0, 2.0]], tokens=[2]), "tokens holds 2"),
-        (lambda: affinity([[1.0, np.nan]], tokens=[0]), "covariance holds nan"),
-        (lambda: affinity([[1.0, np.inf]], tokens=[0]), "covariance holds inf"),
-        (lambda: affinity([[-np.inf, -np.inf]], tokens=[0]), "row 0 of covariance is -inf throughout"),
-        (lambda: affinity(sparse.csr_array([[1.0, -np.inf]]), tokens=[0]), "covariance holds -inf"),
-        (lambda: affinity(np.ones(3)), r"covariance has shape \(3,\)"),
-        (lambda: affinity(np.ones((0, 3))), r"covariance has shape \(0, 3\)"),
-        (lambda: affinity(np.eye(2), 0.0), "tau is 0.0"),
-        (lambda: affinity(np.eye(2), np.nan), "tau is nan"),
-        (lambda: affinity(np.eye(2), 10**400), "tau is 1000"),
-        (lambda: affinity(np.eye(2), "warm"), "tau is 'warm'"),  # type: ignore[arg-type]
-        (lambda: affinity(np.eye(2), tokens=[[0], [0, 1]]), "tokens is not an array"),
-        (lambda: affinity(sparse.csr_array(np.eye(2) * 1j)), "covariance is not an array of real numbers"),
-        (lambda: affinity_from_factor(np.eye(2), -1.0), "tau is -1.0"),
-        (lambda: affinity_from_factor(np.eye(2), tokens=[0, 0]), "tokens holds token 0 2 times"),
-        (lambda: affinity_from_factor(sparse.eye_array(2)), "factor is sparse"),
-        (lambda: affinity_from_factor([[np.inf]]), "factor holds inf"),
-        (lambda: affinity_from_counts([[1, 0], [0, 0]]), "row 1 of counts is 0 throughout; leave it out"),
-        (lambda: affinity_from_counts(sparse.csr_array([[1, 0], [0, 0]])), "row 1 of counts is 0 throughout"),
-        (lambda: affinity_from_counts([[1, -2], [0, 1]]), "counts hold -2; .*affinity"),
-        (lambda: affinity_from_counts([[-np.inf, 1], [0, 1]]), "counts holds -inf"),
-        (lambda: affinity_from_matrix([[0.5, 0.4], [0, 1]]), "row 0 of affinity sums to 0.9 "),
-        (lambda: affinity_from_matrix([[1.5, -0.5], [0, 1]]), "affinity holds -0.5"),
-        (lambda: rdk([0.5, 0.5], [[3, 1], [1, 1]]), "row 0 of affinity sums to 4 .*affinity_from_counts"),
-        (lambda: rdk([0.5, 0.5], np.eye(3)), "q has 2 tokens and the affinity 3"),
-        (lambda: rdk([0.5, 0.6], np.eye(2)), "q sums to 1.1"),
-        (
-            lambda: rdk([1.0, 0.0], affinity_from_matrix([[0.5, 0.5]], tokens=[1])),
-            "q has no mass on the tokens to keep",
-        ),
-        (lambda: affinity(np.eye(2)).nearest(0), "count is 0"),
-    ],
-)
-def test_says_what_is_wrong(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(ProblemError, match=message):
-        make()

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from otspec import ProblemError
 from otspec.errors import DataError
 from otspec.vocab import (
     Affinity,
@@ -322,51 +321,3 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
         numpy_side.save_file({"x": np.ones(2)}, path, metadata=metadata)
         with pytest.raises(DataError, match=message):
             load_affinity(path)
-
-
-def _one_text(text: Any) -> PairCounts:
-    found = PairCounts(5, 2)
-    found.add(text)
-    return found
-
-
-def _samples(samples: Any) -> Moments:
-    found = Moments(3)
-    found.add(samples)
-    return found
-
-
-def _crowded() -> None:
-    found = PairCounts(100, 2, most_pairs=50)
-    found.add(np.arange(100))
-    found.matrix()
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: PairCounts(0, 2), "vocab is 0"),
-        (lambda: PairCounts(5, 0), "window is 0"),
-        (lambda: PairCounts(5, 2, []), "tokens are none; name at least one"),
-        (lambda: PairCounts(5, 2, [5]), "tokens holds 5; token ids run from 0 to 4"),
-        (lambda: PairCounts(5, 2, [1, 1]), "tokens holds token 1 2 times"),
-        (lambda: _one_text([0, 5]), "a text holds token 5; token ids run from 0 to 4"),
-        (lambda: _one_text([-1]), "a text holds token -1"),
-        (lambda: _one_text([0.5]), "a text is float64"),
-        (lambda: _one_text([[1, 2]]), r"a text is int64 of shape \(1, 2\)"),
-        (lambda: Estimate.of(_one_text([]), 1.0, {}), "none of the tokens with a row is among the 0 tokens"),
-        (lambda: Estimate.of(_one_text([1]), -1.0, {}), "tau is -1.0"),
-        (_crowded, "more than 50 different pairs of tokens, the most to hold; name fewer"),
-        (lambda: Moments(100, most_cells=50), "100 rows of 100 covariances are 10,000 numbers, and most_cells is 50"),
-        (lambda: _samples([1.0, 2.0, 3.0]), r"samples have shape \(3,\); they need \(B, 3\)"),
-        (lambda: _samples([[1.0, 2.0]]), r"samples have shape \(1, 2\)"),
-        (lambda: _samples([[1.0, -np.inf, 0.0]]), "samples hold -inf; .*pass probabilities"),
-        (lambda: _samples([[1.0, 2.0, 3.0]]).covariance(), "there are 1 samples; a covariance takes two"),
-        (lambda: Estimate.of(_one_text([1, 2]), 1.0, {}).affinity(0.0), "tau is 0.0"),
-        (lambda: Estimate.of(_one_text([1, 2]), 1.0, {}).nearest(0), "count is 0"),
-        (lambda: gather(_one_text([]), lambda first: [], Path("nowhere"), {}, every=0), "every is 0"),
-    ],
-)
-def test_says_what_is_wrong(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(ProblemError, match=message):
-        make()

@@ -1,11 +1,11 @@
-import numpy as np
-import pytest
+"""Laws on some of the tokens: the intersection of two vocabularies, and the most frequent of one."""
 
-from otspec import ProblemError
-from otspec.vocab import acceptance_rate, embed, tli
+import numpy as np
+
+from otspec.vocab import acceptance_rate, embed, frequency_prune, tli
 from tests.each import each
+from tests.instances import PAIRS
 from tests.laws import Pair
-from tests.vocab.pairs import PAIRS
 
 MEETING = {name: (p, q) for name, (p, q) in PAIRS.items() if (q[p > 0] > 0).any()}
 
@@ -35,42 +35,29 @@ def test_masks_and_laws_broadcast() -> None:
     np.testing.assert_array_equal(both[1, 2], tli(q[2], mask[1, 2]))
 
 
-@pytest.mark.parametrize(
-    ("q", "target", "message"),
-    [
-        ([1.0, 0.0], [1], "q has no mass on the tokens to keep"),
-        ([[0.5, 0.5], [1.0, 0.0]], [1], r"q\[1\] has no mass"),
-        ([0.5, 0.5], [2], "target holds 2; token ids run from 0 to 1"),
-        ([0.5, 0.5], [-1], "target holds -1"),
-        ([0.5, 0.5], [0, 0], "target holds token 0 2 times"),
-        ([0.5, 0.5], [0.5, 0.5], r"target is float64.*p > 0"),
-        ([0.5, 0.5], [[0], [1]], r"target has shape \(2, 1\)"),
-        ([0.5, 0.5], [True, False, True], r"target is a mask of shape \(3,\)"),
-        ([0.5, 0.5], True, r"target is a mask of shape \(\)"),
-        ([0.5, 0.5], [], "q has no mass"),
-        (np.full((2, 2), 0.5), np.ones((3, 2), dtype=bool), r"q \(2, 2\), target \(3, 2\)"),
-    ],
-)
-def test_says_what_is_wrong(q: object, target: object, message: str) -> None:
-    with pytest.raises(ProblemError, match=message):
-        tli(q, target)
-
-
 def test_a_foreign_vocabulary_comes_in_by_its_ids() -> None:
     ids = np.array([4, -1, 0])
     q = np.array([[0.5, 0.25, 0.25], [0.1, 0.0, 0.9]])
     np.testing.assert_allclose(
         embed(tli(q, ids >= 0), ids, 5), [[1 / 3, 0, 0, 0, 2 / 3], [0.9, 0, 0, 0, 0.1]], rtol=1e-15
     )
-    with pytest.raises(ProblemError, match=r"mass 0.25 on tokens with id -1.*tli"):
-        embed(q, ids, 5)
-    with pytest.raises(ProblemError, match="ids holds 4; token ids run from 0 to 3"):
-        embed(q[1], ids, 4)
-    with pytest.raises(ProblemError, match="ids holds token 4 2 times"):
-        embed(q[1], [4, 4, 0], 5)
-    with pytest.raises(ProblemError, match=r"ids have shape \(2,\); q has 3 tokens"):
-        embed(q, ids[:2], 5)
-    with pytest.raises(ProblemError, match="vocab is 0"):
-        embed(q[1], ids, 0)
-    with pytest.raises(ProblemError, match="vocab is more than 2,147,483,647"):
-        embed(q[1], ids, 10**20)
+
+
+@each(seed=range(20))
+def test_is_a_sort_by_frequency_that_keeps_ids_in_order(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 5, int(rng.integers(1, 12)))  # ties everywhere
+    ranked = sorted(range(counts.size), key=lambda token: (-counts[token], token))
+    for size in range(1, counts.size + 1):
+        assert frequency_prune(counts, size).tolist() == ranked[:size]
+
+
+def test_the_pruned_head_gives_a_law_on_the_kept_tokens() -> None:
+    rng = np.random.default_rng(0)
+    head, hidden = rng.normal(size=(8, 3)), rng.normal(size=3)
+    kept = frequency_prune(np.bincount([5, 5, 2, 7, 2, 5], minlength=8), 3)
+    assert kept.tolist() == [5, 2, 7]
+    weights = np.exp(head[kept] @ hidden)
+    law = embed(weights / weights.sum(), kept, 8)
+    assert np.flatnonzero(law).tolist() == [2, 5, 7]
+    assert law[5] == weights[0] / weights.sum()

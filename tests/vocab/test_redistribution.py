@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import otspec
-from otspec import IID, Problem, ProblemError
+from otspec import IID, Problem
 from otspec.vocab import acceptance_rate, affinity, rdk, rdk_linear, tli
 from tests.each import each
+from tests.instances import PAIRS
 from tests.laws import Pair
-from tests.vocab.pairs import PAIRS
 
 
 @each(pair=PAIRS)
@@ -46,13 +46,6 @@ def test_batches_are_their_rows() -> None:
     assert rdk(p, matrix).shape == (2, 3, 5)
     np.testing.assert_allclose(rdk(p, matrix)[1, 2], rdk(p[1, 2], matrix), rtol=1e-14)
     np.testing.assert_allclose(rdk_linear(p, q)[1, 2], rdk_linear(p[1, 2], q[2]), rtol=1e-14)
-
-
-def test_says_what_is_wrong() -> None:
-    with pytest.raises(ProblemError, match="size is 0"):
-        rdk_linear([0.5, 0.5], [0.5, 0.5], 0)
-    with pytest.raises(ProblemError, match="p has 2 tokens and q 3"):
-        rdk_linear([0.5, 0.5], [0.5, 0.25, 0.25])
 
 
 def test_a_redistributed_drafter_reaches_pruned_tokens_losslessly() -> None:
