@@ -180,6 +180,14 @@ class Workspace:
         """The steps that are known by this."""
         return _used(self.runs, key, lambda: Run(inputs, batch, self.blocks[0].entries.device))
 
+    def refuse(self, key: object) -> None:
+        """Capture no run of this key any more; what its passes do can still be captured.
+
+        Into another pool: that of a capture which broke off may be left as if it were recorded to, and takes no other.
+        """
+        self.refused.add(key)
+        self.pool = torch.cuda.graph_pool_handle()
+
     def launch(self) -> None:
         """Capture nothing from now on: the model does what no graph takes."""
         self.pool = None
@@ -297,7 +305,7 @@ class StaticReader:
             return run, run.do(steps(run), generator, workspace.pool)
         except RuntimeError as error:
             self._check_refusal(error)
-            workspace.refused.add(key)  # what its passes do can still be captured
+            workspace.refuse(key)
             return None
 
     def read_at(
@@ -390,7 +398,15 @@ class StaticReader:
                 if (workspace.key, workspace.batch) == (key, batch) and workspace.columns >= columns:
                     free.remove(workspace)
                     return workspace
-        workspace = Workspace(key, written, max(LEAST_COLUMNS, 1 << (columns - 1).bit_length()))
+        room = max(LEAST_COLUMNS, 1 << (columns - 1).bit_length())
+        try:
+            workspace = Workspace(key, written, room)
+        except torch.OutOfMemoryError as error:
+            name = type(self._plain.model).__name__
+            raise torch.OutOfMemoryError(
+                f"the GPU has no memory left for keys and values of {name} at {room} tokens of each of {batch} texts; "
+                "decode fewer texts at a time, or shorter ones"
+            ) from error
         if self._llama is not None:
             with torch.inference_mode(False):
                 workspace.angles = self._llama.angles(workspace.columns)
