@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import Field, fields, is_dataclass
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from otspec.laws import ArrayLike, FloatArray
@@ -120,7 +121,12 @@ def check_solver_class(solver: type[Any]) -> None:
 
 def settings_of(solver: Solver) -> dict[str, object]:
     """The settings of a solver by name."""
-    return {entry.name: getattr(solver, entry.name) for entry in setting_fields(type(solver))}
+    return {name: getattr(solver, name) for name in _setting_names(type(solver))}
+
+
+@cache
+def _setting_names(solver: type[Any]) -> tuple[str, ...]:
+    return tuple(entry.name for entry in setting_fields(solver))
 
 
 def setting_fields(solver: type[Any]) -> tuple[Field[Any], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Literal, overload
 
 import numpy as np
@@ -105,8 +106,10 @@ def solve(problem: Problem, solver: Chosen = None, strict: bool = True) -> Resul
         raise ProblemError("the chain of solvers is empty; name at least one, or leave `solver` out for the default")
     tried: list[Result] = []
     for chosen in [as_solver(link) for link in chain]:
-        result = replace(_attempt(problem, chosen), tried=tuple(tried))
-        if result.success or (by_default and _gap(result) <= NEAR):
+        result = _attempt(problem, chosen, tuple(tried))
+        if result.success:
+            return result
+        if by_default and _gap(result) <= NEAR:
             return replace(result, success=True)
         tried.append(replace(result, tried=()))
     if by_default and np.isfinite(_gap(nearest := min(tried, key=_gap))):
@@ -154,7 +157,7 @@ def default_chain(problem: Problem) -> tuple[str, ...]:
     return (first, FALLBACKS[-1]) if first == "max_flow" else (first,)
 
 
-def _attempt(problem: Problem, solver: Solver) -> Result:
+def _attempt(problem: Problem, solver: Solver, tried: tuple[Result, ...]) -> Result:
     started = time.perf_counter()
     sizes: Mapping[str, int] = {}
     plan: Plan | None = None
@@ -170,8 +173,8 @@ def _attempt(problem: Problem, solver: Solver) -> Result:
     usable = status in (Status.OPTIMAL, Status.FEASIBLE, Status.LOSSY)
     success = status is Status.OPTIMAL or (usable and not solver.exact)
     if plan is not None and usable:
-        return Solved(status, success, plan, message, stats)
-    return Result(status, success, None, message, stats)
+        return Solved(status, success, plan, message, stats, tried)
+    return Result(status, success, None, message, stats, tried)
 
 
 def _gap(result: Result) -> float:
@@ -184,7 +187,7 @@ def _judge(plan: Plan, tol: float) -> tuple[Status, str]:
     figures = f"acceptance {plan.acceptance:.9g}, gap {gap:.2g}, deviation {deviation:.2g} (tol {tol:g})"
     # A rule that may deviate may also accept more than a lossless one can.
     off = tol + plan.max_deviation
-    if not np.isfinite([gap, deviation]).all() or deviation > off or gap < -off:
+    if not (isfinite(gap) and isfinite(deviation)) or deviation > off or gap < -off:
         return Status.NUMERICAL, figures
     if deviation > tol:
         return Status.LOSSY, figures

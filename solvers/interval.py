@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
-from otspec.kernels.interval.exchange import empty_places, memory, solve_and_certify, trim
+import numpy as np
+
+from otspec.kernels.interval.exchange import memory
+from otspec.kernels.interval.measuring import solve_and_measure
+from otspec.laws import FloatArray
 from otspec.plans import Pick
-from otspec.plans.place_rule import PlaceRule
+from otspec.plans.pick import COSTLY, DRAWN, LONGEST, TRIED
+from otspec.plans.place_rule import PlaceRule, quadrature
 from otspec.problem import Problem
 from otspec.schemes import IID, DraftScheme
 from otspec.solver import Solution, register
@@ -45,9 +52,25 @@ class Interval(SolverBase):
     def __call__(self, problem: Problem) -> Solution:
         """Solve in O(V log V); the plan picks by places and exchanges."""
         assert isinstance(problem.scheme, IID)
-        work, places = memory.of(problem.vocab).work, empty_places(problem.vocab)
-        sizes, _, bound = solve_and_certify(problem.p, problem.scheme.q, 1.0, 1.0, problem.n, work, places)
-        plan = Pick(problem, PlaceRule(problem.scheme, trim(places, sizes)), bound)
+        n, work = problem.n, memory.of(problem.vocab).work
+        tried = TRIED if n <= LONGEST else 0
+        found = solve_and_measure(problem.p, problem.scheme.q, n, work, tried, *_looked_at(n))
+        off = found.off if found.chances else math.nan
+        plan = Pick.measured(
+            problem,
+            PlaceRule.of(problem.scheme, found.places, found.proposal),
+            found.bound,
+            found.acceptance,
+            (found.mass, found.laws) if found.mass.size else off,
+        )
+        places = found.places
         # `lotteries` is what exchanges were called, and records of benchmarks hold it.
-        counts = {"tokens": sizes.tokens, "blocks": sizes.blocks, "lotteries": sizes.exchanges}
+        counts = {"tokens": places.size.size, "blocks": places.block.size - 1, "lotteries": places.threshold.size}
         return Solution(plan, counts)
+
+
+@lru_cache
+def _looked_at(n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Uniform numbers that draw the tuples whose weights are looked at, and the quadrature that weighs them."""
+    drawn = DRAWN if n <= COSTLY else 0
+    return np.random.default_rng(0).random((drawn, min(n, COSTLY))), *quadrature(min(n, COSTLY))

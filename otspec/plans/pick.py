@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard
 
 import numpy as np
 
@@ -27,6 +27,9 @@ DRAWN = 4
 COSTLY = 16
 """Drafts beyond which the weights of a rule that can do without them are not worth their time."""
 
+LONGEST = 2000
+"""Drafts beyond which tuples are not listed, however few can occur."""
+
 
 class PickRule(Protocol):
     """A random choice among the drafts whose law is known."""
@@ -39,12 +42,16 @@ class PickRule(Protocol):
         """Probability of picking each draft, shape (n,) to (n,), summing to 1, in any way among equal drafts."""
 
 
-@runtime_checkable
 class DrawingRule(PickRule, Protocol):
     """A rule that draws its pick in less time than it takes to write down the weights."""
 
     def pick(self, drafts: IntArray, rng: np.random.Generator) -> int:
         """Index of the picked one of the drafts, shape (n,)."""
+
+
+def draws(rule: PickRule) -> TypeGuard[DrawingRule]:
+    """Whether a rule is a `DrawingRule`; to ask `isinstance` of a protocol takes a tenth of a small solve."""
+    return hasattr(rule, "pick")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,6 +75,30 @@ class Pick(Figures):
     problem: Problem
     rule: PickRule
     bound: float
+
+    @classmethod
+    def measured(
+        cls,
+        problem: Problem,
+        rule: PickRule,
+        bound: float,
+        acceptance: float,
+        deviation: float | tuple[FloatArray, FloatArray],
+    ) -> Pick:
+        """A plan whose figures a kernel has measured as the plan itself would.
+
+        Parameters
+        ----------
+        problem, rule, bound
+            The fields of the plan.
+        acceptance : float
+        deviation : float, or a pair of arrays of shapes (m,) and (m, V)
+            Or the probabilities of all tuples that can occur, and the laws of the output given each.
+        """
+        plan = cls(problem, rule, bound)
+        off = deviation if isinstance(deviation, float) else plan._off(*deviation)
+        vars(plan).update(acceptance=acceptance, deviation=off)  # where `cached_property` looks first
+        return plan
 
     @cached_property
     def proposal(self) -> FloatArray:
@@ -116,7 +147,7 @@ class Pick(Figures):
         """
         drafts = as_tuple(drafts, self.problem.n, self.problem.vocab)
         rule, rng = self.rule, as_generator(rng, 1)
-        token = drafts[rule.pick(drafts, rng) if isinstance(rule, DrawingRule) else draw(rule.weights(drafts), rng)]
+        token = drafts[rule.pick(drafts, rng) if draws(rule) else draw(rule.weights(drafts), rng)]
         if rng.random() * self.proposal[token] < self.problem.p[token]:
             return int(token)
         return int(draw_from_cumulative(self._residual_cumulative, rng))
@@ -135,13 +166,17 @@ class Pick(Figures):
         finite, >= 0, and sum to 1.
         """
         scheme = self.problem.scheme
-        if scheme.support_size() <= TRIED:
+        if scheme.n <= LONGEST and scheme.support_size() <= TRIED:
             tuples, mass = scheme.support()
-            return float(np.abs(mass @ [self.conditional(drafts) for drafts in tuples] - self.problem.p).sum())
+            return self._off(mass, np.array([self.conditional(drafts) for drafts in tuples]))
         output = float(np.abs(self.output_law() - self.problem.p).sum())
-        costly = isinstance(self.rule, DrawingRule) and scheme.n > COSTLY
+        costly = draws(self.rule) and scheme.n > COSTLY
         tuples = scheme.sample(np.random.default_rng(0), 0 if costly else DRAWN)
         return output if all(_are_chances(self.rule.weights(drafts)) for drafts in tuples) else math.nan
+
+    def _off(self, mass: FloatArray, laws: FloatArray) -> float:
+        """L1 distance to p of the mean of the conditional laws, shape (m, V), of tuples of probability mass, (m,)."""
+        return float(np.abs(mass @ laws - self.problem.p).sum())
 
     def _acceptance_of(self, tokens: IntArray) -> FloatArray:
         p, g = self.problem.p[tokens], self.proposal[tokens]

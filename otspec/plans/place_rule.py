@@ -24,6 +24,13 @@ class PlaceRule:
     scheme: IID
     places: Places
 
+    @classmethod
+    def of(cls, scheme: IID, places: Places, proposal: FloatArray) -> PlaceRule:
+        """The rule, where its law g by token, shape (V,), is there already."""
+        rule = cls(scheme, places)
+        vars(rule)["proposal"] = proposal  # where `cached_property` looks first
+        return rule
+
     @cached_property
     def proposal(self) -> FloatArray:
         """g, shape (V,): the law of the picked token when the drafts come from the scheme."""
@@ -56,7 +63,7 @@ class PlaceRule:
                 f"n is {self.scheme.n:,}, and the law of the pick an integral of polynomials of that degree, taken "
                 f"for up to {MOST_WEIGHED:,} drafts; draw the output with the plan's sample()"
             )
-        return pick_weights(self.places, self._ranks(drafts), *_quadrature(self.scheme.n))
+        return pick_weights(self.places, self._ranks(drafts), *quadrature(self.scheme.n))
 
     def pick(self, drafts: IntArray, rng: np.random.Generator) -> int:
         """Index of the picked one of the drafts, shape (n,), by drawing a point for each.
@@ -70,7 +77,7 @@ class PlaceRule:
 
 
 @lru_cache
-def _quadrature(n: int) -> tuple[FloatArray, FloatArray]:
+def quadrature(n: int) -> tuple[FloatArray, FloatArray]:
     """Gauss-Legendre nodes and weights on [0, 1] that integrate polynomials of degree n - 1 exactly."""
     nodes, weights = np.polynomial.legendre.leggauss((n + 1) // 2)
     return 0.5 * (1.0 + nodes), 0.5 * weights

@@ -8,10 +8,11 @@ import pytest
 import otspec
 from otspec import IID, Problem, SolveError, Status, Table
 from otspec.kernels.interval.exchange import Places, Sizes, empty_places, exchange_in_block, trim, workspace
+from otspec.kernels.interval.measuring import numpy_sum, weights_are_chances
 from otspec.kernels.interval.ratio_sort import sort_by_ratio
 from otspec.kernels.majorant import concave_blocks
 from otspec.plans import Pick
-from otspec.plans.place_rule import PlaceRule
+from otspec.plans.place_rule import PlaceRule, quadrature
 from otspec.schemes.iid import power_increments
 from tests import laws
 from tests.each import each
@@ -111,6 +112,42 @@ def test_exchanges_share_recipients_somewhere() -> None:
         first, exchanges = places.first_recipient, np.arange(places.threshold.size)
         split += int(((places.exchange[first] != exchanges) & (first < places.first_donor)).sum())
     assert split >= 20
+
+
+# --- figures measured by the kernel -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@each(size=[(1, 20), (2, 5), (4, 3), (8, 2), (64, 1), (9, 2), (130, 3), (1000, 17), (3000, 4)])
+def test_the_kernel_measures_what_the_plan_itself_would(family: str, size: tuple[int, int]) -> None:
+    plan, places = _plan(_problem(family, 3, *size))
+    rule = PlaceRule(_iid(plan.problem), places)
+    anew = Pick(plan.problem, rule, plan.bound)
+    assert np.array_equal(plan.proposal, rule.proposal)
+    assert (plan.acceptance, plan.deviation) == (anew.acceptance, anew.deviation)
+
+
+def test_the_kernel_sees_weights_that_are_no_probabilities() -> None:
+    places = _plan(Problem([0.5, 0.3, 0.2], IID([0.2, 0.3, 0.5], 3)))[1]
+    drawn = np.array([[0.1, 0.2, 0.6]])  # of the first place, twice, and the second, which exchange with each other
+    looked_at = np.empty(4), drawn, *quadrature(3)
+    assert weights_are_chances(places, *looked_at)
+    assert not weights_are_chances(places._replace(share=places.share * np.nan), *looked_at)
+    twice = places._replace(first_contribution=2 * places.first_contribution)
+    assert not weights_are_chances(twice, *looked_at)
+
+
+def test_numpys_sum() -> None:
+    rng = np.random.default_rng(0)
+    for size in (*range(300), 1024, 12345, 128256):
+        values = rng.random(size) * 10.0 ** rng.integers(-20, 1, size)
+        assert numpy_sum(values) == values.sum()
+
+
+def test_a_tuple_of_more_drafts_than_are_listed() -> None:
+    plan = _plan(Problem([0.5, 0.5], IID([1.0, 0.0], 3000)))[0]
+    assert (plan.acceptance, plan.deviation) == (0.5, 0.0)
+    assert Pick(plan.problem, plan.rule, plan.bound).deviation == 0.0
 
 
 # --- problems of any size -----------------------------------------------------------------------------------------

@@ -95,10 +95,12 @@ class Sizes(NamedTuple):
 def empty_places(vocab: int) -> Places:
     """Arrays for the places of up to `vocab` tokens.  What stays unused costs address space only."""
     half = vocab // 2 + 1  # every exchange has a donor, and between the donors of two is a token that is none
-    order, exchange, block = (np.empty(vocab + 1, dtype=np.int32) for _ in range(3))
-    size, share, proposal = (np.empty(vocab) for _ in range(3))
-    first_recipient, last_recipient, first_donor, donors_end = (np.empty(half, dtype=np.int32) for _ in range(4))
-    first_contribution, last_contribution, contributed, threshold = (np.empty(half) for _ in range(4))
+    order, exchange, block = np.empty(vocab, np.int32), np.empty(vocab, np.int32), np.empty(vocab + 1, np.int32)
+    size, share, proposal = np.empty(vocab), np.empty(vocab), np.empty(vocab)
+    first_recipient, last_recipient = np.empty(half, np.int32), np.empty(half, np.int32)
+    first_donor, donors_end = np.empty(half, np.int32), np.empty(half, np.int32)
+    first_contribution, last_contribution = np.empty(half), np.empty(half)
+    contributed, threshold = np.empty(half), np.empty(half)
     return Places(
         order,
         size,
@@ -170,7 +172,7 @@ def trim(places: Places, sizes: Sizes) -> Places:
     )
 
 
-trim_compiled = jit(trim)
+trim_compiled, empty_compiled = jit(trim), jit(empty_places)
 
 
 @jit

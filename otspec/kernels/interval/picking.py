@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from otspec.jit import jit
+from otspec.jit import jit, jit_inlined
 from otspec.kernels.interval.exchange import Places
-from otspec.laws import FloatArray, IntArray
+from otspec.laws import FloatArray, IndexArray, IntArray
 
 
 @jit
@@ -121,82 +121,101 @@ def pick_weights(places: Places, ranks: IntArray, nodes: FloatArray, node_weight
     nodes, node_weights : ndarray, shape ((n + 1) // 2,)
         Gauss-Legendre rule on [0, 1] that is exact for degree n - 1.
     """
-    weights = np.zeros(ranks.size)
+    # Every look into a tuple of arrays counts references: some nanoseconds each, and most calls take no microsecond.
+    size, share, exchange = places.size, places.share, places.exchange
+    first_recipient, first_donor = places.first_recipient, places.first_donor
+    n = ranks.size
+    weights = np.zeros(n)
     lowest = places.block[np.searchsorted(places.block, ranks.max(), side="right") - 1]
-    active = np.flatnonzero(ranks >= lowest)
-    mine = ranks[active]
-    if mine.min() == mine.max():
-        weights[active] = 1.0 / active.size
+    count, memberships, differing = 0, 0, False
+    first = -1
+    for rank in ranks:
+        if rank >= lowest:
+            first = rank if count == 0 else first
+            differing |= rank != first
+            count += 1
+            memberships += _memberships(exchange, first_recipient, first_donor, rank)
+    if not differing:
+        for m in range(n):
+            weights[m] = 1.0 / count if ranks[m] >= lowest else 0.0
         return weights
-    entered, chance = _exchanges_of(places, mine)
-    cuts = _cuts(places, mine, entered)
-    drawn = np.empty((entered.size, cuts.size))
-    for at in range(entered.size):
-        _distribution(places, entered[at], cuts, drawn[at])
-    below = np.zeros(mine.size)
-    above = np.empty(mine.size)
-    value = np.empty(mine.size)
-    for c in range(1, cuts.size):
-        for m in range(mine.size):
-            above[m] = 1.0 - places.share[mine[m]] if cuts[c] > mine[m] else 0.0
-            for at in range(entered.size):
+    # Those that can win, and the exchanges they enter.
+    active, entered = np.empty(count, dtype=np.int64), np.empty(memberships, dtype=np.int64)
+    count, memberships = 0, 0
+    for m in range(n):
+        rank = ranks[m]
+        if rank >= lowest:
+            active[count] = m
+            count += 1
+            for more in range(_memberships(exchange, first_recipient, first_donor, rank)):
+                entered[memberships] = exchange[rank] + more
+                memberships += 1
+    exchanges = _sort_distinct(entered)
+    cuts = np.empty(2 * count + 6 * exchanges, dtype=np.int64)
+    pieces = _cut(places, ranks[active], entered[:exchanges], cuts)
+    chance, drawn = np.zeros((count, exchanges)), np.empty((exchanges, pieces))
+    for m in range(count):
+        rank, at = ranks[active[m]], 0
+        for more in range(_memberships(exchange, first_recipient, first_donor, rank)):
+            h = exchange[rank] + more
+            while entered[at] < h:
+                at += 1
+            chance[m, at] = contribution_to(places, h, rank) / size[rank]
+    for at in range(exchanges):
+        _distribution(places, entered[at], cuts[:pieces], drawn[at])
+    below, above, value = np.zeros(count), np.empty(count), np.empty(count)
+    for c in range(1, pieces):
+        for m in range(count):
+            above[m] = 1.0 - share[ranks[active[m]]] if cuts[c] > ranks[active[m]] else 0.0
+            for at in range(exchanges):
                 above[m] += chance[m, at] * drawn[at, c]
         for node in range(nodes.size):
-            value[:] = below + nodes[node] * (above - below)
-            for m in range(mine.size):
+            for m in range(count):
+                value[m] = below[m] + nodes[node] * (above[m] - below[m])
+            for m in range(count):
                 product = node_weights[node] * (above[m] - below[m])
                 if product != 0.0:
-                    for other in range(mine.size):
+                    for other in range(count):
                         if other != m:
                             product *= value[other]
                     weights[active[m]] += product
-        below[:] = above
+        for m in range(count):
+            below[m] = above[m]
     return weights
 
 
-@jit
-def _exchanges_of(places: Places, ranks: IntArray) -> tuple[IntArray, FloatArray]:
-    """The exchanges that some tokens are members of, and the chances that they enter them.
-
-    Parameters
-    ----------
-    places : Places
-        Of k tokens, trimmed to what is filled.
-    ranks : ndarray of int, shape (m,)
-        Ranks of the tokens.
-
-    Returns
-    -------
-    entered : ndarray of int, shape (e,)
-        Numbers of the exchanges, ascending.
-    chance : ndarray, shape (m, e)
-        Probability that each token enters each exchange.
-    """
-    entered = np.zeros(0, dtype=np.int64)
-    for rank in ranks:
-        h = places.exchange[rank]
-        if h >= 0:
-            past = h + 1
-            while enters(places, past, rank):
-                past += 1
-            entered = np.concatenate((entered, np.arange(h, past)))
-    entered = np.unique(entered)
-    chance = np.zeros((ranks.size, entered.size))
-    for m in range(ranks.size):
-        h = places.exchange[ranks[m]]
-        if h >= 0:
-            at = np.searchsorted(entered, h)
-            chance[m, at] = contribution_to(places, h, ranks[m]) / places.size[ranks[m]]
-            while enters(places, h + 1, ranks[m]):
-                h += 1
-                at += 1
-                chance[m, at] = contribution_to(places, h, ranks[m]) / places.size[ranks[m]]
-    return entered, chance
+@jit_inlined
+def _memberships(exchange: IndexArray, first_recipient: IndexArray, first_donor: IndexArray, rank: int) -> int:
+    """How many exchanges the token of that rank enters, numbered from its first one on; the arrays are of `Places`."""
+    first = exchange[rank]
+    if first < 0:
+        return 0
+    past = first + 1
+    while past < first_recipient.size and first_recipient[past] == rank and rank < first_donor[past]:
+        past += 1
+    return past - first
 
 
-@jit
-def _cuts(places: Places, ranks: IntArray, entered: IntArray) -> IntArray:
-    """Ranks between which at most one of some tokens or exchanges has places, or just one place lies.
+@jit_inlined
+def _sort_distinct(numbers: IntArray) -> int:
+    """Sort a few numbers, shape (m,), by insertion, drop those equal to others, and return how many are left."""
+    kept = 0
+    for i in range(numbers.size):
+        number = numbers[i]
+        at = kept
+        while at > 0 and numbers[at - 1] > number:
+            at -= 1
+        if at == 0 or numbers[at - 1] != number:
+            for j in range(kept, at, -1):
+                numbers[j] = numbers[j - 1]
+            numbers[at] = number
+            kept += 1
+    return kept
+
+
+@jit_inlined
+def _cut(places: Places, ranks: IntArray, entered: IntArray, cuts: IntArray) -> int:
+    """Fill in the ranks between which at most one of some tokens or exchanges has places, or just one place lies.
 
     Recipients of different exchanges do not overlap, save that one may belong to several: then it is the last one of
     one and the first one of the next.  Donors of an exchange are neighbours.
@@ -209,28 +228,29 @@ def _cuts(places: Places, ranks: IntArray, entered: IntArray) -> IntArray:
         Ranks of the tokens.
     entered : ndarray of int, shape (e,)
         Numbers of the exchanges.
+    cuts : ndarray of int, shape (2 m + 6 e,)
+        Filled from the left, ascending, from the lowest rank with a place to one past the highest.
 
     Returns
     -------
-    ndarray of int, shape (c,)
-        Ascending, from the lowest rank with a place to one past the highest; c <= 2 m + 6 e.
+    int
+        How many there are.
     """
-    cuts = np.empty(2 * ranks.size + 6 * entered.size, dtype=np.int64)
-    cuts[: ranks.size] = ranks
-    cuts[ranks.size : 2 * ranks.size] = ranks + 1
-    here = 2 * ranks.size
+    first_recipient, last_recipient = places.first_recipient, places.last_recipient
+    first_donor, donors_end = places.first_donor, places.donors_end
+    here = 0
+    for rank in ranks:
+        cuts[here], cuts[here + 1] = rank, rank + 1
+        here += 2
     for h in entered:
-        cuts[here] = places.first_recipient[h]
-        cuts[here + 1] = places.first_recipient[h] + 1
-        cuts[here + 2] = places.last_recipient[h]
-        cuts[here + 3] = places.last_recipient[h] + 1
-        cuts[here + 4] = places.first_donor[h]
-        cuts[here + 5] = places.donors_end[h]
+        cuts[here], cuts[here + 1] = first_recipient[h], first_recipient[h] + 1
+        cuts[here + 2], cuts[here + 3] = last_recipient[h], last_recipient[h] + 1
+        cuts[here + 4], cuts[here + 5] = first_donor[h], donors_end[h]
         here += 6
-    return np.unique(cuts)
+    return _sort_distinct(cuts)
 
 
-@jit
+@jit_inlined
 def _distribution(places: Places, h: int, cuts: IntArray, drawn: FloatArray) -> None:
     """Fill in the probabilities that exchange h draws a place below each cut.
 
@@ -241,17 +261,22 @@ def _distribution(places: Places, h: int, cuts: IntArray, drawn: FloatArray) -> 
     h : int
         The exchange.
     cuts : ndarray of int, shape (c,)
-        Of `_cuts`.
+        Of `_cut`: the first and the last recipient are cut off by themselves.
     drawn : ndarray, shape (c,)
         Filled.
     """
+    size, share, exchange = places.size, places.share, places.exchange
     total = 0.0
-    c = 0
-    for rank in range(places.first_recipient[h], places.donors_end[h]):
-        while cuts[c] <= rank:
-            drawn[c] = total
-            c += 1
-        total += contribution_to(places, h, rank)
-    drawn[c:] = total
+    rank, end = places.first_recipient[h], places.donors_end[h]
+    for c in range(cuts.size):
+        stop = min(cuts[c], end)
+        if stop - rank == 1:
+            total += contribution_to(places, h, rank)
+        else:
+            for other in range(rank, stop):
+                total += size[other] * share[other] if exchange[other] == h else 0.0
+        rank = max(rank, stop)
+        drawn[c] = total
     if total > 0.0:
-        drawn /= total
+        for c in range(cuts.size):
+            drawn[c] /= total
