@@ -3,11 +3,8 @@
 from functools import cache
 from typing import Any
 
-import pytest
-
-torch = pytest.importorskip("torch")
-
-from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 VOCAB = 24
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}

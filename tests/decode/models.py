@@ -39,8 +39,9 @@ def tiny(
         return LlamaForCausalLM(config).double().eval()
 
 
+@cache
 def pair(vocab: int = 8, seed: int = 0, noise: float = 0.3, **settings: Any) -> tuple[Any, Any]:
-    """A target, and a draft model that resembles it: the target's weights, disturbed."""
+    """A target, and a draft model that resembles it: the target's weights, disturbed.  One pair for all tests, too."""
     target, draft = tiny(vocab, seed, **settings), copy.deepcopy(tiny(vocab, seed, **settings))
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

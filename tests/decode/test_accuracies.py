@@ -4,17 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from scipy.optimize import isotonic_regression
 
-torch = pytest.importorskip("torch")
-
-from scipy.optimize import isotonic_regression  # noqa: E402
-
-from otspec import ProblemError  # noqa: E402
-from otspec.decode.pair.loading import Models  # noqa: E402
-from otspec.decode.recording.accuracies import accuracies  # noqa: E402
-from tests.contracts.catalogue import Law, of_eagle, of_heads, on, plain  # noqa: E402
-from tests.contracts.draft_models import eagle, heads, models  # noqa: E402
-from tests.decode.models import greedy_text  # noqa: E402
+from otspec.decode.pair.loading import Models
+from otspec.decode.recording.accuracies import accuracies
+from tests.contracts.catalogue import Law, of_eagle, of_heads, on, plain
+from tests.contracts.draft_models import eagle, heads, models
+from tests.decode.models import greedy_text
 
 VOCAB, PROMPTS, DEPTH, NEW = 8, [[3, 1, 4], [2, 7, 5, 1]], 3, 6
 KEPT = [1, 3, 5, 7]
@@ -45,11 +42,3 @@ def test_they_are_counted(kind: str) -> None:
     places = len(PROMPTS) * (NEW - DEPTH + 1)
     expected = [isotonic_regression(row / places, increasing=False).x for row in hits]
     np.testing.assert_allclose(found, expected, atol=1e-12)
-
-
-def test_what_is_refused() -> None:
-    of = models(VOCAB)
-    with pytest.raises(ProblemError, match="no text has 3 new tokens"):
-        accuracies(Models(of.target, None, of.draft), PROMPTS, depth=3, new=2)
-    with pytest.raises(ProblemError, match="drafts 3 tokens at most, and depth is 5"):
-        accuracies(Models(of.target, None, heads("medusa", of.target)), PROMPTS, depth=5, new=8)

@@ -6,8 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from otspec.decode.models.tokens.alignment import aligned_counts
 from otspec.decode.models.tokens.matching import matching_of
 from otspec.vocab import load_affinity

@@ -5,18 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
 
-torch = pytest.importorskip("torch")
-
-from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
-
-from otspec import ProblemError  # noqa: E402
-from otspec.decode.models.context import Context, sliding_window  # noqa: E402
-from otspec.decode.models.target import Target  # noqa: E402
-from otspec.verification.trees.shape import Shape  # noqa: E402
-from otspec.verification.trees.topology import Topology  # noqa: E402
-from tests.decode.models import logits_after, tiny  # noqa: E402
-from tests.each import each  # noqa: E402
+from otspec import ProblemError
+from otspec.decode.models.context import Context, sliding_window
+from otspec.decode.models.target import Target
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.topology import Topology
+from tests.decode.models import logits_after, tiny
+from tests.each import each
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
 

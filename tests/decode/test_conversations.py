@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
 pytest.importorskip("jinja2")
 
-from otspec.decode.methods.catalogue import decoder  # noqa: E402
-from otspec.decode.pair.conversations import (  # noqa: E402
+from otspec.decode.methods.catalogue import decoder
+from otspec.decode.pair.conversations import (
     Conversation,
     all_prompts,
     check_lengths,
@@ -17,11 +16,11 @@ from otspec.decode.pair.conversations import (  # noqa: E402
     converse,
     turn_seed,
 )
-from otspec.decode.pair.loading import Models, batch_of  # noqa: E402
-from otspec.decode.step.harness import Generation  # noqa: E402
-from otspec.errors import ProblemError  # noqa: E402
-from tests.decode.models import greedy_text, pair  # noqa: E402
-from tests.saved_pair import VOCAB, tokenizer  # noqa: E402
+from otspec.decode.pair.loading import Models, batch_of
+from otspec.decode.step.harness import Generation
+from otspec.errors import ProblemError
+from tests.decode.models import greedy_text, pair
+from tests.saved_pair import VOCAB, tokenizer
 
 TEMPLATE = (
     "{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"

@@ -8,22 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from transformers import LogitsProcessorList, MaxLengthCriteria, StoppingCriteriaList
 
-torch = pytest.importorskip("torch")
-
-from transformers import LogitsProcessorList, MaxLengthCriteria, StoppingCriteriaList  # noqa: E402
-
-from otspec.decode import MultiDraft  # noqa: E402
-from otspec.decode.base.sampling import Sampling  # noqa: E402
-from otspec.decode.base.text import Ending, Text  # noqa: E402
-from otspec.decode.drafters.shortlists.selection import History, Level  # noqa: E402
-from otspec.decode.models.head import Head  # noqa: E402
-from otspec.decode.step.loop import Decoder  # noqa: E402
-from otspec.decode.verify.on_device import device_rule  # noqa: E402
-from otspec.decode.verify.step import step_verifier  # noqa: E402
-from tests.contracts.draft_models import eagle, layer_of, random_router, shared, steered  # noqa: E402
-from tests.decode.models import pair  # noqa: E402
-from tests.fake_device import device, there, without_numbers  # noqa: E402
+from otspec.decode import MultiDraft
+from otspec.decode.base.sampling import Sampling
+from otspec.decode.base.text import Ending, Text
+from otspec.decode.drafters.shortlists.selection import History, Level
+from otspec.decode.models.head import Head
+from otspec.decode.step.loop import Decoder
+from otspec.decode.verify.on_device import device_rule
+from otspec.decode.verify.step import step_verifier
+from tests.contracts.draft_models import eagle, layer_of, random_router, shared, steered
+from tests.decode.models import pair
+from tests.fake_device import device, there, without_numbers
 
 VOCAB = 8
 NEW = 3

@@ -6,35 +6,29 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch.nn.functional import gelu, silu
+from transformers import AutoModelForCausalLM
 
-torch = pytest.importorskip("torch")
-
-from torch.nn.functional import gelu, silu  # noqa: E402
-from transformers import AutoModelForCausalLM  # noqa: E402
-
-import otspec  # noqa: E402
-from otspec.decode import MultiDraft  # noqa: E402
-from otspec.decode.drafters.decoders import layers_of  # noqa: E402
-from otspec.decode.drafters.eagle.layer import last_norm  # noqa: E402
-from otspec.decode.drafters.eagle.model import Eagle, EagleLlama  # noqa: E402
-from otspec.decode.drafters.heads.model import MedusaHeads  # noqa: E402
-from otspec.decode.drafters.sd2.model import Steered  # noqa: E402
-from otspec.decode.drafters.shared.model import BORROWED, SharedLlama  # noqa: E402
-from otspec.decode.lessons.kind import Origin  # noqa: E402
-from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
-from otspec.decode.models.passes.signature import Conditioning  # noqa: E402
-from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
-from otspec.decode.pair.loading import save_model  # noqa: E402
-from otspec.decode.training import KINDS, Course, Lessons, train  # noqa: E402
-from otspec.errors import ProblemError  # noqa: E402
-from otspec.paths import Model  # noqa: E402
-from tests.cli.test_commands import otspec_command  # noqa: E402
-from tests.contracts.draft_models import Models, logits_of_eagle, logits_of_parallel  # noqa: E402
-from tests.contracts.enumeration import every_draft, law_of_step  # noqa: E402
-from tests.contracts.oracles import sampling_of  # noqa: E402
-from tests.decode.families import FAMILIES, VOCAB, family  # noqa: E402
-from tests.decode.models import greedy_text, law_after  # noqa: E402
-from tests.saved_pair import tokenizer  # noqa: E402
+import otspec
+from otspec.decode import MultiDraft
+from otspec.decode.drafters.decoders import layers_of
+from otspec.decode.drafters.eagle.layer import last_norm
+from otspec.decode.drafters.eagle.model import Eagle, EagleLlama
+from otspec.decode.drafters.heads.model import MedusaHeads
+from otspec.decode.drafters.sd2.model import Steered
+from otspec.decode.drafters.shared.model import BORROWED, SharedLlama
+from otspec.decode.lessons.kind import Origin
+from otspec.decode.models.passes.fused import LlamaReader
+from otspec.decode.models.passes.signature import Conditioning
+from otspec.decode.models.passes.transformers_reader import TransformersReader
+from otspec.decode.training import KINDS, Course, Lessons, train
+from otspec.errors import ProblemError
+from tests.contracts.draft_models import Models, logits_of_eagle, logits_of_parallel
+from tests.contracts.enumeration import every_draft
+from tests.contracts.oracles import sampling_of
+from tests.decode.families import FAMILIES, VOCAB, family
+from tests.decode.models import greedy_text
 
 LAYERS = (0, 1, 2)
 PROMPT = [1, 2, 0]
@@ -93,40 +87,7 @@ def test_trained_saved_and_loaded_it_drafts_the_targets_text(kind: str, name: st
     assert text.sequences[0].tolist() == greedy_text(target, PROMPT, 6)
 
 
-def test_commands_take_any_family(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    words = tokenizer()
-    words.add_special_tokens({"bos_token": "<begin>"})
-    folder, out, prompts = tmp_path / "target", tmp_path / "out", tmp_path / "prompts.txt"
-    save_model(family("gemma3_text", len(words)), words, folder)
-    prompts.write_text("def f\nimport\n")
-    target, short = ("--target", str(folder)), ("--texts", "8", "--length", "32", "--batch", "4", "--steps", "2")
-    assert otspec_command(monkeypatch, "train", "eagle1", *target, *short, "--out", str(out)) == 0
-    said = ("decode", *target, "--draft", str(out), "--depth", "2", "--prompts", str(prompts))
-    assert otspec_command(monkeypatch, *said, "--max-new-tokens", "8") == 0
-    assert "lossless" in capsys.readouterr().out
-
-
 # --- lossless
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        *(("sd2", "gpt2"), ("sd2", "phi3"), ("eagle", "olmo"), ("eagle1", "gemma3_text")),
-        *(("eagle3", "phi"), ("parallel", "gpt2"), ("medusa", "gemma2")),
-    ],
-)
-@pytest.mark.usefixtures("no_gradients")
-def test_two_tokens_have_the_law_of_the_target(kind: str, name: str) -> None:
-    """By enumeration of all drafts, of all that may be accepted of each, and of the token after it."""
-    target, vocab = family(name, 3), 3
-    of = Models(vocab, target, _made(kind, name, vocab), None)
-    law = lambda prefix: law_after(target, [*PROMPT, *prefix])  # noqa: E731
-    strategy = MultiDraft(of.draft, paths=1, depth=2)
-    step = every_draft(strategy, of, PROMPT, sampling_of(of))
-    assert law_of_step(strategy, step, of, PROMPT, {}, Model(law, law)).deviation <= 1e-9
 
 
 # --- what is drafted is what the model says, read anew

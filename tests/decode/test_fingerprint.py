@@ -1,11 +1,7 @@
 """Models are told apart by their weights."""
 
-import pytest
-
-torch = pytest.importorskip("torch")
-
-from otspec.decode.models.fingerprint import fingerprint  # noqa: E402
-from tests.decode.models import tiny  # noqa: E402
+from otspec.decode.models.fingerprint import fingerprint
+from tests.decode.models import tiny
 
 
 def test_fingerprints_tell_models_apart() -> None:

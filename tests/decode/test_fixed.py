@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-
-from otspec.decode.base.drafts import Drafts  # noqa: E402
-from otspec.decode.drafters.prompt_lookup import continuations  # noqa: E402
+from otspec.decode.base.drafts import Drafts
+from otspec.decode.drafters.prompt_lookup import continuations
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
 pytest.importorskip("gguf")
 pytest.importorskip("accelerate")
 

@@ -5,19 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from transformers import AutoModelForCausalLM
 
-torch = pytest.importorskip("torch")
-
-from transformers import AutoModelForCausalLM  # noqa: E402
-
-import otspec  # noqa: E402
-from otspec.decode.drafters.catalogue import CONDITIONED  # noqa: E402
-from otspec.decode.drafters.heads.drafter import HeadsDrafter  # noqa: E402
-from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator  # noqa: E402
-from otspec.decode.methods.assisted import assisted  # noqa: E402
-from otspec.errors import ProblemError  # noqa: E402
-from tests.contracts.draft_models import HEADS, all_features, heads, logits_of_heads  # noqa: E402
-from tests.decode.models import pair, tiny  # noqa: E402
+import otspec
+from otspec.decode.drafters.heads.model import MedusaHeads
+from tests.contracts.draft_models import HEADS, all_features, heads, logits_of_heads
+from tests.decode.models import tiny
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
 
@@ -94,56 +88,9 @@ def test_it_is_saved_and_loaded_by_transformers(name: str, tmp_path: Path) -> No
     assert torch.equal(*found)
 
 
-@pytest.mark.parametrize("name", MADE)
-def test_every_setting_of_drafting_takes_it(name: str) -> None:
-    """Other laws of siblings, confidence, prompts of several lengths, greedy decoding, and transformers' own call."""
-    target = tiny()
-    model = heads(name, target)
-    ids = torch.tensor([[0, 3, 1, 4], [2, 7, 1, 5]])
-    mask = torch.tensor([[0, 0, 0, 1], [1, 1, 1, 1]])
-    for settings in ({"branching": (2, 2), "law": "without_replacement"}, {"draft_confidence": 0.3}, {"depth": 2}):
-        found = otspec.generate(target, model, ids, attention_mask=mask, max_new_tokens=6, seed=0, **settings)
-        assert found.sequences.shape == (2, 10)
-    greedy = otspec.generate(target, model, ids[1:], max_new_tokens=8, temperature=0)
-    assert torch.equal(greedy.sequences, target.generate(ids[1:], max_new_tokens=8, do_sample=False))
-    custom = otspec.decode.multi_draft(model, paths=2, depth=2)
-    assert target.generate(ids[1:], custom_generate=custom, max_new_tokens=5, do_sample=True).shape == (1, 9)
-
-
 def test_a_text_goes_no_deeper_than_there_are_heads() -> None:
     target = tiny()
     found = otspec.generate(
         target, MedusaHeads.of(target, 2), torch.tensor([PROMPT]), paths=1, depth=6, max_new_tokens=9, seed=0
     )
     assert len(found.metrics.accepted) == 2
-
-
-def test_bad_requests_are_refused_by_name() -> None:
-    target, draft = pair()
-    ids, heads = torch.tensor([PROMPT]), MedusaHeads.of(target, 2)
-    with pytest.raises(ProblemError, match="heads is 0"):
-        MedusaHeads.of(target, 0)
-    with pytest.raises(ProblemError, match="width is -1"):
-        MlpSpeculator.of(target, 2, -1)
-    with pytest.raises(
-        ProblemError, match="MedusaHeads drafts from its target's hidden states, and reads no text by itself"
-    ):
-        heads(ids)
-    with pytest.raises(ProblemError, match="transformers knows no MedusaHeads"):
-        assisted(target, heads, ids)
-    with pytest.raises(ProblemError, match="the head of MedusaHeads cannot be computed for some tokens only"):
-        otspec.generate(target, heads, ids, draft_tokens=[1, 2], max_new_tokens=4)
-    with pytest.raises(ProblemError, match="drafts without others beside it"):
-        otspec.generate(target, [draft, heads], ids, law="independent", max_new_tokens=4)
-    wide = MlpSpeculator.of(target, 2)
-    wide.config.feature_width = 8
-    with pytest.raises(ProblemError, match="width 16, and the draft model was trained with 8"):
-        otspec.generate(target, wide, ids, max_new_tokens=4)
-    target_of_three = tiny(layers=3)
-    with pytest.raises(ProblemError, match="hidden states after 3 layers are wanted, and LlamaForCausalLM has 2"):
-        otspec.generate(target, MedusaHeads.of(target_of_three, 2), ids, max_new_tokens=4)
-    hooked = copy.deepcopy(tiny(seed=9))
-    hooked.lm_head.register_forward_hook(lambda module, given, found: found)
-    with pytest.raises(ProblemError, match="begins as the head of its target, and LlamaForCausalLM has none"):
-        MedusaHeads.of(hooked, 2)
-    assert CONDITIONED[type(heads)] is CONDITIONED[MlpSpeculator] is HeadsDrafter

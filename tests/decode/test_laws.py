@@ -4,25 +4,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import chisquare
 
-torch = pytest.importorskip("torch")
-
-from otspec import ProblemError  # noqa: E402
-from otspec.decode.base.draft_laws import DRAFT_LAWS, draft_law  # noqa: E402
-from otspec.decode.base.drafts import Drafts  # noqa: E402
-from otspec.decode.methods import Typical  # noqa: E402
-from otspec.decode.verify.laws import LocalTree, Merged, Rows, local_trees, merged_to_host  # noqa: E402
-from otspec.decode.verify.verifiers import merges, verifier  # noqa: E402
-from otspec.paths import (  # noqa: E402
-    PathVerifier,
-    Tree,
-    synthetic,
-)
-from otspec.verification.rules.catalogue import BY_PLAN  # noqa: E402
-from otspec.verification.trees.shape import Shape  # noqa: E402
-from otspec.verification.trees.topology import NONE, Topology  # noqa: E402
-from tests.oracles import Floats  # noqa: E402
+from otspec import ProblemError
+from otspec.decode.base.draft_laws import DRAFT_LAWS, draft_law
+from otspec.decode.base.drafts import Drafts
+from otspec.decode.methods import Typical
+from otspec.decode.verify.laws import LocalTree, Merged, Rows, local_trees, merged_to_host
+from otspec.decode.verify.verifiers import merges, verifier
+from otspec.paths import PathVerifier, Tree, synthetic
+from otspec.verification.rules.catalogue import BY_PLAN
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.topology import NONE, Topology
+from tests.oracles import Floats
 
 VOCAB, K = 23, 4
 REGIMES = ("tiny", "mixed", "close", "far", "sharp")

@@ -4,16 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-import otspec  # noqa: E402
-from otspec.decode import Generation, run, shipped  # noqa: E402
-from otspec.decode.methods import DynamicTree, PromptLookup, Vanilla  # noqa: E402
-from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
-from otspec.errors import ProblemError  # noqa: E402
-from tests.decode.models import pair  # noqa: E402
-from tests.each import each  # noqa: E402
+import otspec
+from otspec.decode import Generation, run, shipped
+from otspec.decode.methods import DynamicTree, PromptLookup, Vanilla
+from otspec.decode.methods.multi_draft import MultiDraft
+from tests.decode.models import pair
+from tests.each import each
 
 VOCAB, NEW = 12, 10
 WAYS: dict[str, Any] = {
@@ -107,9 +105,3 @@ def test_half_precision_is_as_near_as_its_passes() -> None:
         logits = target(found.sequences).logits[0, prompt.input_ids.shape[1] - 1 : -1].double()
     raw = logits.log_softmax(-1).gather(1, torch.tensor(found.new_tokens[0])[:, None])[:, 0]
     assert np.abs(np.array(found.raw_logprobs[0]) - raw.numpy()).max() <= 0.15
-
-
-@each(count=(-1, 1.5, "k", True))
-def test_how_many_is_a_number(count: Any) -> None:
-    with pytest.raises(ProblemError, match="logprobs is"):
-        decoded("plain", logprobs=count)

@@ -10,16 +10,14 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-torch = pytest.importorskip("torch")
-
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-from torch.utils._pytree import tree_leaves  # noqa: E402
-
-import otspec  # noqa: E402
-from otspec.decode.models.context import Pass  # noqa: E402
-from otspec.decode.models.passes.cache import SPARE, Block  # noqa: E402
-from tests.decode.models import pair  # noqa: E402
+import otspec
+from otspec.decode.models.context import Pass
+from otspec.decode.models.passes.cache import SPARE, Block
+from tests.decode.models import pair
 
 VOCAB, PATHS, DEPTH, NEW, PROMPT = 8, 3, 3, 300, 4
 LENGTH = PROMPT + NEW

@@ -1,15 +1,12 @@
 """Lookahead decoding: the window says what the target says, and what it finds is drafted."""
 
-import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from otspec import ProblemError  # noqa: E402
-from otspec.decode import run  # noqa: E402
-from otspec.decode.drafters.lookahead import LookaheadDrafter  # noqa: E402
-from otspec.decode.methods import Lookahead  # noqa: E402
-from otspec.verification.trees.topology import Topology  # noqa: E402
-from tests.decode.models import greedy_text, logits_after, pair  # noqa: E402
+from otspec.decode import run
+from otspec.decode.drafters.lookahead import LookaheadDrafter
+from otspec.decode.methods import Lookahead
+from otspec.verification.trees.topology import Topology
+from tests.decode.models import greedy_text, logits_after, pair
 
 
 def _lines(tree: Topology) -> list[list[int]]:
@@ -67,11 +64,3 @@ def test_fewer_calls_where_the_target_repeats_itself() -> None:
     generation = run(target, Lookahead(2, 2, 3), torch.tensor([prompt]), max_new_tokens=40, temperature=0)
     assert generation.sequences[0].tolist() == greedy_text(target, prompt, 40)
     assert generation.metrics.target_calls < 35
-
-
-def test_what_is_refused() -> None:
-    for name in ("paths", "width", "ngram"):
-        with pytest.raises(ProblemError, match=f"{name} is 0"):
-            Lookahead(**{name: 0})
-    with pytest.raises(ProblemError, match="ngram is 1; n-grams of 2 tokens or more"):
-        Lookahead(ngram=1)

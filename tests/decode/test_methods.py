@@ -4,32 +4,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import torch
+from transformers import LogitsProcessorList
 
-torch = pytest.importorskip("torch")
-from transformers import LogitsProcessorList  # noqa: E402
-
-from otspec import ProblemError  # noqa: E402
-from otspec.decode import run  # noqa: E402
-from otspec.decode.base.sampling import Sampling  # noqa: E402
-from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
-from otspec.decode.methods import (  # noqa: E402
-    PromptLookup,
-    Typical,
-    Vanilla,
-    assisted,
-    assisted_lookup,
-    plain,
-)
-from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
-from otspec.decode.models.context import vocabulary  # noqa: E402
-from otspec.paths import (  # noqa: E402
-    Block,
-    Nested,
-    TokenWise,
-    Tree,
-    synthetic,
-)
-from tests.decode.models import pair  # noqa: E402
+from otspec import ProblemError
+from otspec.decode import run
+from otspec.decode.base.sampling import Sampling
+from otspec.decode.drafters.model import ModelDrafter
+from otspec.decode.methods import PromptLookup, Typical, Vanilla, assisted, assisted_lookup, plain
+from otspec.decode.methods.multi_draft import MultiDraft
+from otspec.decode.models.context import vocabulary
+from otspec.paths import Block, Nested, TokenWise, Tree, synthetic
+from tests.decode.models import pair
 
 PROMPTS = torch.tensor([[1, 2, 3, 1, 2], [4, 5, 6, 4, 5]])
 

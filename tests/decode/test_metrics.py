@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-torch = pytest.importorskip("torch")
-
-from otspec.decode import run  # noqa: E402
-from otspec.decode.base.metrics import Clock, Metrics  # noqa: E402
-from otspec.decode.methods import Vanilla, block, typical  # noqa: E402
-from otspec.decode.step.strategy import Strategy  # noqa: E402
-from otspec.decode.verify import step  # noqa: E402
-from otspec.decode.verify.laws import to_host  # noqa: E402
-from tests.decode.models import pair  # noqa: E402
-from tests.each import each  # noqa: E402
+from otspec.decode import run
+from otspec.decode.base.metrics import Clock, Metrics
+from otspec.decode.methods import Vanilla, block, typical
+from otspec.decode.step.strategy import Strategy
+from otspec.decode.verify import step
+from otspec.decode.verify.laws import to_host
+from tests.decode.models import pair
+from tests.each import each
 
 
 def _metrics(*steps: tuple[int, int]) -> Metrics:

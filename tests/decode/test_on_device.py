@@ -4,25 +4,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from otspec import ProblemError, generate  # noqa: E402
-from otspec.decode import MultiDraft, multi_draft, run  # noqa: E402
-from otspec.decode.base import graphs  # noqa: E402
-from otspec.decode.base.drafts import Drafts  # noqa: E402
-from otspec.decode.methods import PromptLookup  # noqa: E402
-from otspec.decode.verify.captured import MOST_COUNTED, Captured, Counted, DeviceRule, Inputs  # noqa: E402
-from otspec.decode.verify.on_device import can_be_stacked, device_rule, verify_on_device  # noqa: E402
-from otspec.paths import Block, Nested, TokenWise, Tree  # noqa: E402
-from otspec.verification.rules.nested import grid  # noqa: E402
-from otspec.verification.trees.shape import Shape  # noqa: E402
-from otspec.verification.trees.topology import Topology  # noqa: E402
-from tests.contracts.oracles import SETTINGS, after_prompt, check_counts, codes_of, law_of_texts  # noqa: E402
-from tests.decode.graph_stand_in import called_again  # noqa: E402
-from tests.decode.models import pair  # noqa: E402
-from tests.each import each  # noqa: E402
-from tests.verification.tree_batches import drawn, first_path, token_by_token  # noqa: E402
+from otspec import ProblemError, generate
+from otspec.decode import MultiDraft, run
+from otspec.decode.base import graphs
+from otspec.decode.base.drafts import Drafts
+from otspec.decode.verify.captured import MOST_COUNTED, Captured, Counted, DeviceRule, Inputs
+from otspec.decode.verify.on_device import can_be_stacked, device_rule, verify_on_device
+from otspec.paths import Block, Nested, TokenWise, Tree
+from otspec.verification.rules.nested import grid
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.topology import Topology
+from tests.contracts.oracles import SETTINGS, after_prompt, check_counts, codes_of, law_of_texts
+from tests.decode.graph_stand_in import called_again
+from tests.decode.models import pair
+from tests.each import each
+from tests.verification.tree_batches import drawn, first_path, token_by_token
 
 PROMPTS = torch.tensor([[1, 2, 0], [2, 0, 1]])
 ON_THE_HOST = {"interval": token_by_token, "block": first_path}
@@ -85,25 +83,6 @@ def test_a_seed_repeats_a_run_and_a_cpu_verifies_on_the_host() -> None:
     assert texts["device"][0] != texts["host"][0]  # other random numbers
 
 
-def test_greedy_texts_are_those_of_the_host() -> None:
-    target, draft = pair()
-    texts = [
-        generate(target, draft, PROMPTS, depth=3, max_new_tokens=8, temperature=0, verify_on=where).new_tokens
-        for where in ("device", "host")
-    ]
-    assert texts[0] == texts[1]
-
-
-def test_transformers_own_generate_can_be_told_too() -> None:
-    target, draft = pair()
-    methods = [multi_draft(draft, depth=2, seed=4, verify_on=where) for where in ("device", "device", "host")]
-    texts = [
-        target.generate(PROMPTS, custom_generate=method, do_sample=True, max_new_tokens=10).tolist()
-        for method in methods
-    ]
-    assert texts[0] == texts[1] != texts[2]
-
-
 def test_drafts_that_cannot_be_stacked_go_to_the_host() -> None:
     """Texts of which one has drafts and another has none, and paths that end early."""
     laws = torch.full((1, 4), 0.25, dtype=torch.float64)
@@ -128,22 +107,6 @@ def test_which_rules_the_device_has() -> None:
     assert device_rule(Nested(), cpu, None) is None
     assert device_rule(Nested(), gpu, "host") is None
     assert device_rule(Block(), cpu, "device") == DeviceRule("block")
-
-
-def test_what_is_wrong_is_named() -> None:
-    target, draft = pair()
-    with pytest.raises(ProblemError, match="verify_on is 'gpu'; pass 'device', 'host', or None"):
-        generate(target, draft, PROMPTS, max_new_tokens=2, verify_on="gpu")
-    with pytest.raises(ProblemError, match="verify_on is 'device', and the rule is TokenWise"):
-        generate(target, draft, PROMPTS, max_new_tokens=2, solver="max_flow", verify_on="device")
-
-
-def test_fixed_drafts_need_no_rule_of_the_device() -> None:
-    target = pair()[0]
-    for place in ("device", "host"):
-        assert run(target, PromptLookup(), PROMPTS, max_new_tokens=2, verify_on=place).metrics.tokens == 2 * len(
-            PROMPTS
-        )
 
 
 def test_laws_that_are_none_are_named() -> None:

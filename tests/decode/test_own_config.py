@@ -5,18 +5,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
+from transformers import GenerationConfig
 
-torch = pytest.importorskip("torch")
-
-from transformers import GenerationConfig  # noqa: E402
-
-import otspec  # noqa: E402
-from otspec.decode import multi_draft, run  # noqa: E402
-from otspec.decode.methods import Vanilla  # noqa: E402
-from otspec.decode.methods.plain import plain  # noqa: E402
-from otspec.decode.models.own_config import ALWAYS, SAMPLED, drop_own_config, own_config  # noqa: E402
-from tests.decode.models import greedy_text, pair  # noqa: E402
-from tests.saved_pair import VOCAB, tokenizer  # noqa: E402
+import otspec
+from otspec.decode import run
+from otspec.decode.methods import Vanilla
+from otspec.decode.methods.plain import plain
+from otspec.decode.models.own_config import ALWAYS, SAMPLED, drop_own_config, own_config
+from tests.decode.models import greedy_text, pair
+from tests.saved_pair import VOCAB, tokenizer
 
 PROMPTS = torch.tensor([[1, 2, 3]])
 GREEDY = greedy_text(pair(40)[0], [1, 2, 3], 12)[3:]
@@ -113,8 +111,3 @@ def test_stop_strings_of_a_configuration_end_texts_or_are_left_out() -> None:
     assert otspec.generate(stopping, draft, PROMPTS, own_config=False, **settings).new_tokens[0] == whole
     passed = GenerationConfig(**stopping.generation_config.to_dict())
     assert otspec.generate(target, draft, PROMPTS, generation_config=passed, **settings).new_tokens[0] == ended
-
-
-def test_a_decoding_method_of_transformers_leaves_that_to_generate() -> None:
-    with pytest.raises(TypeError, match="got own_config, which belongs to the generate"):
-        multi_draft(pair(40)[1], own_config=False)

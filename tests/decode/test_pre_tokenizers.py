@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("tokenizers")
-
 import regex
 
 from otspec.decode.pair.pre_tokenizers import RULES, pre_tokenizer

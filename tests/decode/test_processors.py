@@ -8,17 +8,15 @@ from threading import Lock
 from typing import Any
 
 import pytest
+import torch
+from transformers import LogitsProcessorList, SynthIDTextWatermarkingConfig
 
-torch = pytest.importorskip("torch")
-
-from transformers import LogitsProcessorList, SynthIDTextWatermarkingConfig  # noqa: E402
-
-import otspec  # noqa: E402
-from otspec import ProblemError  # noqa: E402
-from otspec.decode import multi_draft, run  # noqa: E402
-from otspec.decode.base.processors import Followed, for_trees  # noqa: E402
-from otspec.decode.methods import Vanilla  # noqa: E402
-from tests.decode.models import pair  # noqa: E402
+import otspec
+from otspec import ProblemError
+from otspec.decode import multi_draft, run
+from otspec.decode.base.processors import Followed, for_trees
+from otspec.decode.methods import Vanilla
+from tests.decode.models import pair
 
 PROMPTS = torch.tensor([[1, 2, 3], [4, 5, 6]])
 WAYS: list[dict[str, Any]] = [

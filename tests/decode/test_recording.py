@@ -1,179 +1,272 @@
-"""Positions recorded along the target's own text: what is in the file is what the models say."""
+"""Positions and trees along the target's own text: what is in the file is what the models say, and what was drawn from.
+
+Each law is computed by another way: from the start of its text, without a cache, or by the draft model's formulas.
+"""
 
 import json
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-import otspec.decode.recording.positions as recording_module  # noqa: E402
-from otspec import DataError, Problem, ProblemError, optimum  # noqa: E402
-from otspec.bench.schema import check_header  # noqa: E402
-from otspec.data import FileSource, TopSource, open_source  # noqa: E402
-from otspec.data.formats import safetensors_about  # noqa: E402
-from otspec.decode.methods.plain import plain  # noqa: E402
-from otspec.decode.pair.loading import Models  # noqa: E402
-from otspec.decode.recording.positions import Logits, Recording, record  # noqa: E402
-from otspec.schemes import WithoutReplacement  # noqa: E402
-from tests.cli.test_commands import otspec_command  # noqa: E402
-from tests.decode.killed import kill_after_three_chunks  # noqa: E402
-from tests.decode.models import logits_after, pair  # noqa: E402
-from tests.each import check_each, each  # noqa: E402
+from otspec import DataError, Problem, ProblemError, optimum
+from otspec.bench.schema import check_header
+from otspec.data import FileSource, TopSource, TreeSource, open_source
+from otspec.data.formats import safetensors_about
+from otspec.decode.pair.loading import Models
+from otspec.decode.recording import positions, trees
+from otspec.decode.recording.positions import Recording, begun, record
+from otspec.decode.recording.trees import TreeRecording
+from otspec.laws import law_from_logits
+from otspec.paths import Model, Tree, path_law
+from otspec.schemes import WithoutReplacement
+from otspec.verification.rules.catalogue import JOINT, verifier_of_paths
+from tests.cli.test_commands import otspec_command
+from tests.contracts.draft_models import eagle, logits_of_eagle, logits_of_parallel, over_all, shared
+from tests.decode.killed import kill_after_three_chunks
+from tests.decode.models import law_after, logits_after, pair
+from tests.each import check_each, each
 
 PROMPTS = [[1, 2], [3, 4, 5], [6]]
+KEPT = (0, 2, 5, 6, 7)
+KINDS: dict[str, tuple[Any, Any]] = {
+    "plain": (lambda target, draft: draft, lambda model, target, text, drafted: logits_after(model, text + drafted)),
+    "eagle": (lambda target, draft: eagle(draft), logits_of_eagle),
+    "eagle3": (lambda target, draft: shared(target), logits_of_eagle),
+    "eagle3, some tokens": (lambda target, draft: shared(target, 0, KEPT), logits_of_eagle),
+    "parallel, some tokens": (lambda target, draft: shared(target, 2, KEPT), logits_of_parallel),
+}
+"""How a draft model is made, and what it says."""
+OFF = {"float32": 2e-6, "float16": 4e-3, "bfloat16": 4e-2}
+"""L1 of laws by what logits are stored in."""
 
 
-def asked(**settings: Any) -> Recording:
-    """Seven positions of a tiny pair, in float64."""
-    target, draft = pair()
-    given: dict[str, Any] = {"positions": 7, "new": 6, "batch": 2, "stored": "float32", **settings}
-    return Recording(Models(target, None, draft), ("t", "d"), PROMPTS, **given)
+def asked(of: type[Recording] = Recording, kind: str = "plain", vocab: int = 8, **settings: Any) -> Any:
+    """Seven positions, or trees of three paths of two tokens, of a tiny pair in float64."""
+    target, draft = pair(vocab)
+    given: dict[str, Any] = {"positions": 7, "new": 6, "batch": 2, "stored": "float32"}
+    given |= {"paths": 3, "depth": 2} if of is TreeRecording else {}
+    prompts = settings.pop("prompts", PROMPTS)
+    return of(Models(target, None, KINDS[kind][0](target, draft)), ("t", "d"), prompts, **{**given, **settings})
 
 
-def in_memory(monkeypatch: pytest.MonkeyPatch, recording: Recording, path: Path) -> dict[int, tuple[Any, Any]]:
-    """Record, and keep what both models said at every row as they said it."""
-    held: list[Logits] = []
-    own = recording_module.own_logits
-
-    def noted(*args: Any, **settings: Any) -> Logits:
-        held.append(own(*args, **settings))
-        return held[-1]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(recording_module, "own_logits", noted)
-        record(recording, path)
-    rows = [row for _, rows in recording.chunks for row in rows]
-    said = [tuple(one.double().numpy() for one in both) for logits in held for both in zip(*logits, strict=True)]
-    return dict(zip(rows, said, strict=True))
+TREES = partial(asked, TreeRecording)
 
 
-@each(stored=("float32", "float16", "bfloat16"))
-def test_recorded_positions_solve_to_the_optimum_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: str
+class Recorded:
+    """A file, the texts up to every row of it, and the laws that trees were drawn from."""
+
+    def __init__(self, path: Path, of: type[Recording] = Recording, kind: str = "plain", **settings: Any) -> None:
+        self.recording, self._says = asked(of, kind, **settings), KINDS[kind][1]
+        vocab = self.recording.vocab
+        contexts: list[list[int]] = []
+        laws: list[Any] = []
+        own_places, drafting = positions.own_places, trees.drafting
+
+        def noted(target: Any, prompts: Any, *rest: Any) -> Any:
+            texts, after = own_places(target, prompts, *rest)
+            contexts.extend(begun(texts, prompts, after))
+            return texts, after
+
+        def noting(*args: Any) -> Any:
+            drafter, reading = drafting(*args)
+            draft = drafter.draft
+
+            def drafted(texts: Any, depth: int) -> Any:
+                drafts = draft(texts, depth)
+                laws.extend(drafts.over(vocab).split([tree.inner for tree in drafts.trees]))
+                return drafts
+
+            drafter.draft = drafted  # type: ignore[method-assign]
+            return drafter, reading
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(positions, "own_places", noted)
+            patch.setattr(trees, "own_places", noted)
+            patch.setattr(trees, "drafting", noting)
+            self.about = record(self.recording, path)
+        rows = [row for _, rows in self.recording.chunks for row in rows]
+        self.contexts = dict(zip(rows, contexts, strict=True))
+        self.drawn_from = dict(zip(rows, laws, strict=False))
+        self.source: Any = TreeSource(path) if of is TreeRecording else open_source(path)
+
+    def logits(self, row: int, drafted: tuple[int, ...] = ()) -> tuple[Any, Any]:
+        """What both models say after the text up to a row, and drafts."""
+        models, text = self.recording.models, self.contexts[row]
+        with torch.inference_mode():
+            said = self._says(models.draft, models.target, text, list(drafted))
+        said = over_all(models.draft, said) if hasattr(models.draft, "kept") else said
+        return logits_after(models.target, [*text, *drafted]), said
+
+    def laws(self, row: int, drafted: tuple[int, ...] = ()) -> list[Any]:
+        """Both laws at the temperature of the recording, if it is of trees."""
+        heat = self.recording.temperature if isinstance(self.recording, TreeRecording) else 1.0
+        return [law_from_logits("logits", one, heat) for one in self.logits(row, drafted)]
+
+    def tree(self, row: int) -> Tree:
+        one = self.source.tree(row)
+        return Tree.of(one.paths, one.target, one.draft)
+
+    def check(self, off: tuple[list[float], list[float]]) -> None:
+        """The header has the largest errors of storing, and the acceptance of one draft."""
+        error = self.about["error_of_storing"]
+        stored = self.recording.stored
+        for role, found in zip(("target", "draft"), off, strict=True):
+            assert error[f"{role}_l1_max"] == pytest.approx(max(found), rel=1e-2, abs=1e-9), role
+            assert error[f"{role}_l1_max"] < OFF[stored]
+        overlap = np.mean([np.minimum(*self.laws(row)).sum() for row in self.contexts])
+        assert self.about["acceptance"] == pytest.approx(overlap, abs=1e-6)
+
+
+CASES = [*((kind, "float32") for kind in KINDS), ("plain", "float16"), ("plain", "bfloat16")]
+
+
+@each(case=CASES)
+def test_positions_are_what_the_models_say(tmp_path: Path, case: tuple[str, str]) -> None:
+    kind, stored = case
+    made = Recorded(tmp_path / f"{kind}{stored}.safetensors", kind=kind, stored=stored)
+    assert isinstance(made.source, FileSource)
+    assert (len(made.source), made.source.vocab) == (7, 8)
+    off: tuple[list[float], list[float]] = [], []
+    for row, context in made.contexts.items():
+        assert context[: len(PROMPTS[row % 3])] == PROMPTS[row % 3]
+        problem = made.source.position(row).problem(2)
+        for one, exact, held in zip(off, made.laws(row), (problem.p, problem.scheme.q), strict=True):
+            one.append(float(np.abs(exact - held).sum()))
+    made.check(off)
+
+
+def test_places_are_spread_over_the_text(tmp_path: Path) -> None:
+    made = Recorded(tmp_path / "p.safetensors", positions=24, new=4)
+    assert {len(text) - len(PROMPTS[row % 3]) for row, text in made.contexts.items()} == {1, 2, 3, 4}
+
+
+@each(case=CASES, temperature=(1.0, 0.6))
+def test_trees_are_what_the_models_say_and_what_was_drawn_from(
+    tmp_path: Path, case: tuple[str, str], temperature: float
 ) -> None:
-    path = tmp_path / f"{stored}.safetensors"
-    said = in_memory(monkeypatch, asked(stored=stored), path)
-    about = safetensors_about(path)
-    error = about["error_of_storing"]
-    assert error["target_l1_max"] < {"float32": 1e-6, "float16": 2e-3, "bfloat16": 2e-2}[stored]
-    source = open_source(path)
-    assert isinstance(source, FileSource)
-    assert (len(source), source.vocab) == (7, 8)
-    changes = []
-    for row, (target, draft) in said.items():
-        for n in (1, 2, 3):
-            exact, held = Problem.from_logits(target, draft, n), source.position(row).problem(n)
-            # alpha* moves by at most half of what p moves, and n times half of what q moves.
-            slack = error["target_l1_max"] / 2 + n * error["draft_l1_max"] / 2 + 1e-12
-            assert abs(optimum(held).acceptance - optimum(exact).acceptance) <= slack
-        changes.append(np.abs(held.p - exact.p).sum())
-    assert error["target_l1_max"] == pytest.approx(max(changes), rel=1e-3, abs=1e-12)
-    one = [optimum(Problem.from_logits(target, draft, 1)).acceptance for target, draft in said.values()]
-    assert about["acceptance"] == pytest.approx(np.mean(one), abs=1e-9)
+    kind, stored = case
+    path = tmp_path / f"{kind}{stored}{temperature}.safetensors"
+    made = Recorded(path, TreeRecording, kind, stored=stored, temperature=temperature)
+    assert (len(made.source), made.source.vocab, made.source.paths, made.source.depth) == (7, 8, 3, 2)
+    off: tuple[list[float], list[float]] = [], []
+    for row, context in made.contexts.items():
+        tree = made.tree(row)
+        assert tree.inner > 1
+        np.testing.assert_array_equal(tree.node, made.source.tree(row).nodes)
+        np.testing.assert_allclose(tree.draft, made.drawn_from[row], rtol=0, atol=1e-15)
+        assert context[: len(PROMPTS[row % 3])] == PROMPTS[made.source.prompt(row)]
+        for node in range(tree.size):
+            target, draft = made.laws(row, tuple(tree.prefix(node)))
+            off[0].append(np.abs(tree.target[node] - target).sum())
+            if node < tree.inner:
+                off[1].append(np.abs(tree.draft[node] - draft).sum())
+    made.check(off)
 
 
-def test_logits_are_those_after_a_text_of_the_target(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Read from the start, one text at a time, without any cache; places are spread over the text."""
-    recording = asked(positions=24, new=4)
-    texts: list[list[int]] = []
-
-    def noted(target: Any, prompts: Any, **settings: Any) -> Any:
-        written = plain(target, prompts, **settings)
-        texts.extend(written.sequences.tolist())
-        return written
-
-    monkeypatch.setattr("otspec.decode.recording.positions.plain", noted)
-    said = in_memory(monkeypatch, recording, tmp_path / "p.safetensors")
-    lengths = []
-    for text, (row, both) in zip(texts, said.items(), strict=True):
-        prompt = PROMPTS[row % 3]
-        assert text[: len(prompt)] == prompt
-        models = (recording.models.target, recording.models.draft)
-        found = [
-            length
-            for length in range(len(prompt), len(text) + 1)
-            if all(
-                np.allclose(logits_after(model, text[:length]), logits, atol=1e-9)
-                for model, logits in zip(models, both, strict=True)
-            )
-        ]
-        assert found
-        lengths.append(found[0] - len(prompt))
-    assert set(lengths) == {1, 2, 3, 4}
+# --- the likeliest tokens alone
 
 
-def test_the_likeliest_tokens_are_enough_for_drafts_among_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_likeliest_tokens_are_enough_for_drafts_among_them(tmp_path: Path) -> None:
+    """At as many temperatures as wanted."""
     path = tmp_path / "top.safetensors"
-    said = in_memory(monkeypatch, asked(top_k=4), path)
-    source = open_source(str(path))
+    made = Recorded(path, top_k=4, rest_at=(0.6, 1.0))
+    source = made.source
     assert isinstance(source, TopSource)
     assert (len(source), source.vocab, source.kept) == (7, 8, 4)
     assert source.identity["bytes"] == path.stat().st_size
 
-    def check(row: int, n: int, top_k: int, top_p: float | None) -> None:
-        exact = Problem.from_logits(*said[row], n, top_k=top_k, top_p=top_p)
-        held = source.position(row).problem(n, top_k=top_k, top_p=top_p)
+    def check(row: int, n: int, settings: dict[str, Any]) -> None:
+        exact = Problem.from_logits(*made.logits(row), n, **settings)
+        held = source.position(row).problem(n, **settings)
         assert optimum(held).acceptance == pytest.approx(optimum(exact).acceptance, abs=1e-6)
-        if n <= top_k and top_p is None:
-            one, two = (Problem(of.p, WithoutReplacement(of.scheme.q, n)) for of in (held, exact))  # type: ignore[attr-defined]
+        assert held.scheme.q == pytest.approx(exact.scheme.q, abs=1e-6)
+        if n <= settings["top_k"] and "top_p" not in settings:
+            one, two = (Problem(of.p, WithoutReplacement(of.scheme.q, n)) for of in (held, exact))
             assert optimum(one).acceptance == pytest.approx(optimum(two).acceptance, abs=1e-6)
 
-    check_each(check, row=list(said), n=(1, 2, 3), top_k=(1, 2, 4), top_p=(None, 0.8))
-
-
-def test_the_mass_of_the_rest_is_kept_at_as_many_temperatures_as_wanted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "top.safetensors"
-    said = in_memory(monkeypatch, asked(top_k=4, rest_at=(0.6, 1.5)), path)
-    source = open_source(path)
-
-    def check(row: int, n: int, temperature: float, draft_temperature: float | None) -> None:
-        settings: Any = {"top_k": 3, "temperature": temperature, "draft_temperature": draft_temperature}
-        exact, held = Problem.from_logits(*said[row], n, **settings), source.position(row).problem(n, **settings)
-        assert optimum(held).acceptance == pytest.approx(optimum(exact).acceptance, abs=1e-6)
-        assert held.scheme.q == pytest.approx(exact.scheme.q, abs=1e-6)  # type: ignore[attr-defined]
-
-    check_each(check, row=list(said), n=(1, 3), temperature=(0.6, 1.5), draft_temperature=(None, 1.0))
-    with pytest.raises(ProblemError, match=r"temperature is 1.0, and the mass .* is known at 0.6, 1.5 only"):
-        source.position(0).problem(2, top_k=2)
-    with pytest.raises(ProblemError, match=r"kept at the temperatures \[1.0, 0.0\]; pass finite ones above 0"):
-        asked(top_k=4, rest_at=(1.0, 0.0))
-
-
-def test_what_the_likeliest_tokens_do_not_tell_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "p.safetensors"
-    record(asked(top_k=4), path)
-    position = open_source(path).position(0)
-    for settings, message in (
+    ways = [{"top_k": 1}, {"top_k": 2, "top_p": 0.8}, {"top_k": 4}, {"top_k": 3, "temperature": 0.6}]
+    ways += [{"top_k": 3, "temperature": 0.6, "draft_temperature": 1.0}]
+    check_each(check, row=list(made.contexts), n=(1, 3), settings=ways)
+    for given, message in (
         ({}, "top_k is None, and the file keeps the 4 likeliest drafts"),
         ({"top_k": 5}, "draft from 4 or fewer, or record whole laws"),
-        ({"top_k": 2, "temperature": 0.5}, "temperature is 0.5, and the mass .* is known at 1 only; record it"),
+        ({"top_k": 2, "temperature": 0.5}, "temperature is 0.5, and the mass .* is known at 0.6, 1 only"),
         ({"top_k": 2, "target_top_k": 3}, "target_top_k is 3, and the file lacks tokens"),
     ):
         with pytest.raises(ProblemError, match=message):
-            position.problem(2, **settings)
+            source.position(0).problem(2, **given)
     with pytest.raises(DataError, match="indices run from 0 to 6"):
-        open_source(path).position(7)
+        source.position(7)
 
 
-def test_a_recording_that_is_killed_goes_on_and_ends_as_if_nothing_had_been(tmp_path: Path) -> None:
-    path, whole = tmp_path / "killed.safetensors", tmp_path / "whole.safetensors"
-    kill_after_three_chunks(asked(), path)
+def test_the_likeliest_tokens_tell_every_rule_what_whole_laws_tell(tmp_path: Path) -> None:
+    made = Recorded(tmp_path / "top.safetensors", TreeRecording, top_k=4, temperature=0.8)
+    assert made.about["error_of_storing"]["draft_l1_max"] < OFF["float32"]
+    for row in made.contexts:
+        one = made.source.tree(row)
+
+        def law(role: int, top_k: int | None, prefix: tuple[int, ...], row: int = row) -> Any:
+            return law_from_logits("logits", made.logits(row, prefix)[role], temperature=0.8, top_k=top_k)
+
+        whole = Tree.of(one.tokens[one.nodes[:, :-1], one.paths], partial(law, 0, None), partial(law, 1, 4))
+        for spelling in (*JOINT, "interval", "kseq"):
+            rule = verifier_of_paths(spelling)
+            held, full = (tree.depth @ rule.stop_law(tree).sum(axis=1) for tree in (made.tree(row), whole))
+            assert held == pytest.approx(full, abs=2e-5), (spelling, row)
+    made = Recorded(tmp_path / "p.safetensors", TreeRecording, "parallel, some tokens", depth=3, top_k=4)
+    assert all(set(made.source.tree(row).tokens[0][:4].tolist()) <= set(KEPT) for row in range(7))
+
+
+def test_the_mean_over_recorded_trees_is_that_over_all_drafts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All trees after one text: the mean of the file estimates what enumeration says."""
+    count = 400
+    monkeypatch.setattr(
+        positions, "own_places", lambda target, prompts, *_: (prompts, np.zeros(len(prompts), dtype=np.int64))
+    )
+    shape = {"vocab": 4, "positions": count, "batch": count, "paths": 2}
+    made = Recorded(tmp_path / "trees.safetensors", TreeRecording, prompts=[[1, 2]], **shape)
+    both = made.recording.models.target, made.recording.models.draft
+
+    @cache
+    def law(role: int, prefix: tuple[int, ...]) -> Any:
+        return law_after(both[role], [1, 2, *prefix])
+
+    model, rule = Model(partial(law, 0), partial(law, 1)), verifier_of_paths("interval")
+    drawn = (made.tree(row) for row in range(count))
+    found = np.array([tree.depth @ rule.stop_law(tree).sum(axis=1) for tree in drawn])
+    assert abs(found.mean() - path_law(rule, model, 2, 2).mean_accepted) < 4 * found.std() / count**0.5
+
+
+# --- files
+
+
+@pytest.mark.parametrize(
+    ("ask", "change", "message"),
+    [
+        (asked, {"seed": 1}, "its seed is 0, yours 1; delete"),
+        (TREES, {"paths": 2}, "its paths is 3, yours 2; delete"),
+    ],
+    ids=["positions", "trees"],
+)
+def test_a_recording_that_is_killed_goes_on_and_ends_as_if_nothing_had_been(
+    ask: Any, change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    path, whole, other = (tmp_path / f"{name}.safetensors" for name in ("killed", "whole", "other"))
+    kill_after_three_chunks(ask(), path)
     assert not path.exists()
-    with pytest.raises(DataError, match="belongs to another recording: its seed is 0, yours 1; delete it"):
-        record(asked(seed=1), path)
-    state = tmp_path / "killed.safetensors.state"
-    assert json.loads(state.read_text())["state"]["chunks"] == 3
-    record(asked(), path)
-    record(asked(), whole)
+    with pytest.raises(DataError, match=f"belongs to another recording: {message}"):
+        record(ask(**change), path)
+    assert json.loads((tmp_path / "killed.safetensors.state").read_text())["state"]["chunks"] == 3
+    record(ask(), path)
+    record(ask(), whole)
     assert path.read_bytes() == whole.read_bytes()
     assert {entry.name for entry in tmp_path.iterdir()} == {path.name, whole.name}
-    record(asked(seed=1), tmp_path / "other.safetensors")
-    assert (tmp_path / "other.safetensors").read_bytes() != whole.read_bytes()
+    record(ask(**change), other)
+    assert other.read_bytes() != whole.read_bytes()
 
 
 def test_the_header_says_where_it_is_from_and_others_can_read_the_file(tmp_path: Path) -> None:
@@ -183,9 +276,8 @@ def test_the_header_says_where_it_is_from_and_others_can_read_the_file(tmp_path:
     assert about == safetensors_about(path)
     check_header(about, path)
     assert about["target"] != about["draft"]
-    assert {"seed": 0, "temperature": 1.0, "dtype": "float64", "stored": "float32", "new_tokens": 6}.items() <= (
-        about.items()
-    )
+    said = {"seed": 0, "temperature": 1.0, "dtype": "float64", "stored": "float32", "new_tokens": 6}
+    assert said.items() <= about.items()
     assert {"otspec", "torch", "transformers"} <= about["versions"].keys()
     assert about["prompts"]["count"] == 3
     arrays = safetensors.load_file(path)
@@ -193,13 +285,33 @@ def test_the_header_says_where_it_is_from_and_others_can_read_the_file(tmp_path:
 
 
 def test_what_cannot_be_recorded_is_refused(tmp_path: Path) -> None:
-    for settings, message in (
-        ({"stored": "int8"}, "cannot be stored as 'int8'; known: float32"),
-        ({"top_k": 8}, "top_k is 8; of 8 tokens keep 1 to 7, or all"),
-        ({"new": 100}, "a prompt and 100 tokens after it are 103, and a model reads 64"),
+    foreign = asked().models._replace(matching=object())
+    for call, message in (
+        (lambda: asked(stored="int8"), "cannot be stored as 'int8'; known: float32"),
+        (lambda: asked(top_k=8), "top_k is 8; of 8 tokens keep 1 to 7, or all"),
+        (lambda: asked(new=100), "a prompt and 100 tokens after it are 103, and a model reads 64"),
+        (
+            lambda: asked(top_k=4, rest_at=(1.0, 0.0)),
+            r"kept at the temperatures \[1.0, 0.0\]; pass finite ones",
+        ),
+        (lambda: TREES(temperature=0.0), "the temperature is 0, where all paths of a tree are the same"),
+        (lambda: TREES(depth=60), "a prompt and 66 tokens after it are 69, and a model reads 64"),
+        (lambda: TREES(paths=0), "paths is 0; pass an integer >= 1"),
+        (
+            lambda: TreeRecording(foreign, ("t", "d"), PROMPTS, 7),
+            "d has another tokenizer than t, and its laws are",
+        ),
+        (
+            lambda: record(TREES(kind="parallel, some tokens", depth=4), tmp_path / "t.safetensors"),
+            "d drafts 3 tokens of a path at most, and depth is 4; record paths no deep",
+        ),
     ):
         with pytest.raises(ProblemError, match=message):
-            asked(**settings)
+            call()
+    path = tmp_path / "p.safetensors"
+    record(TREES(), path)
+    with pytest.raises(DataError, match="holds recorded trees, not positions; otspec bench paths compares rules"):
+        open_source(path)
 
 
 def test_the_command_records_what_the_others_read(

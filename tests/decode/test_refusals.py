@@ -1,25 +1,327 @@
-"""A target without a law after some text is refused in the same words at every temperature."""
+"""What cannot be meant is refused by name, before anything is decoded; so is a target without a law after some text."""
 
-from collections.abc import Iterator
+import copy
+import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
+from transformers import GenerationConfig, LogitsProcessorList
 
-torch = pytest.importorskip("torch")
-
-from otspec import ProblemError  # noqa: E402
-from otspec.decode import run  # noqa: E402
-from otspec.decode.methods import PromptLookup, block  # noqa: E402
-from otspec.decode.models.target import Target  # noqa: E402
-from otspec.decode.step.strategy import Strategy  # noqa: E402
-from otspec.verification.trees.topology import Topology  # noqa: E402
-from tests.decode.models import pair  # noqa: E402
+from otspec import ProblemError, SolveError, generate
+from otspec.decode import (
+    Budget,
+    Frequent,
+    Goodput,
+    MultiDraft,
+    PassTimes,
+    StepCosts,
+    model_after,
+    multi_draft,
+    run,
+    train_router,
+)
+from otspec.decode.base.draft_laws import draft_law
+from otspec.decode.base.sampling import Sampling
+from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
+from otspec.decode.drafters.sd2.model import SteeredLlama
+from otspec.decode.methods import Lookahead, PromptLookup, Typical, assisted, assisted_lookup, block, plain
+from otspec.decode.models.target import Target
+from otspec.decode.pair.loading import Models
+from otspec.decode.recording.accuracies import accuracies
+from otspec.decode.settings import RunSettings
+from otspec.decode.step.strategy import Strategy
+from otspec.verification.trees.topology import Topology
+from otspec.vocab import affinity, affinity_from_factor
+from tests.contracts.draft_models import random_router
+from tests.decode.models import Streamer, Words, pair, tiny
+from tests.each import each
 
 PROMPTS = torch.tensor([[1, 2, 3], [4, 2, 3]])
+TARGET, DRAFT = pair(40)
+OTHER = Words()
+OTHER.get_vocab = lambda: {**Words().get_vocab(), "<3>": 4, "<4>": 3}  # type: ignore[method-assign]
+WHOLE = Sampling(LogitsProcessorList(), True)
+
+
+def costs(step: object) -> float:
+    """Given, so that steps are not timed."""
+    return 1.0
+
+
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    # Lengths, seeds, temperatures and truncations, ends.
+    (r"max_new_tokens is 1\.5", {"max_new_tokens": 1.5}),
+    ("max_new_tokens is 0", {"max_new_tokens": 0}),
+    ("max_length is True", {"max_length": True}),
+    ("get 65 tokens long, and the target knows 64 positions; ask for at most 61 new", {"max_new_tokens": 62}),
+    ("seed is -1", {"seed": -1}),
+    ("seed is True", {"seed": True}),
+    (r"seed is \[1, 2\]", {"seed": [1, 2]}),
+    (r"temperature is -1\.0", {"temperature": -1.0}),
+    ("temperature is nan", {"temperature": math.nan}),
+    ("temperature is 'warm'", {"temperature": "warm"}),
+    ("temperature is 1e-40, .* pass 0 for greedy", {"temperature": 1e-40}),
+    ("top_p is 2", {"top_p": 2}),
+    (r"top_k is 1\.5", {"top_k": 1.5}),
+    ("top_k is -3", {"top_k": -3}),
+    ("stop_strings are ''", {"stop_strings": ""}),
+    (r"stop_strings are \['a', 3\]", {"stop_strings": ["a", 3]}),
+    ("pass tokenizer=", {"stop_strings": "a"}),
+    *((f"logprobs is {count!r}", {"logprobs": count}) for count in (-1, 1.5, "k", True)),
+    # What contradicts itself, or would be ignored.
+    ("do_sample is False, .* and temperature is 0.7", {"do_sample": False, "temperature": 0.7}),
+    ("do_sample is False, .* and top_k is 5", {"do_sample": False, "top_k": 5}),
+    ("temperature is 0, .* and do_sample is True", {"do_sample": True, "temperature": 0}),
+    (
+        "do_sample of generation_config is False, .* and top_p is 0.5",
+        {
+            "generation_config": GenerationConfig(do_sample=False),
+            "top_p": 0.5,
+        },
+    ),
+    ("num_beams is 2", {"num_beams": 2}),
+    ("output_scores cannot be given", {"output_scores": True, "return_dict_in_generate": True}),
+    ("labels cannot be passed on", {"labels": PROMPTS}),
+    ("2 prompts and one streamer", {"streamer": Streamer()}),
+    # Prompts.
+    (r"attention_mask has shape \(2, 2\), and input_ids \(2, 3\)", {"attention_mask": torch.ones(2, 2)}),
+    (r"attention_mask has shape \(3,\)", {"attention_mask": torch.ones(3)}),
+    ("prompt 1 is empty", {"attention_mask": torch.tensor([[1, 1, 1], [0, 0, 0]])}),
+    ("past_key_values holds tokens already", {"past_key_values": TARGET(PROMPTS, use_cache=True).past_key_values}),
+    ("the tokenizer, Words, is no fast tokenizer", {"tokenizer": Words(), "draft_tokenizer": OTHER}),
+    # What is drafted, and how it is verified.
+    ("paths is 0", {"paths": 0}),
+    ("1,000,000 paths of 3 tokens have 3,000,001 slots", {"paths": 1_000_000}),
+    ("a tree of 90,301 slots takes some", {"branching": (300, 300)}),
+    ("41 different children of one node, and 40 tokens", {"law": "top_k", "branching": (41, 1)}),
+    ("no draft law", {"law": "beam"}),
+    (r"hub_pairs draws at most 2 children of a node, .* \(3, 2\)", {"law": "hub_pairs", "branching": (3, 2)}),
+    ("nested is for i.i.d. drafts of one draft model", {"solver": "nested", "law": "independent"}),
+    ("block is for i.i.d. drafts of one draft model", {"solver": "block", "law": "greedy"}),
+    ("for siblings that are drawn jointly", {"solver": "pick_by_plan"}),
+    ("as many children on every level", {"solver": "pick_by_plan", "law": "greedy"}),
+    (
+        "needs as many children on every level",
+        {
+            "law": "greedy",
+            "solver": "pick_by_plan",
+            "branching": (2, 1),
+            "pace": Goodput(costs),
+        },
+    ),
+    ("lp: LIMIT", {"solver": "lp:max_cells=1"}),
+    ("verify_on is 'gpu'; pass 'device', 'host', or None", {"verify_on": "gpu"}),
+    ("verify_on is 'device', and the rule is TokenWise", {"solver": "max_flow", "verify_on": "device"}),
+    (r"draft_temperature is -1; it is finite and >= 0", {"draft_temperature": -1}),
+    ("draft_temperature is nan", {"draft_temperature": math.nan}),
+    ("draft_temperature is inf", {"draft_temperature": math.inf}),
+    ("draft_top_k is -3; pass an integer >= 1", {"draft_top_k": -3}),
+    (r"draft_top_k is 2\.5; pass an integer >= 1", {"draft_top_k": 2.5}),
+    (r"draft_top_p is 0; it is a probability in \(0, 1\]", {"draft_top_p": 0}),
+    (r"draft_top_p is 1\.5", {"draft_top_p": 1.5}),
+    *((f"draft_confidence is {one}; it is a probability", {"draft_confidence": one}) for one in (-0.1, 1.5, math.nan)),
+    (
+        "draft_confidence goes by the draft model's own probabilities",
+        {
+            "draft_confidence": 0.5,
+            "draft_kernel": np.eye(40),
+        },
+    ),
+    ("and 2 are drafted side by side here", {"paths": 2, "draft_confidence": 0.5}),
+    *((f"pace is {one!r}; it is 'goodput', or an otspec.decode.Goodput", {"pace": one}) for one in ("fast", 3, "")),
+    ("pace and draft_confidence both say where drafts end", {"pace": "goodput", "draft_confidence": 0.5}),
+    ("pace chooses how much to draft, and branching is", {"pace": "goodput", "branching": []}),
+    ("costs gives .* seconds by branching", {"pace": Goodput(lambda step: math.nan)}),
+    # Of fewer tokens.
+    ("draft_tokens holds no token; pass the ids", {"draft_tokens": []}),
+    ("draft_tokens holds no token", {"draft_tokens": np.zeros(40, dtype=bool)}),
+    ("draft_tokens holds 40; token ids run from 0 to 39", {"draft_tokens": [2, 40]}),
+    ("draft_tokens holds -1", {"draft_tokens": [-1]}),
+    ("draft_tokens holds token 3 2 times", {"draft_tokens": [3, 3]}),
+    ("draft_tokens is float64", {"draft_tokens": [0.5]}),
+    (r"draft_tokens has shape \(2, 1\)", {"draft_tokens": [[1], [2]]}),
+    (r"draft_tokens is a mask of shape \(2, 8\)", {"draft_tokens": np.ones((2, 8), dtype=bool)}),
+    ("draft_tokens and draft_kernel are both given", {"draft_tokens": [1], "draft_kernel": np.eye(40)}),
+    ("row 0 of affinity sums to 0.5", {"draft_kernel": np.eye(40) / 2}),
+    (
+        "draft_kernel has a row for token 40, and the draft model's tokens run from 0 to 39",
+        {"draft_kernel": np.eye(41)},
+    ),
+    (r"pass its \.nearest\(64\)", {"draft_kernel": affinity_from_factor(np.ones((40, 1)))}),
+    (r"pass its \.nearest\(64\)", {"draft_kernel": affinity(sparse.eye_array(40))}),
+    ("draft_shortlist and draft_tokens are both given", {"draft_tokens": [1], "draft_shortlist": Frequent([1, 2], 1)}),
+    (
+        "draft_shortlist and draft_kernel are both given",
+        {
+            "draft_kernel": np.eye(40),
+            "draft_shortlist": Frequent([1, 2], 1),
+        },
+    ),
+]
+"""What is said, as a regular expression, and what `generate` is asked for."""
+
+
+@each(case=WRONG)
+def test_settings_that_cannot_be_are_refused_by_name(case: tuple[str, dict[str, Any]]) -> None:
+    message, asked = case
+    both = {"do_sample", "attention_mask"} & asked.keys() and "empty" not in message
+    decodes = (generate, assisted) if both else (generate,)
+    for decode in decodes:
+        with pytest.raises((ProblemError, SolveError), match=message):
+            decode(TARGET, DRAFT, PROMPTS, **{"max_new_tokens": 3, **asked})
+
+
+def of(models: Any, prompts: Any = PROMPTS, decode: Callable[..., object] = generate, **more: Any) -> Any:
+    """A call for these models."""
+    return lambda: decode(*models, prompts, **{"max_new_tokens": 3, **more})
+
+
+def stopping() -> Any:
+    """A target whose own configuration has a stop string."""
+    target = copy.deepcopy(TARGET)
+    target.generation_config.stop_strings = ["end"]
+    return target
+
+
+def looking(width: int = 16) -> Any:
+    """Heads that were trained for hidden states of this width."""
+    made = MlpSpeculator.of(TARGET, 2)
+    made.config.feature_width = width
+    return made
+
+
+def repeated(token: int) -> Any:
+    """In the middle of the second prompt."""
+    return torch.tensor([[1, 2, 3], [1, token, 3]])
+
+
+PAIR, POOR, SEVERAL = (TARGET, DRAFT), pair(40, noise=1.0)[1], {"law": "independent"}
+CALLS: list[tuple[str, Callable[[], object]]] = [
+    # Prompts and models that do not go together.
+    *(
+        (f"token {one}, at place 1 of prompt 1, is none of the target's 40", of(PAIR, repeated(one)))
+        for one in (40, -1)
+    ),
+    *(
+        (rf"shape \({shape}\); .* each prompt of at least one token", of(PAIR, torch.zeros(size, dtype=int), decode))
+        for shape, size in (("1, 0", (1, 0)), ("0, 3", (0, 3)), ("3,", (3,)))
+        for decode in (generate, assisted)
+    ),
+    (r"stop_strings of the target's generation_config are text \(\['end'\]\)", lambda: of((stopping(), DRAFT))()),
+    *((f"the target has 40 tokens and the draft model {one}", of((TARGET, tiny(one, 2)))) for one in (37, 44)),
+    ("hidden states after 3 layers are wanted, and .* has 2", of((TARGET, MedusaHeads.of(tiny(40, layers=3), 2)))),
+    ("width 16, and the draft model was trained with 8", of((TARGET, looking(8)))),
+    ("the head of MlpSpeculator cannot be computed for some tokens only", of((TARGET, looking()), draft_tokens=[1, 2])),
+    # Several draft models.
+    (r"2 draft models, and law is 'iid'; several draft by law=\"independent\"", of((TARGET, [POOR, DRAFT]))),
+    (r"as many of each, .*\(3, 1.*; pass paths=2, or a multiple", of((TARGET, [POOR, DRAFT]), paths=3, **SEVERAL)),
+    (r"draft independent paths, .* \(2, 2\)", of((TARGET, [POOR, DRAFT]), branching=(2, 2), **SEVERAL)),
+    ("0 draft models", of((TARGET, []), **SEVERAL)),
+    ("the target has 40 tokens and the draft model 41", of((TARGET, [POOR, tiny(41)]), **SEVERAL)),
+    ("nested is for .* of one draft model", of((TARGET, [POOR, DRAFT]), solver="nested", **SEVERAL)),
+    ("for independent paths name a solver", of((TARGET, [POOR, DRAFT]), solver="pick_by_plan", **SEVERAL)),
+    ("drafts without others beside it", of((TARGET, [DRAFT, looking()]), **SEVERAL)),
+    # Draft models that cannot be made, or read no text.
+    ("heads is 0", lambda: MedusaHeads.of(TARGET, 0)),
+    ("width is -1", lambda: MlpSpeculator.of(TARGET, 2, -1)),
+    ("MlpSpeculator drafts from its target's hidden states, and reads no text by itself", lambda: looking()(PROMPTS)),
+    ("transformers knows no MlpSpeculator", lambda: assisted(TARGET, looking(), PROMPTS)),
+    ("place is 'gate'; known: up, after", lambda: SteeredLlama.of(DRAFT, (0, 1, 2), 16, "gate")),
+    ("the draft model is a MlpSpeculator; what looks at", lambda: SteeredLlama.of(looking(), (0, 1, 2), 16)),
+    # Draft laws, costs, shortlists.
+    ("no draft law 'beam'; known: iid, without_replacement, greedy, top_k, hub", lambda: draft_law("beam")),
+    *(
+        ("passes", lambda rows=rows, seconds=seconds: PassTimes(rows, seconds))
+        for rows, seconds in (((), ()), ((1, 2), (1.0,)), ((2, 1), (1.0, 1.0)), ((1,), (-1.0,)), ((1,), (math.nan,)))
+    ),
+    *(
+        ("pass as many of both", lambda widths=widths: StepCosts(widths, (1.0, 2.0)[: 2 * len(widths)]))
+        for widths in ((), ((),))
+    ),
+    *(("all are finite, and above 0", lambda one=one: StepCosts(((),), (one,))) for one in (0.0, math.nan, math.inf)),
+    *(
+        (f"{name} is {value}", lambda name=name, value=value: Goodput(**{name: value}))
+        for name, values in (("chance", (1.0, math.nan)), ("weight", (0.0,)), ("memory", (1,)), ("costs", (3,)))
+        for value in values
+    ),
+    *(("order has shape", lambda order=order: Frequent(order, 1)) for order in ([], [0.5], [[1]])),
+    ("twice", lambda: Frequent([1, 1], 1)),
+    ("below 0", lambda: Frequent([-1, 1], 1)),
+    ("the budget is 3 tokens, and order ranks 2", lambda: Frequent([1, 2], 3)),
+    ("most", lambda: Frequent([1, 2], 0)),
+    ("order holds 9, and the draft model's tokens run from 0 to 7", lambda: Frequent([1, 9], 2).head(tiny(), WHOLE, 8)),
+    ("the budget is 3 clusters, and the router has 2", lambda: random_router(tiny(), [0, 1] * 4, 3)),
+    ("a budget of at least 4 and at most 3", lambda: Budget(3, least=4)),
+    *(
+        (name, lambda one=one: Budget(**one))
+        for name, one in (("most", {"most": 0}), ("least", {"most": 3, "least": 0}))
+    ),
+    ("falling", lambda: Budget(3, falling=-1)),
+    ("there are no texts", lambda: train_router(tiny(), [[]])),
+    ("9 clusters", lambda: train_router(tiny(), [[1]], clusters=9)),
+    ("clusters", lambda: train_router(tiny(), [[1]], clusters=0)),
+    # Tokens that the target does not know.
+    ("draft_tokens holds 9, and the target's tokens run from 0 to 7", lambda: drafted_for_8(draft_tokens=[1, 9])),
+    ("draft_kernel is for 10 tokens, and the target has 8", lambda: drafted_for_8(draft_kernel=np.eye(10))),
+    # Methods, laws after a text, accuracies.
+    *((f"{name} is 0", lambda name=name: Lookahead(**{name: 0})) for name in ("paths", "width", "ngram")),
+    ("ngram is 1; n-grams of 2 tokens or more", lambda: Lookahead(ngram=1)),
+    (r"epsilon is 0; it is in \(0, 1\]", lambda: Typical(epsilon=0)),
+    ("no schedule 'magic'; known: constant, heuristic", of(PAIR, PROMPTS[:1], assisted, schedule="magic")),
+    (r"confidence is 2; it is a probability in \[0, 1\]", of(PAIR, PROMPTS[:1], assisted, confidence=2)),
+    ("depth is 0; pass an integer >= 1", of(PAIR, PROMPTS[:1], assisted, depth=0)),
+    ("ngram is 0; pass an integer >= 1", of((TARGET,), PROMPTS[:1], assisted_lookup, ngram=0)),
+    (
+        "stop_strings and 2 prompts: .* pass one at a time|pass one prompt at a time",
+        of((TARGET,), decode=plain, stop_strings=["a"], tokenizer=object()),
+    ),
+    ("the text is empty", lambda: model_after(TARGET, DRAFT, [])),
+    ("the target has 40 tokens, and the draft model 41", lambda: model_after(TARGET, tiny(41), [1])),
+    (
+        r"a text of 1 tokens and 64 more: the model has 64 positions",
+        lambda: model_after(TARGET, DRAFT, [1]).target((1,) * 64),
+    ),
+    ("no text has 3 new tokens", lambda: accuracies(Models(TARGET, None, DRAFT), [[1]], depth=3, new=2)),
+    (
+        "drafts 3 tokens at most, and depth is 5",
+        lambda: accuracies(Models(TARGET, None, MedusaHeads.of(TARGET, 3)), [[1]], depth=5, new=8),
+    ),
+    *(
+        ("pass one integer, 0 or more", lambda seed=seed: RunSettings.split({"seed": seed}))
+        for seed in ([5], -1, 0.5, "ab")
+    ),
+]
+
+
+def drafted_for_8(**settings: Any) -> object:
+    """For a target of eight tokens, by a draft model of ten."""
+    return MultiDraft(tiny(10), **settings).prepare(8, WHOLE, torch.Generator())
+
+
+@each(case=CALLS)
+def test_calls_that_cannot_be_are_refused_by_name(case: tuple[str, Callable[[], object]]) -> None:
+    message, call = case
+    with pytest.raises(ProblemError, match=message):
+        call()
+
+
+def test_what_is_no_setting_is_refused_by_name() -> None:
+    with pytest.raises(TypeError, match="MultiDraft takes no path; its settings are paths, depth, "):
+        MultiDraft(DRAFT, path=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="got own_config, which belongs to the generate"):
+        multi_draft(DRAFT, own_config=False)
+
+
+# --- a target without a law after some text, in the same words at every temperature
+
 REASONS = {"nan": "logits that are nan", "inf": "a logit of infinity", "-inf": "minus infinity for all tokens"}
 
 
@@ -49,11 +351,10 @@ def spoilt(value: float, new: int, tokens: slice) -> Iterator[None]:
 def test_the_text_and_the_reason_are_named(
     value: str, temperature: float, new: int, everywhere: bool, looks_up: bool
 ) -> None:
-    target, draft = pair()
-    strategy: Strategy = PromptLookup(depth=2) if looks_up else block(draft, 3)
+    strategy: Strategy = PromptLookup(depth=2) if looks_up else block(DRAFT, 3)
     tokens = slice(None) if everywhere or value == "-inf" else slice(2, 3)
     with spoilt(float(value), new, tokens), pytest.raises(ProblemError) as refused:
-        run(target, strategy, PROMPTS, max_new_tokens=12, temperature=temperature, seed=1)
+        run(TARGET, strategy, PROMPTS, max_new_tokens=12, temperature=temperature, seed=1)
     words = str(refused.value)
     assert words.startswith("text 1, after ")
     assert REASONS[value] in words
@@ -62,13 +363,7 @@ def test_the_text_and_the_reason_are_named(
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_one_token_of_minus_infinity_is_impossible_and_no_more(temperature: float) -> None:
-    target, draft = pair()
+    target, draft = pair(8)
     with spoilt(-torch.inf, 0, slice(2, 3)):
         texts = run(target, block(draft, 3), PROMPTS, max_new_tokens=12, temperature=temperature, seed=1).new_tokens
     assert 2 not in texts[1]
-
-
-def test_a_temperature_that_makes_infinities_is_too_small() -> None:
-    target, draft = pair()
-    with pytest.raises(ProblemError, match=r"temperature is 1e-40, .* pass 0 for greedy"):
-        run(target, block(draft, 3), PROMPTS, max_new_tokens=4, temperature=1e-40)

@@ -2,15 +2,12 @@
 
 from typing import Any
 
-import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, LogitsProcessorList, TopPLogitsWarper
 
-torch = pytest.importorskip("torch")
-
-from transformers import LlamaConfig, LlamaForCausalLM, LogitsProcessorList, TopPLogitsWarper  # noqa: E402
-
-import otspec  # noqa: E402
-from otspec.decode.base.sampling import Sampling  # noqa: E402
-from otspec.tolerances import MASS_TOL  # noqa: E402
+import otspec
+from otspec.decode.base.sampling import Sampling
+from otspec.tolerances import MASS_TOL
 
 VOCAB = 262_144
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)

@@ -5,16 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-import otspec  # noqa: E402
-from otspec import DataError, ProblemError  # noqa: E402
-from otspec.decode import pair  # noqa: E402
-from otspec.decode.drafters.published.formats import read_published  # noqa: E402
-from otspec.decode.pair.loading import load_draft, load_models  # noqa: E402
-from tests.decode import published  # noqa: E402
-from tests.saved_pair import save as saved_pair  # noqa: E402
+import otspec
+from otspec import DataError, ProblemError
+from otspec.decode import pair
+from otspec.decode.drafters.published.formats import read_published
+from otspec.decode.pair.loading import load_draft, load_models
+from tests.decode import published
+from tests.saved_pair import save as saved_pair
 
 
 @pytest.fixture(scope="module")

@@ -4,16 +4,14 @@ import copy
 from typing import Any
 
 import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
-torch = pytest.importorskip("torch")
-
-from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
-
-import otspec  # noqa: E402
-from otspec import ProblemError  # noqa: E402
-from otspec.decode.models.self_check import check_reading  # noqa: E402
-from tests.decode.models import pair, tiny  # noqa: E402
-from tests.each import each  # noqa: E402
+import otspec
+from otspec import ProblemError
+from otspec.decode.models.self_check import check_reading
+from tests.decode.models import pair, tiny
+from tests.each import each
 
 PROMPT = torch.tensor([[5, 6, 7]])
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)

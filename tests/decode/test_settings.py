@@ -1,23 +1,17 @@
 """The settings of decoding: each is spelled once, and known wherever it can be passed."""
 
+import inspect
 from dataclasses import fields
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
-import pytest
 
-pytest.importorskip("torch")
-
-import inspect
-
-from otspec import ProblemError
 from otspec.auditing.settings import AuditSettings
 from otspec.cli.bench_decode import bench_decode
 from otspec.cli.decode import decode
 from otspec.cli.groups import KINDS, Of
-from otspec.decode import DraftOptions, DraftSettings, MultiDraft, RunOptions, RunSettings
+from otspec.decode import DraftOptions, DraftSettings, RunOptions, RunSettings
 from otspec.decode.settings import GenerateOptions
-from otspec.decode.shipped import load
 
 
 def test_typed_keywords_are_the_fields() -> None:
@@ -41,17 +35,6 @@ def test_options_say_what_they_take() -> None:
     assert {one.name for one in Of(AuditSettings, leave_out=("seed",)).parameters()} == {
         one.name for one in fields(AuditSettings) if one.metadata and one.name != "seed"
     }
-
-
-def test_what_is_no_setting_is_refused_by_name() -> None:
-    with pytest.raises(TypeError, match="MultiDraft takes no path; its settings are paths, depth, "):
-        MultiDraft(load()[1], path=3)  # type: ignore[call-arg]
-
-
-@pytest.mark.parametrize("seed", [[5, 6], -1, 0.5, True, "ab"])
-def test_what_is_no_seed_is_refused(seed: Any) -> None:
-    with pytest.raises(ProblemError, match=r"pass one integer, 0 or more"):
-        RunSettings.split({"seed": seed})
 
 
 def test_a_seed_of_numpy_is_one() -> None:

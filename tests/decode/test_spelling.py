@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from otspec import ProblemError
 from otspec.decode.drafters.cross_tokenizer.retokenised import Retokenised
 from otspec.decode.models.tokens.matching import Matching, matching_of

@@ -1,26 +1,27 @@
-"""Passes over a cache of fixed size give the logits of ordinary ones; what a GPU replays is tested in tests/gpu."""
+"""Passes over a cache of fixed size, launched, captured and replayed; what a GPU replays is tested in tests/gpu."""
 
 import copy
 import gc
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from otspec import generate  # noqa: E402
-from otspec.decode.base import graphs  # noqa: E402
-from otspec.decode.models.context import Context  # noqa: E402
-from otspec.decode.models.passes import static  # noqa: E402
-from otspec.decode.models.passes.single_graph import Run  # noqa: E402
-from otspec.decode.models.passes.static import LEAST_COLUMNS, StaticReader, can_stand, filled_up  # noqa: E402
-from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
-from tests.contracts.draft_models import eagle, layer_of, shared, steered  # noqa: E402
-from tests.decode.graph_stand_in import called_again  # noqa: E402
-from tests.decode.models import pair, tiny  # noqa: E402
-from tests.each import each  # noqa: E402
+from otspec import generate
+from otspec.decode.base import graphs
+from otspec.decode.base.graphs import Replayed, capture
+from otspec.decode.models.context import Context
+from otspec.decode.models.passes import static
+from otspec.decode.models.passes.single_graph import Run
+from otspec.decode.models.passes.static import LEAST_COLUMNS, StaticReader, can_stand, filled_up
+from otspec.decode.models.passes.transformers_reader import TransformersReader
+from tests.contracts.draft_models import eagle, layer_of, shared, steered
+from tests.decode.graph_stand_in import called_again
+from tests.decode.models import pair, tiny
+from tests.each import each
 
 VOCAB = 8
 
@@ -36,6 +37,9 @@ def _workspace(context: Context) -> static.Workspace:
     return context.reader._held[0]
 
 
+# --- logits
+
+
 def _context(model: Any, texts: list[list[int]], kind: Any, layers: tuple[int, ...] = ()) -> Context:
     context = Context(model, [[] for _ in texts], layers)
     context.reader = kind(model, layers)
@@ -47,24 +51,22 @@ def _context(model: Any, texts: list[list[int]], kind: Any, layers: tuple[int, .
 
 
 @each(
-    attention=("sdpa", "eager"),
-    lean=(True, False),
+    way=("sdpa", "eager", "lean"),
     case=(((3, 1, 0, 5, 2), (0, 2)), ((0,), ()), ((LEAST_COLUMNS - 20,), ())),
 )
-def test_logits_are_those_of_ordinary_passes(
-    attention: str, lean: bool, case: tuple[tuple[int, ...], tuple[int, ...]]
-) -> None:
+def test_logits_are_those_of_ordinary_passes(way: str, case: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     """Trees of many sizes, texts of many lengths, some of which end; a cache that is outgrown."""
     lengths, layers = case
-    model, rng = tiny(VOCAB, attention=attention, positions=2 * LEAST_COLUMNS), np.random.default_rng(len(lengths))
-    if attention == "eager" or lean:  # the softmax of eager is in float32, where the least float64 is -inf
+    attention, rng = "eager" if way == "eager" else "sdpa", np.random.default_rng(len(lengths))
+    model = tiny(VOCAB, attention=attention, positions=2 * LEAST_COLUMNS)
+    if way != "sdpa":  # the softmax of eager is in float32, where the least float64 is -inf
         model = copy.deepcopy(model).float()
     texts = [rng.integers(VOCAB, size=length).tolist() for length in lengths]
     near = {"rtol": 1e-9, "atol": 1e-9} if model.dtype == torch.float64 else {"rtol": 1e-4, "atol": 1e-4}
     with torch.no_grad():
         contexts = [_context(model, texts, kind, layers) for kind in (StaticReader, TransformersReader)]
         assert isinstance(contexts[0].reader, StaticReader)
-        assert (contexts[0].reader._llama is not None) == (lean and attention == "sdpa")
+        assert (contexts[0].reader._llama is not None) == (way == "lean")
         for count, keep in ((1, 1), (3, 3), (9, 9), (2, 1), (11, 11), (5, 2), (17, 17)):
             batch = len(contexts[0].length)
             tokens = torch.from_numpy(rng.integers(VOCAB, size=(batch, count)))
@@ -80,18 +82,95 @@ def test_logits_are_those_of_ordinary_passes(
                 one.commit(chosen, rows)
 
 
-@pytest.mark.usefixtures("everywhere")
-@each(settings=({"paths": 3, "depth": 3}, {"paths": 1, "depth": 4, "solver": "block"}, {"branching": (2, 2, 1)}))
-def test_greedy_texts_are_the_targets_own(settings: dict[str, Any]) -> None:
-    target, draft = pair(VOCAB, positions=128)
-    ids = torch.tensor([[1, 2, 3], [4, 5, 6], [7, 0, 1]])
-    own = target.generate(ids, max_new_tokens=30, min_new_tokens=30, do_sample=False)
-    assert generate(target, draft, ids, max_new_tokens=30, temperature=0, **settings).new_tokens == own[:, 3:].tolist()
-    assert static._FREE[target]
+# --- texts
+
+MODELS: dict[str, Callable[[Any, Any], Any]] = {
+    "a model": lambda target, draft: draft,
+    "eagle": lambda target, draft: eagle(draft),
+    "layer of the target": lambda target, draft: layer_of(target),
+    "steered": lambda target, draft: steered(draft),
+    "shared, of some tokens": lambda target, draft: shared(target, kept=(0, 2, 5, 7)),
+    "parallel": lambda target, draft: shared(target, masks=2),
+}
+SEVERAL, LONG = (3, 5, 2), (LEAST_COLUMNS - 8,)
+CASES: tuple[tuple[dict[str, Any], tuple[int, ...]], ...] = (
+    ({"paths": 2, "depth": 3}, SEVERAL),
+    ({"paths": 1, "depth": 3, "solver": "block"}, (3,)),
+)
+"""Settings, and lengths of prompts."""
+OF_A_MODEL = (
+    *CASES,
+    ({"paths": 3, "depth": 3}, LONG),
+    ({"branching": (2, 2, 1), "draft_top_k": 4}, (1,)),
+    ({"branching": (2, 2, 1), "draft_top_k": 4}, SEVERAL),
+    ({"paths": 1, "depth": 4, "solver": "block"}, LONG),
+    ({"paths": 2, "depth": 2, "law": "without_replacement"}, SEVERAL),
+    ({"paths": 3, "depth": 3, "temperature": 0}, SEVERAL),
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "case"),
+    [*(("a model", case) for case in OF_A_MODEL), *((one, case) for one in [*MODELS][1:] for case in CASES)],
+)
+def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict[str, Any], tuple[int, ...]]) -> None:
+    """By transformers' passes, over a fixed cache, in one run a step, and captured and replayed by a stand-in.
+
+    Several texts accept different numbers of drafts, so that what is new in them is padded; what is filled anew, drawn
+    and copied between replays is the same on a GPU.
+    """
+    settings, lengths = case
+    target, draft = (copy.deepcopy(model) for model in pair(VOCAB, positions=2 * LEAST_COLUMNS))
+    with torch.no_grad():
+        model = MODELS[kind](target, draft)
+    ids = torch.from_numpy(np.random.default_rng(1).integers(VOCAB, size=(len(lengths), max(lengths))))
+    mask = torch.tensor([[0] * (max(lengths) - length) + [1] * length for length in lengths])
+    rooms: list[static.Workspace] = []
+    runs: list[Run] = []
+
+    class WithPool(static.Workspace):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            self.pool = object()
+            rooms.append(self)
+
+    class Counted(Run):
+        def do(self, *given: Any) -> Any:
+            runs.append(self)
+            return super().do(*given)
+
+    def text(standing: bool = True, in_one: bool = False, pooled: bool = False) -> Any:
+        runs.clear()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(StaticReader, "takes", staticmethod(lambda model: standing and can_stand(model)))
+            patch.setattr(static, "can_be_one", lambda _: in_one)
+            patch.setattr(static, "Run", Counted)
+            if pooled:
+                patch.setattr(static, "Workspace", WithPool)
+                patch.setattr(graphs, "capture", called_again)
+            found = generate(target, model, ids, attention_mask=mask, max_new_tokens=20, seed=4, **settings)
+        assert bool(runs) == in_one
+        return found.new_tokens, [(one.rows, one.start, one.keep) for one in found.passes["draft"]]
+
+    expected = text(standing=False)[0]
+    launched, in_one = text(), text(in_one=True)
+    assert launched == in_one
+    assert launched[0] == expected
+    for one in {target, model}:
+        static._FREE.pop(one)
+    for _ in range(2):  # heads are made anew for each text, and graphs are not
+        assert text(in_one=True, pooled=True)[0] == expected
+    assert not any(room.refused for room in rooms)
+    for which in ("passes", "runs"):
+        assert any(one.replayed.captured for room in rooms for one in getattr(room, which).values())
+
+
+# --- rooms
 
 
 @pytest.mark.usefixtures("everywhere")
 def test_a_text_takes_the_room_of_the_one_before() -> None:
+    """And two at a time have a room each."""
     model = copy.deepcopy(tiny(VOCAB))
     workspaces = []
     for change in (None, None, "weights"):
@@ -105,11 +184,6 @@ def test_a_text_takes_the_room_of_the_one_before() -> None:
     assert workspaces[0] is workspaces[1]
     assert workspaces[2] is not workspaces[0]
     assert len(static._FREE[model]) <= static.MOST_ROOMS
-
-
-@pytest.mark.usefixtures("everywhere")
-def test_two_texts_at_a_time_have_a_room_each() -> None:
-    model = copy.deepcopy(tiny(VOCAB))
     with torch.no_grad():
         one, other = Context(model, [[1, 2]]), Context(model, [[1, 2]])
     assert _workspace(one) is not _workspace(other)
@@ -138,37 +212,6 @@ def test_a_model_that_cannot_be_captured_is_launched(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.usefixtures("everywhere")
-@each(case=(({"paths": 2, "depth": 3}, 3), ({"branching": (2, 2), "draft_top_k": 4}, 3), ({"paths": 1, "depth": 4}, 1)))
-def test_replayed_passes_write_the_texts_of_launched_ones(case: tuple[dict[str, Any], int]) -> None:
-    """With a stand-in for graphs: what is filled anew, drawn and copied between replays is the same on a GPU."""
-    settings, batch = case
-    target, draft = (copy.deepcopy(model) for model in pair(VOCAB, positions=LEAST_COLUMNS))
-    ids = torch.arange(3 * batch).view(batch, 3) % VOCAB
-
-    workspaces: list[static.Workspace] = []
-
-    class WithPool(static.Workspace):
-        def __init__(self, *given: Any) -> None:
-            super().__init__(*given)
-            self.pool = object()
-            workspaces.append(self)
-
-    def text() -> list[list[int]]:
-        return generate(target, draft, ids, max_new_tokens=20, seed=2, **settings).new_tokens
-
-    expected = text()
-    static._FREE.pop(target), static._FREE.pop(draft)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(static, "Workspace", WithPool)
-        patch.setattr(static, "can_be_one", lambda _: True)
-        patch.setattr(graphs, "capture", called_again)
-        assert text() == expected
-    assert not any(room.refused for room in workspaces)
-    for kind in ("passes", "runs"):
-        assert any(one.replayed.captured for room in workspaces for one in getattr(room, kind).values())
-
-
-@pytest.mark.usefixtures("everywhere")
 def test_what_overflowed_in_one_text_does_not_reach_the_next() -> None:
     model = copy.deepcopy(tiny(VOCAB))
     with torch.no_grad():
@@ -181,106 +224,100 @@ def test_what_overflowed_in_one_text_does_not_reach_the_next() -> None:
     assert logits.isfinite().all()
 
 
-def test_who_is_taken() -> None:
+def test_who_is_taken_and_few_counts_of_rows() -> None:
     model = tiny(VOCAB)
     assert can_stand(model)
     assert not StaticReader.takes(model)  # there is no GPU
-    hooked = copy.deepcopy(model)
+    hooked, training = copy.deepcopy(model), copy.deepcopy(model).train()
     hooked.model.layers[0].register_forward_hook(lambda *_: None)
-    training = copy.deepcopy(model).train()
     assert not can_stand(hooked)
     assert not can_stand(training)
     model(torch.tensor([[1]]), output_hidden_states=True)  # transformers' own hooks stay, and do nothing
     assert can_stand(model)
-
-
-SEVERAL, LONG = (3, 5, 2), (LEAST_COLUMNS - 8,)
-IN_ONE: tuple[tuple[dict[str, Any], tuple[int, ...]], ...] = (
-    ({"paths": 3, "depth": 3}, SEVERAL),
-    ({"paths": 3, "depth": 3}, LONG),
-    ({"branching": (2, 2, 1), "draft_top_k": 4}, (1,)),
-    ({"branching": (2, 2, 1), "draft_top_k": 4}, SEVERAL),
-    ({"paths": 1, "depth": 4, "solver": "block"}, LONG),
-    ({"paths": 2, "depth": 2, "law": "without_replacement"}, SEVERAL),
-)
-
-
-@pytest.mark.usefixtures("everywhere")
-@each(case=IN_ONE)
-def test_drafting_in_one_is_drafting_level_by_level(case: tuple[dict[str, Any], tuple[int, ...]]) -> None:
-    """The same numbers drawn, so the same texts, whatever is settled in between; nothing is captured here."""
-    (settings, lengths), found = case, []
-    target, draft = (copy.deepcopy(model) for model in pair(VOCAB, positions=2 * LEAST_COLUMNS))
-    width = max(lengths)
-    ids = torch.from_numpy(np.random.default_rng(1).integers(VOCAB, size=(len(lengths), width)))
-    mask = torch.tensor([[0] * (width - length) + [1] * length for length in lengths])
-    for in_one in (True, False):
-        runs: list[Run] = []
-
-        class Counted(Run):
-            def do(self, *given: Any) -> Any:
-                runs.append(self)  # noqa: B023
-                return super().do(*given)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(static, "can_be_one", lambda _: in_one)  # noqa: B023
-            patch.setattr(static, "Run", Counted)
-            run = generate(target, draft, ids, attention_mask=mask, max_new_tokens=20, seed=4, **settings)
-        found.append((run.new_tokens, [(one.rows, one.start, one.keep) for one in run.passes["draft"]]))
-        assert bool(runs) == in_one
-    assert found[0] == found[1]
-
-
-CONDITIONED: dict[str, Callable[[Any, Any], Any]] = {
-    "eagle": lambda target, draft: eagle(draft),
-    "layer of the target": lambda target, draft: layer_of(target),
-    "steered": lambda target, draft: steered(draft),
-    "shared, of some tokens": lambda target, draft: shared(target, kept=(0, 2, 5, 7)),
-    "parallel": lambda target, draft: shared(target, masks=2),
-}
-
-
-@pytest.mark.usefixtures("everywhere")
-@pytest.mark.parametrize("kind", CONDITIONED)
-@each(case=(({"paths": 2, "depth": 3}, 3), ({"paths": 1, "depth": 3, "solver": "block"}, 1)))
-def test_what_looks_at_the_target_drafts_in_one_as_well(kind: str, case: tuple[dict[str, Any], int]) -> None:
-    """Launched by transformers' passes, over a fixed cache, in one run, and replayed: the same texts.
-
-    Several texts accept different numbers of drafts, so that what is new in them is padded.
-    """
-    settings, batch = case
-    target, draft = (copy.deepcopy(model) for model in pair(VOCAB, positions=LEAST_COLUMNS))
-    model = CONDITIONED[kind](target, draft)
-    ids = torch.arange(3 * batch).view(batch, 3) % VOCAB
-    rooms: list[static.Workspace] = []
-
-    class WithPool(static.Workspace):
-        def __init__(self, *given: Any) -> None:
-            super().__init__(*given)
-            self.pool = object()
-            rooms.append(self)
-
-    def text() -> list[list[int]]:
-        return generate(target, model, ids, max_new_tokens=20, seed=2, **settings).new_tokens
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StaticReader, "takes", staticmethod(lambda _: False))
-        expected = text()
-    assert text() == expected
-    for one in (target, model):
-        static._FREE.pop(one)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(static, "Workspace", WithPool)
-        patch.setattr(static, "can_be_one", lambda _: True)
-        patch.setattr(graphs, "capture", called_again)
-        for _ in range(2):  # heads are made anew for each text, and graphs are not
-            assert text() == expected
-    assert not any(room.refused for room in rooms)
-    runs = [one for room in rooms for one in room.runs.values()]
-    assert any(one.replayed.captured for one in runs)
-
-
-def test_few_counts_of_rows() -> None:
     counts = [filled_up(rows) for rows in range(1, 65)]
     assert all(count >= rows for rows, count in enumerate(counts, start=1))
     assert sorted(set(counts)) == [1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64]
+
+
+# --- graphs
+
+
+class Work:
+    """The sum of what it finds and what it draws; which of its calls drew from what."""
+
+    def __init__(self) -> None:
+        self.given = torch.zeros(3)
+        self.drawn_from: list[Any] = []
+
+    def __call__(self, generator: Any) -> tuple[Any]:
+        self.drawn_from.append(generator)
+        return (self.given + torch.rand(3, generator=generator),)
+
+
+def test_work_is_launched_then_captured_then_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs, "capture", called_again)
+    work, replayed = Work(), Replayed[Any]()
+    generator, same = (torch.Generator().manual_seed(3) for _ in range(2))
+    addresses = []
+    for step in range(5):
+        work.given.fill_(step)
+        (found,) = replayed.run(work, object(), generator)
+        assert replayed.captured == (step > 0)
+        assert torch.equal(found, step + torch.rand(3, generator=same))
+        assert torch.equal(generator.get_state(), same.get_state())
+        addresses.append(found.data_ptr())
+    assert work.drawn_from[0] is generator
+    assert generator not in work.drawn_from[1:]  # a graph has one of its own
+    assert len(set(addresses[1:])) == 1
+
+
+def test_without_a_pool_or_a_capture_nothing_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be captured says so each time."""
+    work, replayed = Work(), Replayed[Any]()
+    for _ in range(3):
+        replayed.run(work, None)
+    assert not replayed.captured
+    assert len(work.drawn_from) == 3
+
+    def refused(*given: object) -> Any:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(graphs, "capture", refused)
+    replayed = Replayed[Any]()
+    replayed.run(work, object())
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="not permitted"):
+            replayed.run(work, object())
+    assert not replayed.captured
+    replayed.run(work, None)
+
+
+def test_a_capture_has_its_pool_and_its_generator_and_leaves_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+
+    class Within:
+        def __init__(self, graph: Any, **settings: Any) -> None:
+            told.append((graph, settings))
+
+        def __enter__(self) -> None:
+            told.append("begun")
+
+        def __exit__(self, *error: object) -> None:
+            told.append("ended")
+
+    def begun(generator: Any) -> Any:
+        told.append(torch.is_grad_enabled())
+        return generator
+
+    own: list[Any] = []
+    graph = SimpleNamespace(register_generator_state=own.append)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: graph)
+    monkeypatch.setattr(torch.cuda, "graph", Within)
+    pool, generator = object(), torch.Generator()
+    found: Any = capture(begun, pool, generator)
+    assert found == (graph, generator)
+    assert own == [generator]
+    settings = {"pool": pool, "capture_error_mode": "thread_local"}
+    assert told == [(graph, settings), "begun", False, "ended"]
+    capture(begun)
+    assert own == [generator]

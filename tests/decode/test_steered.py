@@ -1,30 +1,22 @@
 """Draft models that the target steers: the same bits without steering, and the law that is verified with it."""
 
-import copy
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
-torch = pytest.importorskip("torch")
-
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM  # noqa: E402
-
-import otspec  # noqa: E402
-from otspec.decode.base.draft_laws import draft_law  # noqa: E402
-from otspec.decode.base.sampling import Sampling  # noqa: E402
-from otspec.decode.drafters.catalogue import CONDITIONED  # noqa: E402
-from otspec.decode.drafters.heads.model import MedusaHeads  # noqa: E402
-from otspec.decode.drafters.hidden_states import to_one_size  # noqa: E402
-from otspec.decode.drafters.sd2.drafter import SteeredDrafter  # noqa: E402
-from otspec.decode.drafters.sd2.model import PLACES, SteeredLlama  # noqa: E402
-from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
-from otspec.decode.models.passes.signature import Conditioning  # noqa: E402
-from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
-from otspec.errors import ProblemError  # noqa: E402
-from otspec.verification.trees.shape import Shape  # noqa: E402
-from tests.contracts.draft_models import LAYERS, WIDTH, all_features, steered  # noqa: E402
-from tests.decode.models import pair  # noqa: E402
+import otspec
+from otspec.decode.base.draft_laws import draft_law
+from otspec.decode.base.sampling import Sampling
+from otspec.decode.drafters.catalogue import CONDITIONED
+from otspec.decode.drafters.hidden_states import to_one_size
+from otspec.decode.drafters.sd2.drafter import SteeredDrafter
+from otspec.decode.drafters.sd2.model import PLACES, SteeredLlama
+from otspec.verification.trees.shape import Shape
+from tests.contracts.draft_models import LAYERS, WIDTH, all_features, steered
+from tests.decode.models import pair
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
 
@@ -70,26 +62,6 @@ def test_it_is_saved_and_loaded_by_transformers(place: str, tmp_path: Path) -> N
     assert torch.equal(loaded(ids, shifts=shifts).logits, logits)
     assert not torch.allclose(logits, draft(ids).logits)
     assert torch.equal(model(ids).logits, draft(ids).logits)  # nothing is left behind
-
-
-def test_the_lean_reader_gives_the_same_bits() -> None:
-    target, draft = (copy.deepcopy(model).float() for model in pair(seed=3))
-    model = steered(draft)
-    assert LlamaReader.takes(model)
-    assert not LlamaReader.takes(steered(draft, "after"))
-    ids = torch.tensor([[3, 1, 4, 1, 5], [2, 7, 1, 0, 6]])
-    shifts = model.shifts(torch.stack([all_features(target, row.tolist()) for row in ids]))
-    found = []
-    for kind in (LlamaReader, TransformersReader):
-        reader = kind(model, (1, 2))
-        first, then = Conditioning(shifts=shifts[:, :, :3]), Conditioning(shifts=shifts[:, :, 3:4])
-        reader.begin(ids[:, :3], torch.ones(2, 3, dtype=torch.bool), torch.arange(3).expand(2, -1), conditioning=first)
-        mask = torch.zeros(1, 1, 2, 5)
-        mask[..., 0, 4] = torch.finfo(torch.float32).min
-        found.append(reader.read(ids[:, 3:], torch.tensor([[3, 4]]).expand(2, -1), mask, 3, 2, then))
-    (lean, lean_features), (plain, plain_features) = found
-    assert torch.equal(lean, plain)
-    assert torch.equal(lean_features, plain_features)
 
 
 @pytest.mark.parametrize("lengths", [(0, 0, 0), (2, 1, 0), (1, 3, 2)])
@@ -179,11 +151,3 @@ def test_the_loop_tells_hidden_states_of_prompts_and_of_all_that_became_text() -
         heard = torch.cat(parts)
         torch.testing.assert_close(heard, all_features(target, text)[: len(heard)])
         assert len(heard) > mask[row].sum()
-
-
-def test_bad_models_are_refused_by_name() -> None:
-    target, draft = pair()
-    with pytest.raises(ProblemError, match="place is 'gate'; known: up, after"):
-        SteeredLlama.of(draft, LAYERS, WIDTH, "gate")
-    with pytest.raises(ProblemError, match="the draft model is a MedusaHeads; what looks at a target is made"):
-        SteeredLlama.of(MedusaHeads.of(target, 2), LAYERS, WIDTH)

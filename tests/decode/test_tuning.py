@@ -4,32 +4,32 @@ import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-import otspec  # noqa: E402
-from otspec import DataError, ProblemError  # noqa: E402
-from otspec.decode import MultiDraft, Tuned, Tuning, run, tune  # noqa: E402
-from otspec.decode.models.context import Context  # noqa: E402
-from otspec.decode.pacing.costs import PassTimes  # noqa: E402
-from otspec.decode.tuning.candidates import LOOKUP, PLAIN, Candidate, Family, families  # noqa: E402
-from otspec.decode.tuning.costs import CostModel, Trial  # noqa: E402
-from otspec.decode.tuning.race import Raced, SpeedUp, race, winner  # noqa: E402
-from otspec.decode.tuning.report import tables  # noqa: E402
-from otspec.decode.tuning.steps import step_costs  # noqa: E402
-from otspec.paths import Block, Nested  # noqa: E402
-from otspec.verification.trees.shape import Shape  # noqa: E402
-from tests.contracts.draft_models import shared  # noqa: E402
-from tests.decode.models import pair, tiny  # noqa: E402
-from tests.verification.models import model as peaked  # noqa: E402
+import otspec
+from otspec import DataError, ProblemError
+from otspec.decode import MultiDraft, Tuned, Tuning, run, tune
+from otspec.decode.models.context import Context
+from otspec.decode.pacing.costs import PassTimes
+from otspec.decode.tuning.candidates import LOOKUP, PLAIN, Candidate, Family, families
+from otspec.decode.tuning.costs import CostModel, Trial
+from otspec.decode.tuning.race import Raced, SpeedUp, race, winner
+from otspec.decode.tuning.report import tables
+from otspec.decode.tuning.steps import step_costs
+from otspec.paths import Block, Nested
+from otspec.verification.trees.shape import Shape
+from tests.contracts.draft_models import shared
+from tests.decode.models import pair, tiny
+from tests.verification.models import model as peaked
 
 PROMPTS = [[1, 2, 3, 4], [5, 6, 7], [2, 4, 6, 1, 3]]
+PROMPT = torch.tensor([[1, 2, 3]])
+TARGET, DRAFT = pair(40, noise=0.1)
 
 
 def small(**settings: Any) -> dict[str, Any]:
@@ -37,38 +37,21 @@ def small(**settings: Any) -> dict[str, Any]:
     return {"paths": [1, 2], "depth": 3, "draft_top_k": [3], "seconds": 1.0, "max_new_tokens": 16, **settings}
 
 
-class Clock:
-    """Time that passes with the models' passes alone, each a cost and so much more for a row."""
+def on_own_clock(draft_cost: float, row: float = 0.0, models: Any = (TARGET, DRAFT), **settings: Any) -> Tuning:
+    """Tune a pair on a clock that passes alone move: the target's takes a second, and `row` for each further token."""
+    costs = {id(models[0]): lambda rows: 1 + row * (rows - 1), id(models[1]): lambda rows: draft_cost}
+    clock, read = [0.0], Context.read
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, costs: dict[int, Callable[[int], float]]) -> None:
-        self.time = 0.0
-        read = Context.read
+    def timed(context: Context, tokens: Any, *rest: Any, **more: Any) -> Any:
+        clock[0] += costs[id(context.model)](tokens.shape[1]) if id(context.model) in costs else 0
+        return read(context, tokens, *rest, **more)
 
-        def timed(context: Context, tokens: Any, *rest: Any, **more: Any) -> Any:
-            if id(context.model) in costs:
-                self.time += costs[id(context.model)](tokens.shape[1])
-            return read(context, tokens, *rest, **more)
-
-        monkeypatch.setattr(Context, "read", timed)
-
-    def __call__(self) -> float:
-        return self.time
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Context, "read", timed)
+        return tune(*models, PROMPTS, now=lambda: clock[0], **small(**settings))
 
 
-def on_own_clock(
-    monkeypatch: pytest.MonkeyPatch, draft_cost: float, row: float = 0.0, models: Any = None, **settings: Any
-) -> Tuning:
-    """Tune a pair whose target takes a second a pass, and `row` for each further token."""
-    target, draft = models or pair(40, noise=0.1)
-    clock = Clock(monkeypatch, {id(target): lambda rows: 1 + row * (rows - 1), id(draft): lambda rows: draft_cost})
-    return tune(target, draft, PROMPTS, now=clock, **small(**settings))
-
-
-def test_passes_between_the_measured_ones_are_on_a_line() -> None:
-    times = PassTimes((1, 2, 8), (1.0, 3.0, 6.0))
-    assert [times(rows) for rows in (1, 1.5, 2, 5, 8, 10)] == [1.0, 2.0, 3.0, 4.5, 6.0, 7.0]
-    assert PassTimes((1, 4), (2.0, 1.0))(8) == 1.0  # a wider pass is not faster than what was seen
-    assert PassTimes((1,), (2.0,))(3) == 2.0
+# --- the cost model
 
 
 def model(**changes: Any) -> CostModel:
@@ -85,6 +68,11 @@ def model(**changes: Any) -> CostModel:
 
 
 def test_the_cost_model_by_hand() -> None:
+    """And passes between the measured ones, which are on a line."""
+    times = PassTimes((1, 2, 8), (1.0, 3.0, 6.0))
+    assert [times(rows) for rows in (1, 1.5, 2, 5, 8, 10)] == [1.0, 2.0, 3.0, 4.5, 6.0, 7.0]
+    assert PassTimes((1, 4), (2.0, 1.0))(8) == 1.0  # a wider pass is not faster than what was seen
+    assert PassTimes((1,), (2.0,))(3) == 2.0
     found = [model().predict(Candidate(Family(2, "nested"), depth)) for depth in (1, 2, 3)]
     assert [one.tokens for one in found] == pytest.approx([1.8, 2.3, 2.55])
     assert [one.draft for one in found] == pytest.approx([1.0, 2.5, 4.0])
@@ -103,8 +91,7 @@ def test_the_cost_model_by_hand() -> None:
 def test_along_a_stem_the_draft_reads_one_row() -> None:
     family = Family(2, "nested", stem=2)
     trial = Trial({4: 20.0}, start=0.0, acceptance=(0.9, 0.8, 0.7, 0.6), nodes=(1.0, 1.0, 2.0, 2.0))
-    costs = model(trials={family: trial})
-    found = [costs.predict(Candidate(family, depth)) for depth in (1, 2, 3, 4)]
+    found = [model(trials={family: trial}).predict(Candidate(family, depth)) for depth in (1, 2, 3, 4)]
     assert [one.draft for one in found] == pytest.approx([1.0, 2.0, 3.0, 4.5])
     assert [one.target for one in found] == pytest.approx([4.2, 4.4, 4.8, 5.2])
     assert [one.tokens for one in found] == pytest.approx([1.9, 2.7, 3.4, 4.0])
@@ -113,9 +100,9 @@ def test_along_a_stem_the_draft_reads_one_row() -> None:
 def test_acceptance_to_a_depth_does_not_depend_on_the_depth_of_the_drafts() -> None:
     """What the cost model builds on, by exact laws: for block verification, and for nested labels nearly."""
     laws = peaked("peaked", 3, 5)
-    for verifier, paths, tolerance in ((Block(), 1, 1e-12), (Nested(sigma=0), 2, 1e-12), (Nested(), 2, 0.02)):
+    for verifier, paths, lengths, tolerance in ((Block(), 1, (1, 2, 3), 1e-12), (Nested(), 2, (1, 2), 0.02)):
         reached = []
-        for length in (1, 2, 3):
+        for length in lengths:
             total = np.zeros(length)
             for drawn in itertools.product(itertools.product(range(3), repeat=length), repeat=paths):
                 chance = math.prod(laws.draft(path[:at])[path[at]] for path in drawn for at in range(length))
@@ -129,15 +116,14 @@ def test_acceptance_to_a_depth_does_not_depend_on_the_depth_of_the_drafts() -> N
             np.testing.assert_allclose(longer[: len(shorter)], shorter, atol=tolerance)
 
 
+# --- what is tried, and the race
+
+
 def test_what_is_tried() -> None:
     sampled = families([4, 1, 1], [20, 100], {"temperature": 1.0, "top_k": 50}, 2048)
     assert sampled == [
-        Family(1, "block"),
-        Family(1, "block", draft_top_k=20),
-        Family(4, "nested"),
-        Family(4, "nested", draft_top_k=20),
-        Family(4, "nested", stem=2),
-        LOOKUP,
+        *(Family(1, "block"), Family(1, "block", draft_top_k=20)),
+        *(Family(4, "nested"), Family(4, "nested", draft_top_k=20), Family(4, "nested", stem=2), LOOKUP),
     ]
     greedy = families([1, 2, 9], [20], {"temperature": 0}, 8)
     assert [one.settings(3) for one in greedy] == [
@@ -146,16 +132,16 @@ def test_what_is_tried() -> None:
         {"depth": 3},
     ]
     assert [Candidate(one, 5).method for one in greedy] == ["multi-draft", "multi-draft", "prompt-lookup"]
-    assert Candidate(sampled[-3], 5).name == "nested, K = 4, drafts of top-k 20, L = 5"
+    assert [Candidate(one, 5).name for one in (*sampled[3:], greedy[1])] == [
+        "nested, K = 4, drafts of top-k 20, L = 5",
+        "nested, K = 4 behind a stem of 2, L = 5",
+        "prompt lookup, L = 5",
+        "top_k siblings, K = 2, L = 5",
+    ]
     stem = sampled[-2]
-    assert Candidate(stem, 5).name == "nested, K = 4 behind a stem of 2, L = 5"
     for branching in ([1, 1, 4, 1, 1], [1, 1, 4], [1, 1], [1]):
         assert stem.settings(len(branching)) == {"branching": branching, "solver": "nested"}
         assert stem.widths(len(branching)) == np.cumprod(branching).tolist()
-    assert Candidate(greedy[-2], 5).name == "top_k siblings, K = 2, L = 5"
-    assert Candidate(LOOKUP, 5).name == "prompt lookup, L = 5"
-    with pytest.raises(ProblemError, match="paths is 0"):
-        families([0], [], {}, 8)
 
 
 def test_the_interval_of_a_speed_up() -> None:
@@ -168,6 +154,9 @@ def test_the_interval_of_a_speed_up() -> None:
     one = SpeedUp.of([3.0], [1.0])
     assert (one.low, one.high) == (0.0, math.inf)
     assert str(SpeedUp(1.384, 1.3, 1.5)) == "1.38 [1.30, 1.50]"
+    with pytest.raises(ValueError, match="shape"):
+        SpeedUp.of([1.0, 2.0], [1.0, 2.0, 3.0])
+    assert Raced(PLAIN, (1.0, 1.0), SpeedUp.of([1.0, 1.0], [1.0, 1.0])).speed_up == SpeedUp(1.0, 1.0, 1.0)
 
 
 def test_a_race_is_fair_and_won_beyond_doubt_only() -> None:
@@ -184,12 +173,17 @@ def test_a_race_is_fair_and_won_beyond_doubt_only() -> None:
     assert {way for way, _ in order[::3]} == {PLAIN, fast, unsure}
     assert [one.candidate for one in raced] == [PLAIN, fast, unsure]
     assert raced[2].speed_up.value > raced[1].speed_up.value > 1 > raced[2].speed_up.low
+    plain = next(iter(raced)).per_token
+    assert raced[1].speed_up == SpeedUp.of(plain, raced[1].per_token, comparisons=2)
     assert winner(raced).candidate == fast
     assert winner([raced[0], raced[2]]).candidate == PLAIN
 
 
-def test_a_fast_draft_model_pays_as_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = on_own_clock(monkeypatch, draft_cost=0.01, seconds=600.0, max_new_tokens=48)
+# --- on clocks of our own
+
+
+def test_a_fast_draft_model_pays_as_predicted() -> None:
+    found = on_own_clock(0.01, seconds=600.0, max_new_tokens=48)
     best = found.tuned
     assert best.method == "multi-draft"
     chosen = next(one for one in found.raced if one.candidate.settings == best.settings)
@@ -202,12 +196,17 @@ def test_a_fast_draft_model_pays_as_predicted(monkeypatch: pytest.MonkeyPatch) -
     assert found.model.draft is not None
     assert found.model.draft.seconds == pytest.approx([0.01, 0.01])
     assert all(abs(found.prediction(one.candidate).rest) < 0.02 for one in found.raced)
+    # Steps of every depth are timed.
+    assert best.costs is not None
+    known = dict(zip(best.costs.widths, best.costs.seconds, strict=True))
+    assert known.keys() <= {(), *((width,) * depth for width in (1, 2) for depth in (1, 2, 3))}
+    assert {(), (1, 1), (1, 1, 1), (2,)} <= known.keys()
+    assert list(known.values()) == pytest.approx([1.0 + 0.01 * len(widths) for widths in known])
 
 
-def test_drafters_that_look_at_the_target_are_timed_in_whole_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    target = tiny(12)
+def test_drafters_that_look_at_the_target_are_timed_in_whole_steps() -> None:
     few: dict[str, Any] = {"paths": [1], "depth": 4, "draft_top_k": []}
-    found = on_own_clock(monkeypatch, 0.01, models=(target, shared(target, masks=2)), **few)
+    found = on_own_clock(0.01, models=(tiny(12), shared(tiny(12), masks=2)), **few)
     family = Family(1, "block")
     assert found.model.draft is None
     assert set(found.model.trials[family].steps) == {1, 3}  # a path has no more tokens than masks and one
@@ -217,26 +216,22 @@ def test_drafters_that_look_at_the_target_are_timed_in_whole_steps(monkeypatch: 
     assert "draft" not in tables(found)[0].markdown()
 
 
-def test_a_draft_as_slow_as_the_target_means_plain_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = on_own_clock(monkeypatch, draft_cost=1.0, row=0.5)
+def test_a_draft_as_slow_as_the_target_means_plain_decoding() -> None:
+    found = on_own_clock(1.0, row=0.5)
     assert (found.tuned.method, found.tuned.settings) == ("vanilla", {})
     assert "nothing is faster than plain decoding beyond doubt; the best," in found.tuned.why
     assert all(one.speed_up.value < 1 for one in found.raced if one.candidate != PLAIN)
     drafted = [one for one in found.model.every()[1:] if one.candidate.family != LOOKUP]
     assert all(found.model.speed_up(one) < 1 for one in drafted)
-    target, draft = pair(40, noise=0.1)
-    prompt = torch.tensor([[1, 2, 3]])
-    again = otspec.generate(target, draft, prompt, **found.tuned.for_generate, max_new_tokens=9, seed=4)
+    again = otspec.generate(TARGET, DRAFT, PROMPT, **found.tuned.for_generate, max_new_tokens=9, seed=4)
     assert (again.metrics.target_calls, again.metrics.offered, again.metrics.drafted_nodes) == (9, [], 0)
-    assert found.tuned.generate(target, draft, prompt, max_new_tokens=9, seed=4).new_tokens == again.new_tokens
+    assert found.tuned.generate(TARGET, DRAFT, PROMPT, max_new_tokens=9, seed=4).new_tokens == again.new_tokens
 
 
-def test_what_the_text_repeats_is_copied_where_the_draft_model_is_slow(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_the_text_repeats_is_copied_where_the_draft_model_is_slow(tmp_path: Path) -> None:
     """The greedy texts of this model go round in circles; and a step of copies costs the target's pass alone."""
     target, draft = models = tiny(16, seed=1), tiny(16, seed=2)
-    found = on_own_clock(monkeypatch, 1.0, models=models, temperature=0, max_new_tokens=48, seconds=3000.0)
+    found = on_own_clock(1.0, models=models, temperature=0, max_new_tokens=48, seconds=3000.0)
     assert found.tuned.method == "prompt-lookup"
     trial = found.model.trials[LOOKUP]
     assert all(later <= sooner for sooner, later in itertools.pairwise(trial.acceptance))
@@ -245,36 +240,49 @@ def test_what_the_text_repeats_is_copied_where_the_draft_model_is_slow(
     best = found.tuned.figures
     assert best["predicted_speed_up"] == pytest.approx(best["measured_speed_up"], rel=0.25)
     found.tuned.save(tmp_path / "settings.json")
-    prompt = torch.tensor([[1, 2, 3]])
-    text = Tuned.load(tmp_path / "settings.json").generate(target, draft, prompt, max_new_tokens=30)
-    assert text.sequences.tolist() == target.generate(prompt, do_sample=False, max_new_tokens=30).tolist()
+    text = Tuned.load(tmp_path / "settings.json").generate(target, draft, PROMPT, max_new_tokens=30)
+    assert text.sequences.tolist() == target.generate(PROMPT, do_sample=False, max_new_tokens=30).tolist()
     assert text.metrics.target_calls < 30
     with pytest.raises(ProblemError, match=r"the fastest here is prompt lookup; call tuned\.generate"):
         found.tuned.for_generate  # noqa: B018
 
 
-def test_greedy_decoding_is_tuned_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = on_own_clock(monkeypatch, draft_cost=0.01, temperature=0)
+def test_greedy_decoding_is_tuned_as_well() -> None:
+    """Two paths that are drawn with certainty are one, so that their steps are not timed."""
+    found = on_own_clock(0.25, seconds=100.0, depth=2, temperature=0)
     assert {one.candidate.settings.get("law") for one in found.raced} == {None, "top_k"}
-    target, draft = pair(40, noise=0.1)
-    prompt = torch.tensor([[1, 2, 3]])
-    plain = target.generate(prompt, do_sample=False, max_new_tokens=9)
-    ours = [one for one in found.raced[1:] if one.candidate.method == "multi-draft"]
-    assert ours
-    for one in ours:
-        text = otspec.generate(target, draft, prompt, **one.candidate.settings, temperature=0, max_new_tokens=9)
-        assert text.sequences.tolist() == plain.tolist()
+    assert {one.candidate.method for one in found.raced[1:]} >= {"multi-draft"}
+    assert found.tuned.costs is not None
+    assert found.tuned.costs.widths == ((), (1,), (1, 1))
+
+
+def test_no_depth_is_timed_more_often_than_others() -> None:
+    strategy, shape, clock = MultiDraft(DRAFT, paths=1, depth=2), Shape((1, 1)), itertools.count()
+    counted = Counter[int]()
+
+    def decode(strategy: Any, prompt: list[int], **settings: Any) -> Any:
+        text = run(TARGET, strategy, torch.tensor([prompt]), max_new_tokens=50, **settings)
+        counted.update(len(levels) for levels in strategy.levels[:-2])  # the last ones have no room for more
+        return text
+
+    step_costs({shape: strategy}, decode, PROMPTS, 0, 0.0, lambda: float(next(clock)))
+    assert max(counted.values()) - min(counted.values()) <= 1
+    assert counted.keys() == {0, 1, 2}
+
+
+# --- what was found
 
 
 @pytest.fixture(scope="module")
 def found() -> Tuning:
-    with pytest.MonkeyPatch.context() as patch:
-        return on_own_clock(patch, draft_cost=0.01, temperature=0.8, top_k=30)
+    return on_own_clock(0.01, temperature=0.8, top_k=30)
 
 
 @pytest.fixture
-def tuned(found: Tuning) -> Tuned:
-    return found.tuned
+def path(found: Tuning, tmp_path: Path) -> Path:
+    """Of a settings file."""
+    found.tuned.save(tmp_path / "settings.json")
+    return tmp_path / "settings.json"
 
 
 def test_tables_and_record_hold_what_was_found(found: Tuning) -> None:
@@ -289,64 +297,18 @@ def test_tables_and_record_hold_what_was_found(found: Tuning) -> None:
     assert [row[2] for row in raced.rows[1:]] == [str(one.speed_up) for one in found.raced[1:]]
 
 
-def test_settings_are_read_as_they_were_written(tuned: Tuned, tmp_path: Path) -> None:
-    path = tmp_path / "settings.json"
-    tuned.save(path)
-    again = Tuned.load(path)
+def test_settings_are_read_as_they_were_written(found: Tuning, path: Path) -> None:
+    """And the costs of steps, by which a pace repeats its text."""
+    tuned, again = found.tuned, Tuned.load(path)
     assert again == tuned
-    target, draft = pair(40, noise=0.1)
-    prompt = torch.tensor([[1, 2, 3]])
-    text = again.generate(target, draft, prompt, max_new_tokens=9, seed=4)
-    same = otspec.generate(target, draft, prompt, **again.for_generate, max_new_tokens=9, seed=4)
+    text = again.generate(TARGET, DRAFT, PROMPT, max_new_tokens=9, seed=4)
+    same = otspec.generate(TARGET, DRAFT, PROMPT, **again.for_generate, max_new_tokens=9, seed=4)
     assert text.new_tokens == same.new_tokens
     assert again.for_generate == {**tuned.settings, "temperature": 0.8, "top_k": 30}
-
-
-def test_steps_of_every_depth_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pass takes a second of the target, a quarter of the draft model."""
-    costs = on_own_clock(monkeypatch, 0.25, seconds=150.0, paths=(1, 2), depth=3, max_new_tokens=24).tuned.costs
-    assert costs is not None
-    known = dict(zip(costs.widths, costs.seconds, strict=True))
-    assert known.keys() <= {(), *((width,) * depth for width in (1, 2) for depth in (1, 2, 3))}
-    assert {(), (1, 1), (1, 1, 1), (2,)} <= known.keys()
-    for widths, seconds in known.items():
-        assert seconds == pytest.approx(1.0 + 0.25 * len(widths))
-
-
-def test_steps_of_merged_prefixes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two paths that are drawn with certainty are one."""
-    costs = on_own_clock(monkeypatch, 0.25, seconds=100.0, paths=(1, 2), depth=2, temperature=0).tuned.costs
-    assert costs is not None
-    assert costs.widths == ((), (1,), (1, 1))
-
-
-def test_no_depth_is_timed_more_often_than_others() -> None:
-    target, draft = pair(40, noise=0.1)
-    strategy, shape, clock = MultiDraft(draft, paths=1, depth=2), Shape((1, 1)), itertools.count()
-    counted = Counter[int]()
-
-    def decode(strategy: Any, prompt: list[int], **settings: Any) -> Any:
-        text = run(target, strategy, torch.tensor([prompt]), max_new_tokens=50, **settings)
-        counted.update(len(levels) for levels in strategy.levels[:-2])  # the last ones have no room for more
-        return text
-
-    step_costs({shape: strategy}, decode, PROMPTS, 0, 0.0, lambda: float(next(clock)))
-    assert max(counted.values()) - min(counted.values()) <= 1
-    assert counted.keys() == {0, 1, 2}
-
-
-def test_a_pace_by_the_costs_of_a_file(tuned: Tuned, tmp_path: Path) -> None:
-    path = tmp_path / "settings.json"
-    tuned.save(path)
-    again = Tuned.load(path)
     assert again.costs is not None
-    assert again.costs == tuned.costs
     assert again.costs.widths[:2] == ((), (1,))
-    target, draft = pair(40, noise=0.1)
-    prompt = torch.tensor([[1, 2, 3]])
-    one, same = (otspec.generate(target, draft, prompt, pace=again.pace, max_new_tokens=30, seed=1) for _ in range(2))
-    assert one.new_tokens == same.new_tokens
-    assert one.metrics.offered == same.metrics.offered
+    one, two = (otspec.generate(TARGET, DRAFT, PROMPT, pace=again.pace, max_new_tokens=30, seed=1) for _ in range(2))
+    assert (one.new_tokens, one.metrics.offered) == (two.new_tokens, two.metrics.offered)
     old = json.loads(path.read_text())
     del old["costs"]
     path.write_text(json.dumps(old))
@@ -354,27 +316,22 @@ def test_a_pace_by_the_costs_of_a_file(tuned: Tuned, tmp_path: Path) -> None:
         Tuned.load(path).pace  # noqa: B018
 
 
-def test_settings_for_something_else_say_so(tuned: Tuned) -> None:
-    target, draft = pair(40, noise=0.1)
-    prompt = torch.tensor([[1, 2, 3]])
+def test_settings_for_something_else_say_so(found: Tuning) -> None:
+    tuned, given = found.tuned, {"max_new_tokens": 4}
     with pytest.raises(ProblemError, match=r"tuned for the draft model 'draft' .* tune again"):
-        tuned.generate(target, tiny(40, seed=5), prompt, max_new_tokens=4)
+        tuned.generate(TARGET, tiny(40, seed=5), PROMPT, **given)
     with pytest.raises(ProblemError, match="tuned for the target 'target'"):
-        tuned.generate(tiny(40, seed=5), draft, prompt, max_new_tokens=4)
+        tuned.generate(tiny(40, seed=5), DRAFT, PROMPT, **given)
     with pytest.warns(UserWarning, match=r"temperature 0.5 \(it was 0.8\), top_k None \(it was 30\)"):
-        tuned.generate(target, draft, prompt, max_new_tokens=4, temperature=0.5)
+        tuned.generate(TARGET, DRAFT, PROMPT, **given, temperature=0.5)
     other = Tuned(**{**vars(tuned), "machine": {**tuned.machine, "threads": 99}})
     with pytest.warns(UserWarning, match=r"threads \d+ \(it was 99\)"):
-        other.generate(target, draft, prompt, max_new_tokens=4)
+        other.generate(TARGET, DRAFT, PROMPT, **given)
 
 
-def test_files_that_are_no_settings(tuned: Tuned, tmp_path: Path) -> None:
-    path = tmp_path / "settings.json"
-    with pytest.raises(DataError, match=r"there is no file .*settings.json; `otspec tune --out"):
-        Tuned.load(path)
-    tuned.save(path)
+def test_files_that_are_no_settings(path: Path) -> None:
     good = json.loads(path.read_text())
-    for change, message in (
+    changes: list[tuple[dict[str, Any], str]] = [
         ({"format": 2}, "its format is 2, and this version reads 1"),
         ({"method": "magic"}, "its method is 'magic', which is not multi-draft or prompt-lookup or vanilla"),
         ({"settings": [1]}, r"its settings are \[1\]"),
@@ -384,41 +341,32 @@ def test_files_that_are_no_settings(tuned: Tuned, tmp_path: Path) -> None:
         ({"costs": {"target": 3}}, "is no file of tuned settings"),
         ({"costs": good["costs"] | {"seconds": [-1.0] * len(good["costs"]["widths"])}}, "all are finite, and above 0"),
         ({"costs": good["costs"] | {"widths": [[1]]}}, "pass as many of both"),
-    ):
-        path.write_text(json.dumps(good | change))
-        with pytest.raises(DataError, match=message):
-            Tuned.load(path)
-    for text, message in (
-        ("{", "is no file of tuned settings"),
-        ("[]", "it holds a list"),
-        ("{}", "it has no 'format'"),
-    ):
+    ]
+    texts = [(json.dumps(good | change), message) for change, message in changes]
+    texts += [("{", "is no file of tuned settings"), ("[]", "it holds a list"), ("{}", "it has no 'format'")]
+    for text, message in texts:
         path.write_text(text)
         with pytest.raises(DataError, match=message):
             Tuned.load(path)
+    path.unlink()
+    with pytest.raises(DataError, match=r"there is no file .*settings.json; `otspec tune --out"):
+        Tuned.load(path)
 
 
-BAD: list[tuple[list[list[int]], dict[str, Any], str]] = [
-    ([], {}, "no prompts"),
-    ([[1], []], {}, "or an empty one"),
-    ([[1]], {"seconds": 0.0}, "seconds is 0.0"),
-    ([[1]], {"seconds": math.nan}, "seconds is nan"),
-    ([[1]], {"max_new_tokens": 9}, "max_new_tokens is 9; texts of fewer than 16 tokens"),
-    ([[1]], {"max_new_tokens": 64}, "the models leave no position for a prompt"),
-    ([[1]], {"depth": 0}, "depth is 0"),
-    ([[1]], {"paths": [2.5]}, "paths is 2.5"),
-    ([[1]], {"paths": []}, "no numbers of paths"),
-]
-
-
-@pytest.mark.parametrize(("prompts", "settings", "message"), BAD)
-def test_bad_input(prompts: list[list[int]], settings: dict[str, Any], message: str) -> None:
-    target, draft = pair(40, noise=0.1)
-    with pytest.raises(ProblemError, match=message):
-        tune(target, draft, prompts, **small(**settings))
-
-
-def test_raced_times_are_pairs() -> None:
-    with pytest.raises(ValueError, match="shape"):
-        SpeedUp.of([1.0, 2.0], [1.0, 2.0, 3.0])
-    assert Raced(PLAIN, (1.0, 1.0), SpeedUp.of([1.0, 1.0], [1.0, 1.0])).speed_up == SpeedUp(1.0, 1.0, 1.0)
+def test_bad_input() -> None:
+    wrong: list[tuple[list[list[int]], dict[str, Any], str]] = [
+        ([], {}, "no prompts"),
+        ([[1], []], {}, "or an empty one"),
+        ([[1]], {"seconds": 0.0}, "seconds is 0.0"),
+        ([[1]], {"seconds": math.nan}, "seconds is nan"),
+        ([[1]], {"max_new_tokens": 9}, "max_new_tokens is 9; texts of fewer than 16 tokens"),
+        ([[1]], {"max_new_tokens": 64}, "the models leave no position for a prompt"),
+        ([[1]], {"depth": 0}, "depth is 0"),
+        ([[1]], {"paths": [2.5]}, "paths is 2.5"),
+        ([[1]], {"paths": []}, "no numbers of paths"),
+    ]
+    for prompts, settings, message in wrong:
+        with pytest.raises(ProblemError, match=message):
+            tune(TARGET, DRAFT, prompts, **small(**settings))
+    with pytest.raises(ProblemError, match="paths is 0"):
+        families([0], [], {}, 8)

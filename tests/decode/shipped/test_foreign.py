@@ -3,11 +3,9 @@
 import json
 
 import numpy as np
-import pytest
 
-torch = pytest.importorskip("torch")
-from otspec.decode.models.tokens.matching import matching_of  # noqa: E402
-from otspec.decode.shipped import AFFINITY, FOLDER, FOREIGN, TRAINING, foreign, load  # noqa: E402
+from otspec.decode.models.tokens.matching import matching_of
+from otspec.decode.shipped import AFFINITY, FOLDER, FOREIGN, TRAINING, foreign, load
 
 PLACE = FOLDER / FOREIGN
 

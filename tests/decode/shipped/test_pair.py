@@ -4,16 +4,15 @@ import json
 
 import numpy as np
 import pytest
+import torch
+from transformers import LogitsProcessorList
 
-torch = pytest.importorskip("torch")
-from transformers import LogitsProcessorList  # noqa: E402
-
-from otspec import ProblemError  # noqa: E402
-from otspec.decode import Budget  # noqa: E402
-from otspec.decode.base.sampling import Sampling  # noqa: E402
-from otspec.decode.drafters.shortlists.selection import History, Level  # noqa: E402
-from otspec.decode.models.head import without_head  # noqa: E402
-from otspec.decode.shipped import (  # noqa: E402
+from otspec import ProblemError
+from otspec.decode import Budget
+from otspec.decode.base.sampling import Sampling
+from otspec.decode.drafters.shortlists.selection import History, Level
+from otspec.decode.models.head import without_head
+from otspec.decode.shipped import (
     FOLDER,
     FREQUENCIES,
     ROUTER,

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-import otspec  # noqa: E402
-from otspec.decode import shipped  # noqa: E402
-from otspec.decode.drafters.shared.model import SharedLlama  # noqa: E402
-from otspec.decode.methods.drafting import DrafterRequest, drafting  # noqa: E402
-from otspec.decode.methods.plain import plain  # noqa: E402
-from otspec.decode.models.fingerprint import fingerprint  # noqa: E402
-from otspec.decode.pair.gguf import MODULE, SMOLLM2  # noqa: E402
-from otspec.decode.pair.loading import Models, encode, load_models  # noqa: E402
-from otspec.errors import DataError  # noqa: E402
-from tests.each import each  # noqa: E402
+import otspec
+from otspec.decode import shipped
+from otspec.decode.drafters.shared.model import SharedLlama
+from otspec.decode.methods.drafting import DrafterRequest, drafting
+from otspec.decode.methods.plain import plain
+from otspec.decode.models.fingerprint import fingerprint
+from otspec.decode.pair.gguf import MODULE, SMOLLM2
+from otspec.decode.pair.loading import Models, encode, load_models
+from otspec.errors import DataError
+from tests.each import each
 
 PLACE = shipped.FOLDER / SMOLLM2
 KINDS = ("eagle", "parallel")

@@ -4,13 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy.spatial.distance import jensenshannon
 from scipy.special import rel_entr, softmax
 
-torch = pytest.importorskip("torch")
-
-from otspec.decode.lessons.losses import LEAST, LOSSES, OF_FEATURES, Prediction, Wanted, loss_named  # noqa: E402
-from otspec.errors import ProblemError  # noqa: E402
+from otspec.decode.lessons.losses import LEAST, LOSSES, OF_FEATURES, Prediction, Wanted, loss_named
+from otspec.errors import ProblemError
 
 OF_LAWS = (*(name for name in LOSSES if name not in OF_FEATURES), "alpha:2", "topk:3", "jsd+0.5*topk:2")
 

@@ -3,9 +3,6 @@
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 from torch.nn import Parameter
 

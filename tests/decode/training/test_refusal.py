@@ -4,9 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 
 from otspec.certificate import upper_bound

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
 pytest.importorskip("jinja2")
 
 from safetensors import safe_open
