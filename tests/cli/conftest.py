@@ -1,35 +1,61 @@
-"""A tiny random pair, and prompts, that commands are told of."""
+"""Commands in an empty folder, tiny random pairs that they are told of, and a module of somebody's."""
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    """How commands are told of the pair."""
-    from tests.saved_pair import save  # needs torch, and the tests of most commands do not
-
-    target, draft = save(tmp_path_factory.mktemp("pair"))
-    return ("--target", str(target), "--draft", str(draft))
+from tests.cli.running import Otspec, Pair, runner
 
 
 @pytest.fixture
-def prompts(tmp_path: Path) -> Path:
-    """A file of three."""
-    path = tmp_path / "prompts.txt"
-    path.write_text("def f(x):\n\nimport os\nclass A:\n")
-    return path
+def otspec(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Otspec:
+    """The command, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return runner(monkeypatch, capsys)
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """A tiny random pair, which nobody changes."""
+    from tests.saved_pair import save  # needs torch, and the tests of most commands do not
+
+    return Pair(*map(str, save(tmp_path_factory.mktemp("pair"))))
+
+
+@pytest.fixture(scope="session")
+def chatty(saved: Pair, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """The same pair, whose tokenizer has a chat template."""
+    from tests.decode.test_conversations import TEMPLATE
+
+    folder = tmp_path_factory.mktemp("chatty")
+    for name, place in saved._asdict().items():
+        shutil.copytree(place, folder / name)
+        (folder / name / "chat_template.jinja").write_text(TEMPLATE)
+    return Pair(str(folder / "target"), str(folder / "draft"))
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> str:
+    """A file of three, in the working directory."""
+    (tmp_path / "prompts.txt").write_text("def f(x):\n\nimport os\nclass A:\n")
+    return "--prompts prompts.txt"
+
+
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is drawn, which takes longer than all the rest."""
+    monkeypatch.setattr("otspec.reporting.pictures.Picture.save", lambda *_: None)
 
 
 @pytest.fixture
 def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
-    """Make the working directory one with a module of somebody's."""
+    """Put a module of somebody's into the working directory."""
 
     def write(name: str, source: str) -> Path:
         (tmp_path / name).write_text(source)
-        monkeypatch.chdir(tmp_path)
         monkeypatch.syspath_prepend(tmp_path)
         return tmp_path
 
@@ -37,17 +63,12 @@ def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
 
 
 @pytest.fixture
-def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., str]:
-    """What `otspec` says of arguments that it refuses, in an empty folder: never a traceback."""
-    monkeypatch.chdir(tmp_path)
-
-    def told(*arguments: str) -> str:
-        from tests.cli.test_commands import otspec_command
-
-        capsys.readouterr()
-        assert otspec_command(monkeypatch, *arguments) == 2, arguments
-        said = capsys.readouterr().err
-        assert "Traceback" not in said, arguments
-        return " ".join(said.replace("│", " ").split())
-
-    return told
+def tasks(tmp_path: Path) -> str:
+    """A file of three conversations, in the working directory."""
+    lines = [
+        {"question_id": 1, "category": "writing", "turns": ["ab", "c"]},
+        {"question_id": 2, "category": "math", "turns": ["d"]},
+        {"question_id": 3, "category": "writing", "turns": ["e", "f"]},
+    ]
+    (tmp_path / "question.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return "question.jsonl"

@@ -1,11 +1,7 @@
-"""`otspec affinity` as a user types it."""
+"""`otspec affinity`: counts and covariances of what it reads, and a run that was killed."""
 
 import hashlib
 import importlib
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,32 +11,31 @@ import pytest
 from otspec.data import open_source
 from otspec.laws import law_from_logits
 from otspec.vocab import PairCounts, frequency_prune, load_affinity, load_estimate, rdk
-from tests.cli.test_commands import otspec_command
+from tests.cli.running import Otspec, otspec_command
+from tests.processes import killed
 
 pytest.importorskip("safetensors")
 tokenizers = pytest.importorskip("tokenizers")
 
 command = importlib.import_module("otspec.cli.affinity")  # the package has its function of that name
-Command = Callable[..., int]
 TEXT = "".join(f"def f{i}(x):\n    return x + {i % 7}\n\n" for i in range(200))
+TEXTS = [Path("one.py"), Path("two.py")]
 
 
-@pytest.fixture
-def otspec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """The command, in a folder with two texts."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def texts(otspec: Otspec, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two, which are read in small pieces."""
     monkeypatch.setattr(command, "PIECE", 1000)
-    Path("one.py").write_text(TEXT)
-    Path("two.py").write_text("import os\n" + TEXT[:777])
-    return lambda *words: otspec_command(monkeypatch, *words)
+    for path, text in zip(TEXTS, (TEXT, "import os\n" + TEXT[:777]), strict=True):
+        path.write_text(text)
 
 
-def test_counts_are_those_of_the_texts(otspec: Command, capsys: pytest.CaptureFixture[str]) -> None:
-    assert otspec("affinity", "one.py", "two.py", "--window", "3", "--tau", "0.5", "--out", "a.safetensors") == 0
-    assert "a.safetensors: counts from " in capsys.readouterr().out
+def test_counts_are_those_of_the_texts(otspec: Otspec) -> None:
+    said = otspec("affinity one.py two.py --window 3 --tau 0.5 --out a.safetensors")
+    assert "a.safetensors: counts from " in said.out
     shipped = tokenizers.Tokenizer.from_file(str(command._tokenizer_file("shipped")))
     wanted = PairCounts(2048, 3)
-    pieces = list(command._pieces([Path("one.py"), Path("two.py")]))
+    pieces = list(command._pieces(TEXTS))
     assert "".join(pieces) == TEXT + "import os\n" + TEXT[:777]
     assert len(pieces) > 5
     assert all(piece.endswith("\n") for piece in pieces[:-1])
@@ -50,11 +45,11 @@ def test_counts_are_those_of_the_texts(otspec: Command, capsys: pytest.CaptureFi
     np.testing.assert_array_equal(found.matrix.toarray(), wanted.matrix().toarray()[found.tokens])
     np.testing.assert_array_equal(found.level, wanted.occurrences)
     assert (found.tau, found.about["window"], found.about["seen"]) == (0.5, 3, wanted.seen)
-    digests = [hashlib.sha256(Path(name).read_bytes()).hexdigest() for name in ("one.py", "two.py")]
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in TEXTS]
     assert [source["sha256"] for source in found.about["source"]] == digests
     kept = frequency_prune(found.level, 20)
     np.save("kept.npy", kept)
-    assert otspec("affinity", "one.py", "--tokens", "kept.npy", "--nearest", "5", "--out", "b.safetensors") == 0
+    otspec("affinity one.py --tokens kept.npy --nearest 5 --out b.safetensors")
     few = load_estimate("b.safetensors")
     assert set(few.tokens) <= set(kept)
     assert np.diff(few.matrix.indptr).max() == 5
@@ -62,10 +57,9 @@ def test_counts_are_those_of_the_texts(otspec: Command, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("of", ["logits", "probabilities"])
-def test_covariances_are_those_of_the_recorded_positions(of: str, otspec: Command) -> None:
-    words = ("affinity", "shipped", "--positions", "100", "--of", of, "--tau", "2")
+def test_covariances_are_those_of_the_recorded_positions(of: str, otspec: Otspec) -> None:
     np.save("kept.npy", np.arange(0, 2048, 100))
-    assert otspec(*words, "--tokens", "kept.npy", "--out", "a.safetensors") == 0
+    otspec(f"affinity shipped --positions 100 --of {of} --tau 2 --tokens kept.npy --out a.safetensors")
     source = open_source("shipped")
     rows = np.array([source.position(index).target_logits for index in range(100)])
     if of == "probabilities":
@@ -77,101 +71,31 @@ def test_covariances_are_those_of_the_recorded_positions(of: str, otspec: Comman
     assert found.about["samples"] == 100
 
 
-KILLED = """
-import importlib, os, signal, sys
-from otspec.cli import main
-from otspec.vocab import PairCounts
+def test_a_killed_run_goes_on_where_it_stopped(otspec: Otspec, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "affinity one.py two.py --save-every 2 --out"
+    add, calls = PairCounts.add, list[object]()
 
-importlib.import_module("otspec.cli.affinity").PIECE = 1000
-add, calls = PairCounts.add, []
+    def counting(at_fifth: Callable[[], None]) -> Callable[[PairCounts, object], None]:
+        def counted(self: PairCounts, text: object) -> None:
+            calls.append(text)
+            if len(calls) == 5:
+                at_fifth()
+            add(self, text)
 
-def add_or_die(self, text):
-    calls.append(text)
-    if len(calls) == 5:
-        os.kill(os.getpid(), signal.SIGKILL)
-    add(self, text)
+        return counted
 
-PairCounts.add = add_or_die
-sys.argv = ["otspec", *sys.argv[1:]]
-main()
-"""
+    def work(die: Callable[[], None]) -> None:
+        monkeypatch.setattr(PairCounts, "add", counting(die))
+        otspec_command(monkeypatch, *words.split(), "a.safetensors")
 
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system kills in another way")
-def test_a_killed_run_goes_on_where_it_stopped(
-    otspec: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ("affinity", "one.py", "two.py", "--save-every", "2", "--out", "a.safetensors")
-    here = {**os.environ, "PYTHONPATH": str(Path(str(command.__file__)).parents[2])}
-    done = subprocess.run([sys.executable, "-c", KILLED, *words], env=here, check=False)
-    assert done.returncode == -signal.SIGKILL
+    killed(work)
     assert Path("a.safetensors.part").is_file()
     assert not Path("a.safetensors").exists()
-    other = (*words[:3], "--window", "2", *words[3:])
-    assert otspec(*other) == 2
-    assert "its window is 8, and not 2; delete it" in " ".join(capsys.readouterr().err.split())
-    calls: list[object] = []
-    add = PairCounts.add
-
-    def counted(self: PairCounts, text: object) -> None:
-        calls.append(text)
-        add(self, text)
-
-    monkeypatch.setattr(PairCounts, "add", counted)
-    assert otspec(*words) == 0
-    assert len(calls) == len(list(command._pieces([Path("one.py"), Path("two.py")]))) - 4
-    assert otspec(*words[:-1], "whole.safetensors") == 0
-    resumed, whole = Path("a.safetensors").read_bytes(), Path("whole.safetensors").read_bytes()
-    assert resumed == whole
+    refused = otspec("affinity one.py two.py --window 2 --save-every 2 --out a.safetensors", 2)
+    assert "its window is 8, and not 2; delete it" in refused.err
+    monkeypatch.setattr(PairCounts, "add", counting(lambda: None))
+    otspec(f"{words} a.safetensors")
+    assert len(calls) == len(list(command._pieces(TEXTS))) - 4
+    otspec(f"{words} whole.safetensors")
+    assert Path("a.safetensors").read_bytes() == Path("whole.safetensors").read_bytes()
     assert not list(Path().glob("*.part")) + list(Path().glob("*.new"))
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("nowhere.txt", "--out", "a.safetensors"), "there is no file nowhere.txt"),
-        (("one.py", "--out", "a.npz"), "give --out a name that ends in .safetensors"),
-        (("one.py", "--out", "nowhere/a.safetensors"), "there is no folder nowhere"),
-        (("one.py", "--out", "there.safetensors"), "is there already; delete it"),
-        (("one.py", "--out", "a.safetensors", "--tokenizer", "nowhere"), "there is no tokenizer nowhere"),
-        (("one.py", "--out", "a.safetensors", "--tokenizer", "one.py"), "one.py is no tokenizer"),
-        (("one.py", "--out", "a.safetensors", "--vocab", "9"), "--vocab is 9, and the tokenizer has 2048"),
-        (("one.py", "--out", "a.safetensors", "--tau", "0"), "tau is 0.0"),
-        (("one.py", "--out", "a.safetensors", "--window", "0"), "--window"),
-        (("one.py", "--out", "a.safetensors", "--tokens", "one.py"), "one.py cannot be read"),
-        (("one.py", "--out", "a.safetensors", "--tokens", "high.npy"), "tokens holds 5000"),
-        (("binary", "--out", "a.safetensors"), "binary is not text in UTF-8"),
-        (("empty", "--out", "a.safetensors"), "is among the 0 tokens of the texts"),
-        (("llama4", "--of", "logits", "--out", "a.safetensors"), "there is no file llama4"),
-        (("shipped", "--of", "laws", "--out", "a.safetensors"), "--of is 'laws'; known: text, logits, probab"),
-        (("shipped", "--of", "logits", "--positions", "1", "--out", "a.safetensors"), "there are 1 samples"),
-        (("shipped", "--of", "logits", "--positions", "999", "--out", "a.safetensors"), "shipped has 1 to 256"),
-        (
-            ("llama3", "--of", "logits", "--positions", "2", "--out", "a.safetensors"),
-            "name fewer tokens that get a row",
-        ),
-        (
-            ("shipped", "--of", "logits", "--window", "2", "--out", "a.safetensors"),
-            "--window says nothing of positions",
-        ),
-        (("one.py", "--positions", "2", "--out", "a.safetensors"), "--positions says nothing of text; leave it out"),
-        (
-            ("shipped", "llama3", "--of", "logits", "--out", "a.safetensors"),
-            "--of logits reads one source of positions",
-        ),
-        (("masked.npz", "--of", "logits", "--out", "a.safetensors"), "samples hold -inf"),
-    ],
-)
-def test_says_what_is_wrong(words: tuple[str, ...], message: str, otspec: Command, refused: Callable[..., str]) -> None:
-    Path("there.safetensors").write_text("a result of hours")
-    Path("binary").write_bytes(bytes(range(256)))
-    Path("empty").write_text("")
-    np.save("high.npy", np.array([3, 5000]))
-    masked = np.zeros((2, 5))
-    masked[1, 2] = -np.inf
-    np.savez("masked.npz", target_logits=masked, draft_logits=masked)
-    assert message in refused("affinity", *words)
-    assert not Path("a.safetensors").exists()
-    assert Path("there.safetensors").read_text() == "a result of hours"
-    assert not Path("a.safetensors").exists()
-    assert Path("there.safetensors").read_text() == "a result of hours"

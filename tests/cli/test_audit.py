@@ -1,4 +1,4 @@
-"""`otspec audit` as a user types it."""
+"""`otspec audit` and `otspec audit-engine`: the verdict is the exit status, and a file has it."""
 
 import json
 from collections.abc import Callable
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_commands import otspec_command
+from otspec.extras import installed
+from tests.cli.running import Otspec
 
 RULES = '''
 """Two rules, a drafter and a q."""
@@ -39,54 +40,121 @@ def pairs(q, n):
 def flat(q):
     return np.full(q.size, 1 / q.size)
 '''
+ENGINE = '''
+"""Engines of two tokens, of which the second is too frequent with drafts by `off`."""
+import numpy as np
 
 
-@pytest.fixture
-def here(importable: Callable[[str, str], Path]) -> Path:
-    """A working directory with a module of rules."""
-    return importable("somebodys_rules.py", RULES)
+def mine(prompt, count, length, sampling, seed, *, drafts, off=0.0, target=None):
+    "Two tokens."
+    law = np.array([0.75 - off, 0.25 + off] if drafts else [0.75, 0.25])
+    law = np.array([1, 0]) if sampling.greedy else law ** (1 / sampling.temperature)
+    return np.random.default_rng((seed, drafts)).choice(2, (count, length), p=law / law.sum())
 
+
+def dying(prompt, count, length, sampling, seed, drafts):
+    raise RuntimeError("no memory")
+
+
+class Mine:
+    name, version, method = "class", "1", "as the function"
+
+    def __init__(self, off=0.0):
+        self.off = off
+
+    def texts(self, *request, drafts):
+        from otspec.engine_audit import Text
+        return [Text(tuple(map(int, one)), "") for one in mine(*request, drafts=drafts, off=self.off)]
+
+    def acceptance(self):
+        return None
+
+    def close(self):
+        pass
+'''
 
 VERDICTS = [
-    (("somebodys_rules:naive",), 0, "LOSSLESS: the output law is p"),
-    (("somebodys_rules.py:naive", "--n", "2"), 0, "LOSSLESS: the output law is p"),
-    (("somebodys_rules:Rules.naive", "--scheme", "top_k"), 0, "LOSSLESS"),
-    (("somebodys_rules:first",), 1, "NOT LOSSLESS: the output law is off p by"),
-    (("somebodys_rules:first", "--drafter", "top_k", "--n", "1"), 1, "top_k, declared iid, n = 1"),
-    (("somebodys_rules:naive", "--scheme", "somebodys_rules:pairs", "--n", "2"), 0, "drafts       pairs, n = 2"),
-    (("somebodys_rules:naive", "--shown", "somebodys_rules:flat"), 0, "LOSSLESS"),
-    (("somebodys_rules:drawn", "--resolution", "0.2"), 0, "no evidence of bias"),
-    (("somebodys_rules:drawn", "--budget", "3000"), 3, "INCONCLUSIVE: after 2"),
-    (("somebodys_rules:drawn", "--max-seconds", "1e-9"), 3, "INCONCLUSIVE: the 1e-09 s were up before the first look"),
-    (("kseq", "--n", "2"), 0, "kseq, as plan"),
-    (("kseq:gamma=2", "--n", "2"), 0, "kseq:gamma=2, as plan"),
-    (("rsd",), 3, "INCONCLUSIVE: the solver refuses every instance"),
+    ("rules_of_mine:naive", 0, "LOSSLESS: the output law is p"),
+    ("rules_of_mine.py:naive --n 2", 0, "LOSSLESS: the output law is p"),
+    ("rules_of_mine:Rules.naive --scheme top_k", 0, "LOSSLESS"),
+    ("rules_of_mine:first", 1, "NOT LOSSLESS: the output law is off p by"),
+    ("rules_of_mine:first --drafter top_k --n 1", 1, "top_k, declared iid, n = 1"),
+    ("rules_of_mine:naive --scheme rules_of_mine:pairs --n 2", 0, "drafts pairs, n = 2"),
+    ("rules_of_mine:naive --shown rules_of_mine:flat", 0, "LOSSLESS"),
+    ("rules_of_mine:drawn --resolution 0.2", 0, "no evidence of bias"),
+    ("rules_of_mine:drawn --budget 3000", 3, "INCONCLUSIVE: after 2"),
+    ("rules_of_mine:drawn --max-seconds 1e-9", 3, "INCONCLUSIVE: the 1e-09 s were up before the first look"),
+    ("kseq --n 2", 0, "kseq, as plan"),
+    ("kseq:gamma=2 --n 2", 0, "kseq:gamma=2, as plan"),
+    ("rsd", 3, "INCONCLUSIVE: the solver refuses every instance"),
+]
+QUICK = "--prompt a --texts 1500 --length 2 --greedy-length 2"
+ENGINE_VERDICTS = [
+    ("engine_of_mine:mine", 0, "NO EVIDENCE: 1,500 texts show none, and the control was caught at"),
+    ("engine_of_mine:mine --set off=0.2", 1, "NOT LOSSLESS: "),
+    ("engine_of_mine:mine --texts 64", 3, "CANNOT TELL: nothing was found, but 64 texts do not suffice"),
+    ("engine_of_mine:mine --temperature 0", 3, "CANNOT TELL: only greedy text was asked for"),
+    ("engine_of_mine.py:Mine --set off=0.2", 1, "class 1; as the function"),
 ]
 
 
-def test_the_verdict_is_the_exit_status(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = here / "audit.json"
-    for arguments, status, shown in VERDICTS:
-        assert otspec_command(monkeypatch, "audit", *arguments, "--json", str(out)) == status, arguments
-        assert shown in capsys.readouterr().out, arguments
-        assert json.loads(out.read_text())["verdict"] in ("lossless", "not lossless", "inconclusive"), arguments
+@pytest.fixture(autouse=True)
+def modules(importable: Callable[[str, str], Path]) -> None:
+    """One of rules and one of engines."""
+    importable("rules_of_mine.py", RULES)
+    importable("engine_of_mine.py", ENGINE)
+
+
+def test_the_verdict_on_a_rule_is_the_exit_status(otspec: Otspec) -> None:
+    for words, status, shown in VERDICTS:
+        assert shown in otspec(f"audit {words} --json audit.json", status).out, words
+        assert json.loads(Path("audit.json").read_text())["verdict"] in ("lossless", "not lossless", "inconclusive")
+
+
+def test_the_verdict_on_an_engine_is_the_exit_status(otspec: Otspec) -> None:
+    for words, status, shown in ENGINE_VERDICTS:
+        engine, _, more = words.partition(" ")
+        assert shown in otspec(f"audit-engine {engine} {QUICK} {more}", status).out, words
+
+
+def test_the_result_in_a_file_and_texts_beside_it(otspec: Otspec) -> None:
+    line = f"audit-engine engine_of_mine.py:mine {QUICK} --json verdict.json --temperature 1,0.5"
+    first = otspec(line)
+    verdict, texts = json.loads(Path("verdict.json").read_text()), Path("verdict.json.texts.jsonl")
+    assert verdict["verdict"] == "no evidence"
+    assert {place["sampling"] for place in verdict["places"]} == {"T = 1", "T = 0.5"}
+    size = texts.stat().st_size
+    assert otspec(line).out == first.out
+    assert texts.stat().st_size == size
+    refused = otspec(f"{line} --seed 1", 2).err
+    assert "verdict.json.texts.jsonl has the texts of another audit, with other seed" in refused
 
 
 WRONG = [
-    (("kseq2",), "'kseq2' is no solver and names no function; write module:function"),
-    (("kseq:gamma=half",), "gamma takes float"),
-    (("nowhere:rule",), "there is no module nowhere, here or installed"),
-    (("nowhere.py:rule",), "there is no file nowhere.py"),
-    (("somebodys_rules:last",), "somebodys_rules has no 'last'"),
-    (("somebodys_rules:np",), "pass a callable, or the name of a solver"),
-    (("somebodys_rules:naive", "--scheme", "topk"), "no draft law 'topk'; known: iid"),
-    (("somebodys_rules:naive", "--form", "numpy"), "form is 'numpy'; known: rng"),
-    (("somebodys_rules:naive", "--max-seconds", "0"), "max_seconds is 0.0; it is above 0 and below"),
+    ("audit kseq2", "'kseq2' is no solver and names no function; write module:function"),
+    ("audit kseq:gamma=half", "gamma takes float"),
+    ("audit nowhere:rule", "there is no module nowhere, here or installed"),
+    ("audit nowhere.py:rule", "there is no file nowhere.py"),
+    ("audit rules_of_mine:last", "rules_of_mine has no 'last'"),
+    ("audit rules_of_mine:np", "pass a callable, or the name of a solver"),
+    ("audit rules_of_mine:naive --scheme topk", "no draft law 'topk'; known: iid"),
+    ("audit rules_of_mine:naive --form numpy", "form is 'numpy'; known: rng"),
+    ("audit rules_of_mine:naive --max-seconds 0", "max_seconds is 0.0; it is above 0 and below"),
+    ("audit-engine tgi", "no engine 'tgi'; known: http, otspec, transformers, or a function of yours"),
+    ("audit-engine engine_of_mine:mine --url x", "mine has no setting 'url'; it has off, target"),
+    ("audit-engine engine_of_mine:Mine --url x", "engine_of_mine:Mine has no setting 'url'; it has off"),
+    ("audit-engine engine_of_mine:Mine --set off", "--set 'off' is no setting; write name=value"),
+    ("audit-engine engine_of_mine:Yours", "engine_of_mine has no 'Yours'"),
+    ("audit-engine engine_of_mine:dying", "dying died at 1 texts of 32 tokens"),
+    ("audit-engine engine_of_mine:Mine --alpha 2", "alpha is 2.0; it lies between 0 and 1"),
+    ("audit-engine engine_of_mine:Mine --prompts nowhere.txt", "there is no file nowhere.txt"),
+    ("audit-engine engine_of_mine:Mine --temperature -1", "a temperature is finite and >= 0"),
+    ("audit-engine engine_of_mine:Mine --law nowhere", "there is no folder nowhere; pass shipped, or a folder"),
+    ("audit-engine transformers", "transformers needs the setting 'target'"),
 ]
 
 
-def test_wrong_input_is_one_clear_error(here: Path, refused: Callable[..., str]) -> None:
-    for arguments, message in WRONG:
-        assert message in refused("audit", *arguments), arguments
+def test_wrong_input_is_one_clear_error(otspec: Otspec) -> None:
+    for words, message in WRONG:
+        if installed("torch") or not words.endswith(("--law nowhere", "transformers")):
+            assert message in otspec(words, 2).err, words

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from otspec.extras import installed
-from tests.cli.test_commands import otspec_command
+from tests.cli.running import otspec_command
 from tests.data.tree_files import drawn_trees, write_trees
 
 CALLS = 100
@@ -29,9 +29,14 @@ FILES = (
     *("holes.npz", "apart.npz", "other.txt", "binary.safetensors"),
 )
 OUTS = ("nowhere/x", ".", "/dev/null/x", "other.txt/x")
+PLACES = ("other.txt", "full", "/dev/null/x")
 JSONS = ("nowhere.json", "binary.npz", "list.json", "deep.json", "number.json", "half.json", ".", "strange.json")
 KINDS = ("", "laws", "LOGITS", "probs,logits")
 NAMES = ("", "nope", "iid2", "IID", "-")
+PERIODS = ("0", "-1", "nan", "inf", "long", "")
+TEXTS = ("nowhere.txt", "binary.npz", ".", "blank.txt")
+POSITIONS = ("0", "-3", "9", "all", HUGE)
+RUNS = ("", "nowhere", ".", "full", "good.npz")
 
 GOOD: Mapping[str, Sequence[str]] = {
     "solve": ("good.npz", "--n", "2", "--top-k", "4"),
@@ -47,175 +52,103 @@ GOOD: Mapping[str, Sequence[str]] = {
     "affinity": ("other.txt", "--out", "a.safetensors"),
 }
 """Calls that would do, but for what is then made wrong in them."""
-
-WRONG: Mapping[str, Mapping[str, Sequence[str]]] = {
-    "solve": {
-        "FILE": FILES,
-        "--n": COUNTS,
-        "--top-k": COUNTS,
-        "--top-p": MASSES,
-        "--temperature": TEMPERATURES,
-        "--draft-temperature": TEMPERATURES,
-        "--solver": SOLVERS,
-        "--positions": ("0", "-3", "9", "all", HUGE),
-        "--seed": SEEDS,
-        "--target-key": NAMES,
-        "--draft-key": NAMES,
-        "--kind": KINDS,
-        "--out": OUTS,
-        "--nope": ("1",),
-    },
-    "bench": {
-        "--k": LISTS,
-        "--n": LISTS,
-        "--solver": SOLVERS,
-        "--positions": ("0", "-3", "9", "all", HUGE),
-        # Not positions that are no laws: these are measured, refused one by one, and reported on.
-        "--data": (*(name for name in FILES if name != "holes.npz"), "good.npz,nowhere.npz"),
-        "--target-key": NAMES,
-        "--draft-key": NAMES,
-        "--kind": KINDS,
-        "--scheme": (*NAMES, "independent"),
-        "--top-p": MASSES,
-        "--temperature": TEMPERATURES,
-        "--jobs": ("0", "-1", "many", HUGE),
-        "--seed": SEEDS,
-        "--budget": ("0", "-1", "nan", "inf", "long", ""),
-        "--remeasure": ("nope", "kseq"),
-        "--against": ("", "nowhere", ".", "full", "good.npz"),
-        "--backend": NAMES,
-        "--address": ("", "tcp://nowhere:1"),
-        "--nope": ("1",),
-        "--out": ("other.txt", "full", "/dev/null/x"),
-    },
-    "bench decode": {
-        "--paths": LISTS,
-        "--depth": LISTS,
-        "--first": COUNTS,
-        "--repeats": COUNTS,
-        "--preset": NAMES,
-        "--reference": NAMES,
-        "--max-new-tokens": COUNTS,
-        "--seed": SEEDS,
-        "--temperature": (*TEMPERATURES, "1,hot", "1,-1", ","),
-        "--top-k": COUNTS,
-        "--top-p": MASSES,
-        "--draft-top-k": ("-1", "W", *(value for value in LISTS if value != "0")),
-        "--draft-top-p": (*MASSES, "0.5,2"),
-        "--draft-temperature": (*TEMPERATURES, "1,,2"),
-        "--budget": ("0", "nan", "inf", ""),
-        "--prompts": ("nowhere.txt", "binary.npz", ".", "blank.txt"),
-        "--tasks": ("nowhere.txt", "binary.npz", ".", "blank.txt", "other.txt", "list.json"),
-        "--assisted": ("", "5", "5/constant", "a/constant/0.4", "5/constant/much", "0/constant/0.4"),
-    },
-    "bench paths": {
-        "--data": (*FILES, "good.npz", "llama3", "trees.safetensors,nowhere.npz"),
-        "--solver": (*SOLVERS, "pick_by_plan", "nested/interval"),
-        "--reference": NAMES,
-        "--first": COUNTS,
-        "--seed": SEEDS,
-        "--budget": ("0", "-1", "nan", "inf", "long", ""),
-        "--beside": ("", "nowhere", ".", "full", "good.npz"),
-        "--nope": ("1",),
-        "--out": ("other.txt", "full", "/dev/null/x"),
-    },
-    "record": {
-        "--out": (*OUTS, "x.npz", "binary.safetensors"),
-        "--positions": COUNTS,
-        "--paths": COUNTS,
-        "--depth": COUNTS,
-        "--top-k": COUNTS,
-        "--max-new-tokens": COUNTS,
-        "--batch": COUNTS,
-        "--seed": SEEDS,
-        "--temperature": TEMPERATURES,
-        "--prompts": ("nowhere.txt", "binary.npz", ".", "blank.txt"),
-    },
-    "audit": {
-        "RULE": ("", ":", "nope", "nope:x", "nowhere.py:f", "json:nope", "os:path", "a b:c", ".:x", "other.txt:f"),
-        "--scheme": NAMES,
-        "--n": COUNTS,
-        "--drafter": NAMES,
-        "--shown": ("nope", "nope:x"),
-        "--form": NAMES,
-        "--max-seconds": ("0", "-1", "nan", "inf", "long", "", HUGE),
-        "--seed": SEEDS,
-        "--json": OUTS,
-        "--method": NAMES,
-    },
-    "claims": {
-        "--claim": ("", "nope", "[", "gr"),
-        "--trials": ("0", "-1", "many"),
-        "--seed": SEEDS,
-        "--json": OUTS,
-        "--markdown": OUTS,
-        "--replay": JSONS,
-        "--show": ("", "nope", "hit-*"),
-    },
-    "decode": {
-        "--paths": COUNTS,
-        "--depth": COUNTS,
-        "--batch": COUNTS,
-        "--max-new-tokens": COUNTS,
-        "--seed": SEEDS,
-        "--temperature": TEMPERATURES,
-        "--top-k": COUNTS,
-        "--top-p": MASSES,
-        "--draft-temperature": TEMPERATURES,
-        "--draft-top-k": COUNTS[1:],
-        "--draft-top-p": MASSES,
-        "--json": OUTS,
-        "--nope": ("1",),
-        "--prompts": ("nowhere.txt", "binary.npz", ".", "blank.txt"),
-        "--solver": ("nope", "", "lp2"),
-        "--method": NAMES,
-        "--law": NAMES,
-        "--settings": ("nowhere.json", "list.json", "deep.json", "half.json", "."),
-    },
-    "tune": {
-        "--paths": LISTS,
-        "--depth": COUNTS,
-        "--draft-top-k": LISTS,
-        "--max-new-tokens": COUNTS,
-        "--seconds": ("0", "-1", "nan", "inf", "long", ""),
-        "--seed": SEEDS,
-        "--temperature": TEMPERATURES,
-        "--top-k": COUNTS,
-        "--top-p": MASSES,
-        "--out": OUTS,
-        "--json": OUTS,
-        "--prompts": ("nowhere.txt", "binary.npz", ".", "blank.txt"),
-    },
-    "router": {
-        "FILE": ("", "nowhere.txt", "binary.npz", "."),
-        "--out": OUTS,
-        "--clusters": COUNTS,
-        "--most": COUNTS,
-        "--width": COUNTS,
-        "--likeliest": COUNTS,
-        "--epochs": COUNTS,
-        "--tokens": COUNTS,
-        "--seed": SEEDS,
-    },
-    "affinity": {
-        "FILE": ("", "nowhere.txt", "binary.npz", "."),
-        "--of": NAMES,
-        "--positions": (*COUNTS, "1", "9999"),
-        "--kind": NAMES,
-        "--tokenizer": ("", "nope", ".", "other.txt", "binary.npz"),
-        "--out": (*OUTS, "x.npz", "binary.safetensors"),
-        "--window": COUNTS,
-        "--vocab": COUNTS,
-        "--nearest": COUNTS,
-        "--save-every": COUNTS,
-        "--tau": ("0", "-1", "nan", "inf", "hot", ""),
-        "--tokens": ("nowhere.npy", "binary.npz", ".", "other.txt"),
-    },
+TAKEN: Mapping[str, str] = {
+    "solve": "FILE --n --top-k --top-p --temperature --draft-temperature --solver --positions --seed --target-key "
+    "--draft-key --kind --out --nope",
+    "bench": "--k --n --solver --positions --data --target-key --draft-key --kind --scheme --top-p --temperature "
+    "--jobs --seed --budget --remeasure --against --backend --address --nope --out",
+    "bench decode": "--paths --depth --first --repeats --preset --reference --max-new-tokens --seed --temperature "
+    "--top-k --top-p --draft-top-k --draft-top-p --draft-temperature --budget --prompts --tasks --assisted",
+    "bench paths": "--data --solver --reference --first --seed --budget --beside --nope --out",
+    "record": "--out --positions --paths --depth --top-k --max-new-tokens --batch --seed --temperature --prompts",
+    "audit": "RULE --scheme --n --drafter --shown --form --max-seconds --seed --json --method",
+    "claims": "--claim --trials --seed --json --markdown --replay --show",
+    "decode": "--paths --depth --batch --max-new-tokens --seed --temperature --top-k --top-p --draft-temperature "
+    "--draft-top-k --draft-top-p --json --nope --prompts --solver --method --law --settings",
+    "tune": "--paths --depth --draft-top-k --max-new-tokens --seconds --seed --temperature --top-k --top-p --out "
+    "--json --prompts",
+    "router": "FILE --out --clusters --most --width --likeliest --epochs --tokens --seed",
+    "affinity": "FILE --of --positions --kind --tokenizer --out --window --vocab --nearest --save-every --tau --tokens",
 }
-"""By command and option, values that none of them takes; in capitals, the argument without a name.
+"""By command, the options that are made wrong; in capitals, the argument without a name."""
+USUAL: Mapping[str, Sequence[str]] = {
+    option: values
+    for values, options in (
+        (
+            COUNTS,
+            "--n --top-k --first --repeats --max-new-tokens --paths --depth --batch --positions --tokens --clusters",
+        ),
+        (COUNTS, "--most --width --likeliest --epochs --window --vocab --nearest --save-every"),
+        (LISTS, "--k"),
+        (SEEDS, "--seed"),
+        (TEMPERATURES, "--temperature --draft-temperature"),
+        (MASSES, "--top-p --draft-top-p"),
+        (SOLVERS, "--solver"),
+        (OUTS, "--out --json --markdown"),
+        (
+            NAMES,
+            "--target-key --draft-key --scheme --backend --preset --reference --drafter --form --method --law --of",
+        ),
+        (KINDS, "--kind"),
+        (TEXTS, "--prompts"),
+        (PERIODS, "--budget --seconds"),
+        (RUNS, "--against --beside"),
+        (JSONS, "--replay"),
+        (("1",), "--nope"),
+        (("0", "-1", "many", HUGE), "--jobs"),
+        (("nope", "kseq"), "--remeasure"),
+        (("", "tcp://nowhere:1"), "--address"),
+        ((*TEXTS, "other.txt", "list.json"), "--tasks"),
+        (("", "5", "5/constant", "a/constant/0.4", "5/constant/much", "0/constant/0.4"), "--assisted"),
+        (("", ":", "nope", "nope:x", "nowhere.py:f", "json:nope", "os:path", "a b:c", ".:x", "other.txt:f"), "RULE"),
+        (("nope", "nope:x"), "--shown"),
+        ((*PERIODS, HUGE), "--max-seconds"),
+        (("", "nope", "[", "gr"), "--claim"),
+        (("0", "-1", "many"), "--trials"),
+        (("", "nope", "hit-*"), "--show"),
+        (("nowhere.json", "list.json", "deep.json", "half.json", "."), "--settings"),
+        (("", "nope", ".", "other.txt", "binary.npz"), "--tokenizer"),
+        (("0", "-1", "nan", "inf", "hot", ""), "--tau"),
+        (("", "nowhere.txt", "binary.npz", "."), "FILE"),
+    )
+    for option in options.split()
+}
+OWN: Mapping[tuple[str, str], Sequence[str]] = {
+    ("solve", "FILE"): FILES,
+    ("solve", "--positions"): POSITIONS,
+    ("bench", "--positions"): POSITIONS,
+    ("bench", "--n"): LISTS,
+    # Not positions that are no laws: these are measured, refused one by one, and reported on.
+    ("bench", "--data"): (*(name for name in FILES if name != "holes.npz"), "good.npz,nowhere.npz"),
+    ("bench", "--scheme"): (*NAMES, "independent"),
+    ("bench", "--out"): PLACES,
+    ("bench decode", "--paths"): LISTS,
+    ("bench decode", "--depth"): LISTS,
+    ("bench decode", "--temperature"): (*TEMPERATURES, "1,hot", "1,-1", ","),
+    ("bench decode", "--draft-top-k"): ("-1", "W", *(value for value in LISTS if value != "0")),
+    ("bench decode", "--draft-top-p"): (*MASSES, "0.5,2"),
+    ("bench decode", "--draft-temperature"): (*TEMPERATURES, "1,,2"),
+    ("bench paths", "--data"): (*FILES, "good.npz", "llama3", "trees.safetensors,nowhere.npz"),
+    ("bench paths", "--solver"): (*SOLVERS, "pick_by_plan", "nested/interval"),
+    ("bench paths", "--out"): PLACES,
+    ("record", "--out"): (*OUTS, "x.npz", "binary.safetensors"),
+    ("decode", "--draft-top-k"): COUNTS[1:],
+    ("decode", "--solver"): ("nope", "", "lp2"),
+    ("tune", "--paths"): LISTS,
+    ("tune", "--draft-top-k"): LISTS,
+    ("affinity", "--kind"): NAMES,
+    ("affinity", "--positions"): (*COUNTS, "1", "9999"),
+    ("affinity", "--out"): (*OUTS, "x.npz", "binary.safetensors"),
+    ("affinity", "--tokens"): ("nowhere.npy", "binary.npz", ".", "other.txt"),
+}
+"""Where a command takes an option in a way of its own.
 
-Not those that only torch or a model can refuse, which take seconds to load: see test_decode.
+Not values that only torch or a model can refuse, which take seconds to load: see test_refusals.
 """
+WRONG = {
+    command: {option: OWN.get((command, option)) or USUAL[option] for option in options.split()}
+    for command, options in TAKEN.items()
+}
 
 
 @pytest.fixture
@@ -268,12 +201,9 @@ def wrong_call(rng: random.Random) -> tuple[str, ...]:
 
 
 def _possible(command: str) -> bool:
-    needed = {"bench": ("pyarrow",), "bench decode": ("torch", "transformers")}
-    needed["bench paths"] = needed["bench"]
-    for decoding in ("decode", "tune", "router", "record", "train"):
-        needed[decoding] = ("torch", "transformers", "tokenizers")
-    needed["affinity"] = ("safetensors", "tokenizers")
-    return all(installed(package) for package in needed.get(command, ()))
+    needed = {"bench": "pyarrow", "bench paths": "pyarrow", "affinity": "safetensors tokenizers"}
+    models = ("bench decode", "decode", "tune", "router", "record")
+    return all(map(installed, needed.get(command, "torch transformers" if command in models else "").split()))
 
 
 def test_wrong_calls_end_in_a_line(

@@ -1,37 +1,28 @@
-"""What a command loads before it knows what is wanted, and what it says without asking."""
+"""What a command loads before it knows what is wanted, what it says without asking, and how it ends if interrupted."""
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import typer
 
 from otspec.auditing import AuditVerdict
 from otspec.auditing.positions.forms import Form
+from otspec.bench.records import RecordFolder
 from otspec.cli import names
 from otspec.cli.audit import EXIT
+from otspec.cli.measuring import resumed
 from otspec.data import NAMES
 from otspec.schemes.catalogue import OWN
 
 COMMANDS = (
-    *(
-        "",
-        "solve",
-        "bench",
-        "bench decode",
-        "bench paths",
-        "audit",
-        "audit-engine",
-        "solvers",
-        "claims",
-        "decode",
-        "tune",
-    ),
-    *("affinity", "record", "router", "texts", "train"),
+    *("", "solve", "bench", "bench decode", "bench paths", "audit", "audit-engine", "solvers", "claims", "decode"),
+    *("tune", "affinity", "record", "router", "texts", "train"),
 )
 HEAVY = (
-    *("numpy", "numba", "scipy", "torch", "transformers", "vl_convert", "pyarrow"),
+    *("numpy", "numba", "scipy", "torch", "transformers", "vl_convert", "pyarrow", "tokenizers", "safetensors"),
     *("bench", "catalogue", "data", "decode", "laws", "paths", "proofs_check", "schemes", "solvers", "vocab"),
-    *("tokenizers", "safetensors"),
 )
 LIGHT = ("otspec.decode", "otspec.decode.settings")
 """What of those is there from the start: the settings, which the commands list."""
@@ -65,9 +56,6 @@ def test_help_lists_the_names_that_there_are() -> None:
     assert tuple(OWN) == names.SCHEMES
     assert tuple(Form) == names.FORMS
     assert EXIT.keys() == set(AuditVerdict)
-
-
-def test_help_lists_the_names_of_decoding_that_there_are() -> None:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     from otspec.decode import DRAFT_LAWS
@@ -75,3 +63,26 @@ def test_help_lists_the_names_of_decoding_that_there_are() -> None:
 
     assert tuple(METHODS) == names.METHODS
     assert tuple(DRAFT_LAWS) == names.DRAFT_LAWS
+
+
+def test_an_interrupt_is_status_130_after_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leaves a closed folder, and says how to go on."""
+    folder = RecordFolder(tmp_path / "run", {})
+    reported: list[int] = []
+    monkeypatch.setattr("otspec.cli.measuring.report", lambda run, beside: reported.append(len(run.records)))
+
+    def interrupted_run() -> None:
+        with resumed(folder, "measuring", 2) as progress:
+            folder.append({"position": 0})
+            progress(1)
+            raise KeyboardInterrupt
+
+    with pytest.raises(typer.Exit) as exit_:
+        interrupted_run()
+    assert exit_.value.exit_code == 130
+    assert reported == [1]
+    assert "the same command goes on from 1 records" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="closed file"):
+        folder.append({"position": 1})

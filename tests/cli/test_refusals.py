@@ -1,0 +1,266 @@
+"""What commands refuse: each with one clear sentence, and nothing is written."""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from otspec.extras import installed
+from tests.cli.running import Otspec, Pair
+
+Rows = list[tuple[str, str]]
+
+PLAIN: Rows = [
+    ("solve nowhere.npz", "there is no file nowhere.npz"),
+    ("solve deep.safetensors", "deep.safetensors cannot be read: maximum recursion depth"),
+    ("solve p.npz --solver lp2", "no solver 'lp2'; known: canonical"),
+    ("solve p.npz --solver max_flow:engine=scipy", "no max-flow engine 'scipy'; known: numba"),
+    ("solve p.npz --top-p 2", "'--top-p': 2; it is a probability in (0, 1]"),
+    ("solve p.npz --temperature -1", "'--temperature': -1; a temperature is finite and >= 0"),
+    ("solve p.npz --temperature nan", "'--temperature': nan; a temperature is finite and >= 0"),
+    ("solve p.npz --out nowhere/x.jsonl", "'--out': there is no folder nowhere; make it first"),
+    ("solve p.npz --out .", "'--out': . is a folder; name a file"),
+    ("solve p.npz --out /dev/full", "/dev/full: No space left on device"),
+    ("solve p.npz --top-k 5 --solver lp:tol=-1", "lp:tol=-1: tol = -1.0 is not a limit"),
+    ("solve p.npz --positions 9", "positions is 9"),
+    ("solve p.npz --target-key p", "target_key is 'p' and draft_key is None; pass both names"),
+    ("solve p.npz --target-key p --draft-key q", "holds target_logits, draft_logits; positions need p"),
+    ("solve p.npz --kind laws", "kind is 'laws'; known: logits, probs"),
+    ("solve p.npz --kind probs", "probabilities are >= 0"),
+    ("solve shipped --kind logits", "shipped is a profile, which has no target_key, draft_key or kind"),
+    ("claims --replay p.npz", "cannot be read as JSON"),
+    ("claims --claim hit-submodula", "hit-submodular"),
+    ("claims --show hit-submodula", "hit-submodular"),
+    ("claims --show hit-submodular --list", "--list and --show are two things to do"),
+    ("claims --power --list", "--list"),
+    ("claims --module not_there.py", "there is no file not_there.py"),
+    ("claims --module no.such.module", "there is no module no.such.module"),
+    ("claims --module 'two words'", "'two words' is not the name of a module; write package.module, or path/to/file"),
+]
+BENCH: Rows = [
+    ("--solver ./evil.py:X", "./evil.py:X cannot be imported as package.module:Class"),
+    ("--data p.npz --draft-key q", "target_key is None and draft_key is 'q'; pass both names"),
+    ("--k ten", "'ten' is not a positive number or V"),
+    ("--n 0", "'0' is not a positive number"),
+    ("--n 9999999999999", "9999999999999 is more than 1,000,000, the most there can be"),
+    ("--budget 0", "grant each cell some time"),
+    ("--budget inf", "grant each cell some time"),
+    ("--scheme iidd", "no draft law 'iidd'; known: iid, without_replacement"),
+    ("--scheme independent", "come from n draft models"),
+    ("--scheme hub_pairs --n 3", "n is 3; hub_pairs are pairs"),
+    ("--solver interval --remeasure kseq", "'kseq' is not among the solvers of this run, interval"),
+    ("--data p.npz --positions 5", "positions is 5; p.npz has 1 to 4"),
+    ("--solver lp,guess", "no solver 'guess'"),
+]
+AFFINITY: Rows = [
+    ("nowhere.txt --out a.safetensors", "there is no file nowhere.txt"),
+    ("text.txt --out a.npz", "give --out a name that ends in .safetensors"),
+    ("text.txt --out nowhere/a.safetensors", "there is no folder nowhere"),
+    ("text.txt --out there.safetensors", "is there already; delete it"),
+    ("text.txt --out a.safetensors --tokenizer nowhere", "there is no tokenizer nowhere"),
+    ("text.txt --out a.safetensors --tokenizer text.txt", "text.txt is no tokenizer"),
+    ("text.txt --out a.safetensors --vocab 9", "--vocab is 9, and the tokenizer has 2048"),
+    ("text.txt --out a.safetensors --tau 0", "tau is 0.0"),
+    ("text.txt --out a.safetensors --window 0", "--window"),
+    ("text.txt --out a.safetensors --tokens text.txt", "text.txt cannot be read"),
+    ("text.txt --out a.safetensors --tokens high.npy", "tokens holds 5000"),
+    ("binary.txt --out a.safetensors", "binary.txt is not text in UTF-8"),
+    ("empty --out a.safetensors", "is among the 0 tokens of the texts"),
+    ("text.txt --positions 2 --out a.safetensors", "--positions says nothing of text; leave it out"),
+    ("llama4 --of logits --out a.safetensors", "there is no file llama4"),
+    ("shipped --of laws --out a.safetensors", "--of is 'laws'; known: text, logits, probab"),
+    ("shipped --of logits --positions 1 --out a.safetensors", "there are 1 samples"),
+    ("shipped --of logits --positions 999 --out a.safetensors", "shipped has 1 to 256"),
+    ("llama3 --of logits --positions 2 --out a.safetensors", "name fewer tokens that get a row"),
+    ("shipped --of logits --window 2 --out a.safetensors", "--window says nothing of positions"),
+    ("shipped llama3 --of logits --out a.safetensors", "--of logits reads one source of positions"),
+    ("masked.npz --of logits --out a.safetensors", "samples hold -inf"),
+]
+BENCH_DECODE: Rows = [
+    ("--prompts nowhere.txt", "there is no file nowhere.txt"),
+    ("--target other/model", "no prompts for other/model; pass --prompts FILE"),
+    ("--solver guess", "no solver 'guess'"),
+    ("--baselines guess", "no method 'guess'"),
+    ("--budget 0", "grant each rule some time"),
+    ("--preset gr", "no preset 'gr'; known: gr-table-4"),
+    ("--reference lp", "'lp' is not among the rules of this run, nested, interval"),
+    ("--temperature 1,hot", "--temperature: 'hot' is not a number; write a list such as 1,0.6"),
+    ("--temperature 1,-1", "--temperature: -1; a temperature is finite and >= 0"),
+    ("--draft-top-p 2", "--draft-top-p: 2; it is a probability in (0, 1]"),
+    ("--pace fixed,fast", "--pace: 'fast' is no pace; write a list of fixed, goodput"),
+    ("--draft-top-k W", "--draft-top-k: 'W' is not a positive number or V or 0"),
+]
+MODELS: Rows = [
+    ("bench --seed 1 decode", "write it after decode"),
+    ("decode --prompt a\udcffb", "prompt 1 holds '\\udcff' at character 1, half of a pair"),
+    ("decode --prompt a --settings nowhere.json", "there is no file nowhere.json; `otspec tune --out"),
+    ("decode --prompt a --settings x.json --draft-top-k 2", "leave out --draft-top-k"),
+    ("decode --prompt a --settings x.json --method block", "leave out --method"),
+    ("record --prompts half.jsonl --out r.safetensors", "prompt 2 holds '\\ud800' at character 0"),
+    ("tune --seconds 0", "'--seconds': 0 s; grant the measurement some time"),
+    ("tune --paths 0", "'0' is not a positive number"),
+    ("tune --drafter fr:64", "--drafter fr:64 is settings of a draft model"),
+    ("tune --prompts nowhere.txt", "there is no file nowhere.txt"),
+    ("tune --target other/model", "no prompts for other/model; pass --prompts FILE"),
+    ("tune --out nowhere/x", "'--out': there is no folder nowhere"),
+    ("tune --max-new-tokens 9", "max_new_tokens is 9; texts of fewer than 16 tokens"),
+]
+DECODE: Rows = [
+    ("--prompts nowhere.txt", "there is no file nowhere.txt"),
+    ("--prompts blank.txt", "blank.txt holds no prompts; write one per line"),
+    ("--prompts no.jsonl", "no.jsonl, line 2 is no JSON"),
+    ("--prompts other.jsonl", "other.jsonl, line 1 has no prompt in a field known here"),
+    ("--prompts binary.txt", "binary.txt cannot be read"),
+    ("", "no prompts; pass --prompts FILE or --prompt TEXT"),
+    ("--prompt ''", "prompt 1 is empty"),
+    *(
+        (f"--prompt a {words}", message)
+        for words, message in (
+            ("--method magic", "no method 'magic'; known: multi-draft, vanilla"),
+            ("--method vanilla --paths 2", "vanilla has no paths; it takes no such settings"),
+            ("--method block --solver lp", "block has no solver; it takes depth"),
+            ("--method assisted --batch 2", "assisted takes one prompt at a time; the batch is 2"),
+            ("--method assisted --draft-top-k 3", "assisted has no draft_top_k; it takes depth"),
+            ("--solver lp2", "no solver 'lp2'; known: canonical"),
+            ("--solver nested,interval", "nested is a joint rule"),
+            ("--law best", "no draft law 'best'; known: iid"),
+            ("--branching 2,two", "'two' is not a positive number"),
+            ("--branching 2,1 --paths 2", "leave out --paths and --depth"),
+            ("--paths 1000000 --depth 8", "1,000,000 paths of 8 tokens have 8,000,001 slots"),
+            ("--paths 4 --depth 1000000", "4 paths of 1,000,000 tokens have 4,000,001 slots"),
+            ("--method block --depth 1000000", "a tree of 1,000,001 slots takes some"),
+            ("--branching 1000,1000", "a tree of 1,001,001 slots takes some"),
+            ("--branching 10,10,10,10,10,10,10", "branching has 1,111,111 slots down to level 6"),
+            ("--top-p 2", "'--top-p': 2; it is a probability in (0, 1]"),
+            ("--draft-top-p 0", "'--draft-top-p': 0; it is a probability in (0, 1]"),
+            ("--temperature -1", "'--temperature': -1; a temperature is finite and >= 0"),
+            ("--pace fast", "pace is 'fast'; it is 'goodput'"),
+            ("--pace goodput --draft-confidence 0.4", "both say where drafts end"),
+            ("--pace goodput --method block", "block has no pace; it takes depth"),
+            ("--json nowhere/x", "'--json': there is no folder nowhere"),
+            ("--drafter oracle", "no drafter 'oracle'; known: fr"),
+            ("--drafter-tokens 5", "--drafter-tokens is for --drafter fr or pa-fr or dynaspec"),
+            ("--frequencies few.npy", "--frequencies is for --drafter fr or pa-fr; pass that too"),
+            ("--drafter fr", "pass --frequencies FILE, such as np.save writes"),
+            ("--drafter pa-fr", "pass --frequencies FILE, such as np.save writes"),
+            ("--drafter dynaspec", "pass --router FILE, which `otspec router` makes"),
+            ("--drafter tli", "no draft model with another tokenizer comes with"),
+            ("--drafter rdk --router x", "--router is for --drafter dynaspec"),
+            ("--drafter fr:x", "'fr:x' keeps 'x' tokens; write a number from 1 on"),
+            ("--drafter fr --frequencies binary.txt", "cannot be read as token frequencies"),
+            ("--drafter fr --frequencies nowhere.npy", "cannot be read as token frequencies"),
+            ("--drafter fr --frequencies p.npz", "cannot be read as token frequencies"),
+            ("--drafter fr --frequencies few.npy --drafter-tokens 9", "there are 4 tokens"),
+            ("--drafter fr --frequencies minus.npy", "frequencies[1] is -1"),
+            ("--drafter fr --frequencies long.npy", "draft_tokens holds 99999; token ids run"),
+            ("--drafter fr --frequencies few.npy --method vanilla", "no draft_tokens"),
+            ("--drafter fr --frequencies few.npy --settings x", "leave out --frequencies"),
+            ("--device abacus", "no device 'abacus' here"),
+            ("--dtype int3", "no dtype 'int3'; known: auto, float32"),
+        )
+    ),
+]
+ALONE: Rows = [
+    ("decode --prompt a", "multi-draft drafts with a model, and there is none for"),
+    ("decode --prompt a --method block", "or a --method without one: vanilla, generate, "),
+    ("decode --prompt a --draft none --drafter eagle", "no draft model 'eagle' of"),
+    ("decode --method vanilla --prompts q.jsonl --no-chat --turns all", "takes a chat template; pass --turns first"),
+    ("decode --method vanilla --prompts q.jsonl --turns some", "--turns: 'some'; pass first or all"),
+    ("record --prompts text.txt --out r.safetensors", "no draft model for"),
+    ("tune --prompts text.txt", "and ways to draft with one are compared; pass --draft"),
+    ("bench decode --prompts text.txt --solver nested", "leave out --solver; pass --draft"),
+    ("bench decode --prompts text.txt --baselines block,vanilla", "block cannot do without: leave it"),
+    ("texts --ask-temperature 0.5 --prompts text.txt --out t.safetensors", "--ask-temperature is for texts whose ques"),
+    ("texts --temperature 0 --length 9 --out t.safetensors", "texts are drawn at finite ones above 0"),
+    ("texts --out t.txt", "give --out a name that ends in .safetensors"),
+    ("train eagle3 --ask-temperature 0.5 --out new", "--ask-temperature is for texts whose questions the target"),
+    ("train eagle3 --texts many --out new", "texts are 'many'; pass how many, magpie or magpie:N without --prompts"),
+    ("train eagle3 --texts magpie:0 --out new", "texts are 'magpie:0'"),
+    ("train eagle3 --texts no.safetensors --out new", "no.safetensors holds no texts"),
+]
+"""Of a target with a chat template, without a draft model."""
+TRAIN: Rows = [
+    ("sd3", "no kind 'sd3'; known: distilled, sd2"),
+    ("sd2 --loss l2", "no loss 'l2'; known: kl, reverse-kl, jsd, tvd, eagle"),
+    ("sd2 --loss eagle", "loss 'eagle' is of hidden states that a model drafts"),
+    ("sd2 --on-policy 0.5", "this kind looks at its target's hidden states to draft"),
+    ("sd2 --ahead 2", "sd2 learns one draft at a time"),
+    ("sd2 --draft-tokens 9", "sd2 drafts all tokens; leave out --draft-tokens"),
+    ("medusa", "medusa is made of its target, and no draft model learns; leave out --draft"),
+    ("sd2 --rate 0", "the learning rate is 0.0; pass a number above 0"),
+    ("sd2", "no token begins a text of"),
+]
+ROUTER: Rows = [
+    ("none.py", "none.py cannot be read"),
+    ("empty", "the files are empty"),
+    ("text.txt --clusters 5 --most 6", "the budget is 6 clusters"),
+    ("text.txt --draft nowhere/at/all", "the draft 'nowhere/at/all' cannot be loaded"),
+    ("text.txt --draft eagle", "'eagle' names the package's draft models for some targets; pass the target"),
+    ("text.txt --target shipped --draft shipped", "looks at no target, and a router learns"),
+]
+
+
+@pytest.fixture
+def files(otspec: Otspec) -> list[Path]:
+    """A working directory with many files that are not what they should be."""
+    logits = np.random.default_rng(0).normal(size=(2, 4, 50))
+    np.savez("p.npz", target_logits=logits[0], draft_logits=logits[1])
+    masked = np.where(np.eye(2, 5) > 0, -np.inf, 0.0)
+    np.savez("masked.npz", target_logits=masked, draft_logits=masked)
+    arrays: dict[str, Any] = {
+        "high": [3, 5000],
+        "few": [3, 1, 2, 5],
+        "minus": [3, -1, 2, 5],
+        "long": np.arange(100_000),
+    }
+    for name, array in arrays.items():
+        np.save(f"{name}.npy", array)
+    nested = b"[" * 100_000
+    Path("deep.safetensors").write_bytes(struct.pack("<Q", len(nested)) + nested)
+    Path("binary.txt").write_bytes(bytes(range(256)))
+    texts = {"there.safetensors": "a result of hours", "empty": "", "blank.txt": "\n  \n", "text.txt": "import os\n"}
+    texts |= {"half.jsonl": '{"prompt": "a"}\n{"prompt": "\\ud800b"}\n', "no.jsonl": '{"prompt": "a"}\nb\n'}
+    texts |= {"other.jsonl": '{"texts": "a"}\n', "q.jsonl": '{"turns": ["a", "b"]}\n'}
+    for name, text in texts.items():
+        Path(name).write_text(text)
+    return sorted(Path().iterdir())
+
+
+def check(otspec: Otspec, files: list[Path], command: str, rows: Rows) -> None:
+    """Each is refused with its message, and leaves all as it was."""
+    for words, message in rows:
+        assert message in otspec(f"{command} {words}", 2).err, words
+        assert sorted(Path().iterdir()) == files, words
+    assert Path("there.safetensors").read_text() == "a result of hours"
+
+
+@pytest.mark.parametrize(
+    ("command", "rows", "packages"),
+    [
+        ("", PLAIN, ()),
+        ("bench", BENCH, ("pyarrow",)),
+        ("affinity", AFFINITY, ("safetensors", "tokenizers")),
+        ("bench decode", BENCH_DECODE, ("torch", "transformers")),
+        ("", MODELS, ("torch", "transformers")),
+    ],
+    ids=["solve and claims", "bench", "affinity", "bench decode", "models"],
+)
+def test_bad_input_is_one_clear_error(
+    command: str, rows: Rows, packages: tuple[str, ...], otspec: Otspec, files: list[Path]
+) -> None:
+    if not all(map(installed, packages)):
+        pytest.skip(f"not installed: one of {packages}")
+    check(otspec, files, command, rows)
+
+
+def test_bad_input_with_models_of_ones_own(otspec: Otspec, files: list[Path], saved: Pair) -> None:
+    check(otspec, files, f"decode {saved}", DECODE)
+    check(otspec, files, f"train {saved} --out new --texts 4 --length 8 --batch 2 --steps 4", TRAIN)
+    router = f"router --draft {saved.draft} --width 4 --epochs 1 --out router.safetensors"
+    check(otspec, files, router, ROUTER)
+
+
+def test_bad_input_with_a_target_alone(otspec: Otspec, files: list[Path], chatty: Pair) -> None:
+    check(otspec, files, "", [(f"{words} --target {chatty.target}", message) for words, message in ALONE])
