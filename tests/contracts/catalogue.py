@@ -84,8 +84,6 @@ class Entry(NamedTuple):
     """Whether a step is enumerated by solvers too that look at the drafts of a node alone, and at nothing but laws."""
     draws: bool = True
     """Whether a step can be enumerated: transformers' generators draw by themselves, and it takes many texts."""
-    counted: bool = True
-    """Whether texts of a batch are counted: not of what differs from others in laws alone, and takes long to solve."""
     tolerance: float = 1e-10
     """Of the draft laws, as entries."""
     prompt: tuple[int, ...] = tuple(PROMPT)
@@ -352,26 +350,26 @@ CATALOGUE: Mapping[str, Entry] = {
     "kept, hub pairs": Entry(kept_of(kept, branching=(2, 2), law="hub_pairs"), on(kept), vocab=4),
     "kept, top_k": Entry(kept_of(kept, branching=(2, 2), law="top_k"), on(kept), ("temperature 0.6",), 4),
     "kept, several models": Entry(
-        lambda of: of_both(paths=2, depth=2, draft_tokens=kept(of))(of), of_each(on(kept)), vocab=4, counted=False
+        lambda of: of_both(paths=2, depth=2, draft_tokens=kept(of))(of), of_each(on(kept)), vocab=4
     ),
     "redistributed, several models": Entry(
         lambda of: of_both(paths=2, depth=1, draft_kernel=kernel(of))(of),
-        of_each(redistributed), ("top-k",), 4, counted=False,
+        of_each(redistributed), ("top-k",), 4,
     ),
     "redistributed": Entry(redistributing(), redistributed, vocab=4),
     "redistributed, without replacement": Entry(
         redistributing(branching=(2, 1), law="without_replacement"),
-        redistributed, ("temperature 0.6",), 4, counted=False,
+        redistributed, ("temperature 0.6",), 4,
     ),
     "redistributed, greedy": Entry(
-        redistributing(branching=(2, 2), law="greedy"), redistributed, ("top-k",), 4, counted=False
+        redistributing(branching=(2, 2), law="greedy"), redistributed, ("top-k",), 4
     ),
     "frequent": Entry(lambda of: drafts(branching=(1, 2, 1), draft_shortlist=frequent(of))(of), of_frequent),
     "routed to one cluster": Entry(routing(1), of_routed(1), vocab=4),
     "routed": Entry(routing(2), of_routed(2), vocab=4),
     "routed, falling": Entry(routing(WOR, branching=(2, 1, 1)), of_routed(WOR), ("temperature 0.6",), 4),
     "routed, without replacement": Entry(
-        routing(2, branching=(2, 2), law="without_replacement"), of_routed(2), ("temperature 0.6",), 4, counted=False
+        routing(2, branching=(2, 2), law="without_replacement"), of_routed(2), ("temperature 0.6",), 4
     ),
     # Of the target's hidden states.
     "steered": Entry(drafts_of(lambda of: steered(of.draft))),
@@ -445,6 +443,17 @@ CATALOGUE: Mapping[str, Entry] = {
     "dynamic tree, mlp": Entry(lambda of: DynamicTree(heads("mlp", of.target, 0.1), 2, 2), by_text=True),
 }  # fmt: skip
 """All of them keep the law of the target."""
+
+FEW = (
+    *("paths", "paths of the user's own rule", "uneven tree", "without replacement", "a confident path", "kept"),
+    *("redistributed", "frequent", "routed", "several models", "steered", "eagle", "eagle3", "parallel"),
+    *("beside a copy", "beside a copy, eagle", "beside a copy, dynamic tree"),
+    *("medusa", "mlp", "EAGLE, published", "MLP, published", "foreign", "paced", "varying"),
+    *("vanilla", "prompt lookup", "lookahead", "static tree", "static tree, medusa", "static tree, parallel"),
+    *("dynamic tree", "dynamic tree, steered", "dynamic tree, eagle", "dynamic tree, eagle3", "dynamic tree, parallel"),
+    *("dynamic tree, medusa", "dynamic tree, mlp", "dynamic tree, EAGLE-3, published"),
+)
+"""One of each class of strategies, drafters and draft models, for what laws and shapes do not change."""
 
 LOSSY: Mapping[str, Entry] = {"typical": Entry(lambda of: typical(of.draft, 2, 2), plain(), ("temperature 1",))}
 """What the contract of lossless strategies has to tell from them."""

@@ -17,7 +17,8 @@ from otspec.decode.drafters.drafter import Drafter, WrappedDrafter  # noqa: E402
 from otspec.decode.drafters.several import SeveralDrafters  # noqa: E402
 from otspec.decode.methods import Typical  # noqa: E402
 from otspec.decode.methods.catalogue import METHODS  # noqa: E402
-from tests.contracts.catalogue import CATALOGUE, IID_RULES, LOSSY  # noqa: E402
+from otspec.decode.step.strategy import listed  # noqa: E402
+from tests.contracts.catalogue import CATALOGUE, FEW, IID_RULES, LOSSY  # noqa: E402
 from tests.contracts.draft_models import models  # noqa: E402
 from tests.contracts.oracles import sampling_of  # noqa: E402
 
@@ -32,10 +33,18 @@ NAMED = {
 """What the catalogue calls the methods that commands call otherwise."""
 
 
+Prepared = dict[str, tuple[Strategy, Drafter]]
+
+
 @pytest.fixture(scope="module")
-def strategies() -> list[Strategy]:
+def made() -> Prepared:
     """One of each entry."""
-    return [entry.make(models(entry.vocab)) for entry in (*CATALOGUE.values(), *LOSSY.values())]
+    found = {}
+    for name, entry in {**CATALOGUE, **LOSSY}.items():
+        of = models(entry.vocab)
+        strategy = entry.make(of)
+        found[name] = strategy, strategy.prepare(of.vocab, sampling_of(of), torch.Generator()).drafter
+    return found
 
 
 def _all(drafter: Drafter) -> Iterator[type[Drafter]]:
@@ -54,7 +63,8 @@ def _below(kind: type) -> Iterator[type]:
         yield from _below(one)
 
 
-def test_every_strategy(strategies: list[Strategy]) -> None:
+def test_every_strategy(made: Prepared) -> None:
+    strategies = [strategy for strategy, _ in made.values()]
     assert any(type(one) is MultiDraft for one in strategies)
     for name in set(methods.__all__) - THEIRS - {Typical.__name__}:
         public = getattr(methods, name)
@@ -67,21 +77,26 @@ def test_every_strategy(strategies: list[Strategy]) -> None:
             assert NAMED.get(name, name) in {**CATALOGUE, **LOSSY}, name
 
 
-def test_every_drafter(strategies: list[Strategy]) -> None:
+def test_every_drafter(made: Prepared) -> None:
     """Of the whole package, wherever it lives."""
     for module in pkgutil.walk_packages(otspec.decode.__path__, "otspec.decode."):
         importlib.import_module(module.name)
-    drafters: set[type] = set()
-    for entry in (*CATALOGUE.values(), *LOSSY.values()):
-        of = models(entry.vocab)
-        strategy = entry.make(of)
-        drafters |= set(_all(strategy.prepare(of.vocab, sampling_of(of), torch.Generator()).drafter))
+    drafters = {kind for _, drafter in made.values() for kind in _all(drafter)}
     there = {one for one in _below(Drafter) if one.__module__.startswith("otspec.") and not inspect.isabstract(one)}
     assert there - drafters == {WrappedDrafter}
 
 
-def test_every_draft_law_rule_and_model_that_looks_at_the_target(strategies: list[Strategy]) -> None:
-    of_models: list[Any] = [one for one in strategies if isinstance(one, MultiDraft)]
+def test_few_are_one_of_each_class(made: Prepared) -> None:
+    def classes(name: str) -> frozenset[type]:
+        strategy, drafter = made[name]
+        draft = getattr(strategy, "draft", None)
+        return frozenset((type(strategy), *_all(drafter), *(map(type, listed(draft)) if draft is not None else ())))
+
+    assert {classes(name) for name in FEW} == {classes(name) for name in CATALOGUE}
+
+
+def test_every_draft_law_rule_and_model_that_looks_at_the_target(made: Prepared) -> None:
+    of_models: list[Any] = [one for one, _ in made.values() if isinstance(one, MultiDraft)]
     assert {one.settings.law or "iid" for one in of_models} == set(DRAFT_LAWS)
     assert set(JOINT) <= {rule for rule in IID_RULES if isinstance(rule, str)}
     known = {kind for one in of_models for model in one.models for kind in type(model).__mro__}

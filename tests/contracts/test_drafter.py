@@ -14,11 +14,12 @@ from otspec.decode.base.drafts import Drafts  # noqa: E402
 from otspec.decode.models.context import positions  # noqa: E402
 from otspec.decode.step.strategy import listed  # noqa: E402
 from otspec.decode.tuning.trials import Varying  # noqa: E402
-from tests.contracts.catalogue import CATALOGUE, Entry  # noqa: E402
+from tests.contracts.catalogue import CATALOGUE, FEW, Entry  # noqa: E402
 from tests.contracts.draft_models import models  # noqa: E402
 from tests.contracts.oracles import sampling_of  # noqa: E402
 from tests.contracts.playing import Play, deeper  # noqa: E402
 from tests.decode.models import tiny  # noqa: E402
+from tests.each import each  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
 
@@ -125,7 +126,7 @@ def test_it_follows_the_text_step_after_step(name: str, settings: str) -> None:
         play.go_on(nodes, rng.integers(play.of.vocab, size=texts).tolist(), going)
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", FEW)
 def test_as_deep_as_it_is_asked_for(name: str) -> None:
     """Every depth from 1 on; and the same drafts from the same seed."""
     entry, settings = CATALOGUE[name], SETTINGS["top-k 5"]
@@ -151,7 +152,7 @@ def test_a_text_gets_the_laws_that_it_gets_alone(name: str) -> None:
             np.testing.assert_allclose(alone.draft(1).laws[0], drafts.laws[row], atol=1e-10)
 
 
-@pytest.mark.parametrize("name", [name for name, entry in CATALOGUE.items() if entry.vocabs])
+@pytest.mark.parametrize("name", [name for name in FEW if CATALOGUE[name].vocabs])
 def test_a_prompt_that_the_draft_model_cannot_read_is_refused(name: str) -> None:
     of = models(8)
     short = tiny(8, 3, 2, positions=12)
@@ -164,7 +165,7 @@ def test_a_prompt_that_the_draft_model_cannot_read_is_refused(name: str) -> None
         assert run(of.target, strategy, prompt, max_new_tokens=4).metrics.tokens == 4
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@each(name=list(CATALOGUE))
 def test_a_count_of_nothing_is_refused_by_its_name(name: str) -> None:
     of = models(CATALOGUE[name].vocab)
     strategy: Any = CATALOGUE[name].make(of)
