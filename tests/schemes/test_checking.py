@@ -7,22 +7,16 @@ import pytest
 from otspec import IID, DraftScheme, Greedy, ProblemError, Table, check_scheme
 from otspec.schemes import DraftSets, Support
 from tests.each import each
-from tests.instances import KNOWN, Instance, Known, sample_of_each
+from tests.instances import KNOWN, Instance, sample_of_each
 
 Q = np.array([0.1, 0.0, 0.4, 0.3, 0.2])
 
 
-@each(instance=sample_of_each(1))
+@each(instance=[*sample_of_each(1), *(Instance(known.name, known.problem) for known in KNOWN)])
 def test_schemes_of_this_package_are_sound(instance: Instance) -> None:
     scheme = instance.problem.scheme
     check = check_scheme(scheme, draws=2000)
-    assert check.tuples == len(scheme.support().drafts)
-    assert check.draws == 2000
-
-
-@each(known=KNOWN)
-def test_known_problems_have_sound_schemes(known: Known) -> None:
-    check_scheme(known.problem.scheme, draws=500)
+    assert (check.tuples, check.draws) == (len(scheme.support().drafts), 2000)
 
 
 class Two(IID):
@@ -109,28 +103,35 @@ def test_names_the_method_at_fault(mistake: tuple[str, Callable[..., Any], str])
     assert method in str(caught.value)
 
 
-def test_an_error_inside_a_method_is_told_as_its_own() -> None:
-    def fails(*arguments: Any) -> None:
-        raise IndexError("no such row")
-
-    with pytest.raises(ProblemError, match=r"Spoilt\.hit_chain\(\[0, 1, 2, 3, 4\]\) raises IndexError: no such row"):
-        check_scheme(spoilt("hit_chain", fails))
+def fails(*arguments: Any) -> None:
+    raise IndexError("no such row")
 
 
-def test_sizes_that_are_not_set() -> None:
+def without_n() -> DraftScheme:
     scheme = Two(Q, 2)
     object.__delattr__(scheme, "n")
-    with pytest.raises(ProblemError, match="Two has no n; set it when the scheme is made"):
-        check_scheme(scheme)
+    return scheme
 
 
-def test_refuses_what_is_too_large_or_no_scheme() -> None:
-    with pytest.raises(ProblemError, match="IID has up to 27,000 tuples of drafts, and 20,000 are listed at most"):
-        check_scheme(IID(np.full(30, 1 / 30), 3))
-    with pytest.raises(ProblemError, match="Greedy drafts 13 tokens, and the sets of 12"):
-        check_scheme(Greedy(np.arange(1, 14) / 91, 2))
-    with pytest.raises(ProblemError, match=r"scheme is a list; derive it from otspec\.schemes\.DraftScheme"):
-        check_scheme([0.5, 0.5])  # type: ignore[arg-type]
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "an error inside": (
+        lambda: spoilt("hit_chain", fails),
+        r"Spoilt\.hit_chain\(\[0, 1, 2, 3, 4\]\) raises IndexError: no such row",
+    ),
+    "no size": (without_n, "Two has no n; set it when the scheme is made"),
+    "many tuples": (
+        lambda: IID(np.full(30, 1 / 30), 3),
+        "IID has up to 27,000 tuples of drafts, and 20,000 are listed at most",
+    ),
+    "many tokens": (lambda: Greedy(np.arange(1, 14) / 91, 2), "Greedy drafts 13 tokens, and the sets of 12"),
+    "no scheme": (lambda: [0.5, 0.5], r"scheme is a list; derive it from otspec\.schemes\.DraftScheme"),
+}
+
+
+@each(case=REFUSED)
+def test_refuses_what_is_too_large_or_no_scheme(case: tuple[Callable[[], Any], str]) -> None:
+    with pytest.raises(ProblemError, match=case[1]):
+        check_scheme(case[0]())
 
 
 def test_the_answer_does_not_depend_on_chance() -> None:

@@ -1,22 +1,134 @@
-"""What every draft scheme owes to the rest, by enumeration of all tuples and all token sets."""
+"""What every draft scheme owes to the rest: by enumeration of tuples and token sets, and in rational arithmetic."""
 
+import itertools
 import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from otspec import IID, DraftScheme, Independent, ProblemError, WithoutReplacement
+from otspec import IID, DraftScheme, Greedy, HubPairs, Independent, Problem, ProblemError, TopK, WithoutReplacement
+from otspec.schemes.draft_sets import PAD, DraftSets
 from tests.each import each
-from tests.instances import BY_PREFIXES, VARIED, Instance, sample_of_each
-from tests.oracles import Ints, all_tuples, hit_function, mass_function
+from tests.instances import BY_PREFIXES, Q4, VARIED, Instance, sample_of_each
+from tests.oracles import Floats, Ints, all_tuples, hit_function, mass_function, members, set_masses
 
-ROUNDING = 1e-14
-"""Sums of at most 216 products of probabilities."""
-
+ROUNDING = 1e-13
+"""Sums of at most 216 products of probabilities, or of the nodes of a quadrature."""
+LAWS: dict[str, Floats] = {
+    "plain": Q4,
+    "zeros": np.array([0.0, 0.5, 0.0, 0.3, 0.2]),
+    "exactly-three": np.array([0.2, 0.0, 0.7, 0.1]),
+    "point": np.array([0.0, 1.0, 0.0]),
+    "one-token": np.ones(1),
+    "ties": np.full(5, 0.2),
+    "halves": np.array([0.5, 0.5 - 1e-20, 1e-20, 0.0]),
+    "giant": np.array([1e-9, 1 - 1e-8, 2e-9, 7e-9]),
+    "two-giants": np.array([0.5, 1e-30, 0.5, 2e-30, 1e-40]),
+    "tail": np.array([1e-300, 1 - 1e-12, 1e-12, 1e-290]),
+    "smallest-floats": np.array([5e-324, 1.0, 1e-323, 1e-310]),
+}
 LONG = np.full(1000, 1e-3)
+_0 = Fraction(0)
 
-varied = each(instance=VARIED)
+
+def independent(q: Floats, n: int) -> Independent:
+    """Each draft from the law with its tokens moved on by one place more."""
+    return Independent(np.array([np.roll(q, draft) for draft in range(n)]))
+
+
+def hub_pairs(q: Floats, n: int) -> HubPairs:
+    if n != 2:
+        raise ProblemError("pairs")
+    return HubPairs(q)
+
+
+def distinct(drafts: tuple[int, ...], q: list[Fraction]) -> Fraction:
+    """The next token among those that were not drawn yet."""
+    left, chance = list(q), Fraction(1)
+    for token in drafts:
+        chance *= left[token] / sum(left) if left[token] else 0
+        left[token] = Fraction(0)
+    return chance
+
+
+def greedy(drafts: tuple[int, ...], q: list[Fraction]) -> Fraction:
+    """The likeliest first, the lower of equals; the last is drawn from the others."""
+    *fixed, last = drafts
+    order = sorted(range(len(q)), key=lambda token: (-q[token], token))
+    if last in fixed or fixed != order[: len(fixed)]:
+        return _0
+    return q[last] / sum(q[token] for token in order[len(fixed) :])
+
+
+def pairs(drafts: tuple[int, ...], q: list[Fraction]) -> Fraction:
+    """A token from q and the hub after it, or the hub from q and another token after it [sun2024spechub]."""
+    hub, (first, second) = q.index(max(q)), drafts
+    if q[hub] == 1:
+        return Fraction(first == second == hub)
+    if (first == hub) == (second == hub):
+        return _0
+    return q[first] if second == hub else q[hub] * q[second] / (1 - q[hub])
+
+
+Chance = Callable[[tuple[int, ...], list[Fraction]], Fraction]
+EXACT: dict[str, tuple[Callable[[Floats, int], DraftScheme], Chance]] = {
+    "iid": (IID, lambda drafts, q: math.prod((q[token] for token in drafts), start=Fraction(1))),
+    "independent": (
+        independent,
+        lambda drafts, q: math.prod((q[(x - draft) % len(q)] for draft, x in enumerate(drafts)), start=Fraction(1)),
+    ),
+    "without replacement": (WithoutReplacement, distinct),
+    "greedy": (Greedy, greedy),
+    "top-k": (
+        TopK,
+        lambda drafts, q: Fraction([*drafts] == sorted(range(len(q)), key=lambda x: (-q[x], x))[: len(drafts)]),
+    ),
+    "hub pairs": (hub_pairs, pairs),
+}
+"""How each scheme is made of a law and n, and the exact chance of a tuple under a law of fractions with total 1."""
+
+
+def made(kind: str, q: Floats, n: int) -> DraftScheme | None:
+    """None where there are no such drafts."""
+    try:
+        return EXACT[kind][0](q, n)
+    except ProblemError:
+        return None
+
+
+HOSTILE = [
+    Instance(f"{kind}, {name}, n = {n}", Problem(np.full(q.size, 1 / q.size), scheme))
+    for kind, (name, q), n in itertools.product(EXACT, LAWS.items(), (1, 2, 3))
+    if (scheme := made(kind, q, n)) is not None
+]
+varied = each(instance=[*VARIED, *HOSTILE])
+
+
+@each(kind=list(EXACT), name=list(LAWS), n=(1, 2, 3))
+def test_chances_are_those_of_rational_arithmetic(kind: str, name: str, n: int) -> None:
+    """Relative: sums of positive terms, so that a token of 1e-300 is as right as others; below 1e-308 less so."""
+    q, scheme = LAWS[name], made(kind, LAWS[name], n)
+    if scheme is None:
+        return
+    total = sum(map(Fraction, q.tolist()))
+    exact = [Fraction(mass) / total for mass in q.tolist()]
+    tuples = all_tuples(scheme)
+    chances = [EXACT[kind][1](tuple(drafts), exact) for drafts in tuples.tolist()]
+    assert sum(chances) == 1
+    assert_allclose(scheme.prob(tuples), [float(chance) for chance in chances], rtol=1e-14, atol=1e-320)
+    assert scheme.prob(tuples[0]).shape == ()
+    for order in itertools.islice(itertools.permutations(range(q.size)), 0, None, 7):
+        rank, law = np.argsort(order), [_0] * q.size
+        for drafts, chance in zip(tuples.tolist(), chances, strict=True):
+            law[min(drafts, key=rank.__getitem__)] += chance
+        lost = 1e-320 if kind == "without replacement" else 1e-290  # a product may underflow in one of both
+        assert_allclose(scheme.priority_law(np.array(order)), [float(x) for x in law], rtol=2e-12, atol=lost)
+    reached = [token for token in range(q.size) if any(c and token in t for t, c in zip(tuples, chances, strict=True))]
+    assert set(reached) == set(scheme.reachable().tolist())
 
 
 def orders(vocab: int) -> list[Ints]:
@@ -26,49 +138,31 @@ def orders(vocab: int) -> list[Ints]:
 
 
 @varied
-def test_probabilities_add_up(instance: Instance) -> None:
-    scheme = instance.problem.scheme
-    assert scheme.prob(all_tuples(scheme)).sum() == pytest.approx(1.0, abs=ROUNDING)
-    assert scheme.prob(all_tuples(scheme)[0]).shape == ()
-
-
-@varied
 def test_support_lists_every_tuple_that_can_occur(instance: Instance) -> None:
     scheme = instance.problem.scheme
     drafts, probabilities = scheme.support()
     tuples = all_tuples(scheme)
+    assert scheme.prob(tuples).sum() == pytest.approx(1.0, abs=ROUNDING)
     possible = tuples[scheme.prob(tuples) > 0]
     assert {tuple(row) for row in drafts.tolist()} == {tuple(row) for row in possible.tolist()}
     assert len(drafts) == len(possible) <= scheme.support_size()
-    assert len(scheme.draft_sets()) <= scheme.set_count()
     assert_array_equal(probabilities, scheme.prob(drafts))
     assert set(np.unique(drafts)) <= set(scheme.reachable().tolist())
 
 
 @varied
-def test_hit_function_is_submodular(instance: Instance) -> None:
-    hits = hit_function(instance.problem.scheme)
+def test_hits_along_orders_are_those_of_enumeration(instance: Instance) -> None:
+    """The hit function is submodular, the chain is that of prefixes, the priority law that of the best placed draft."""
+    scheme = instance.problem.scheme
+    hits, tuples = hit_function(scheme), all_tuples(scheme)
     a, b = np.meshgrid(np.arange(hits.size), np.arange(hits.size))
     assert (hits[a] + hits[b] - hits[a | b] - hits[a & b]).min() >= -ROUNDING
-
-
-@varied
-def test_hit_chain_is_the_hit_function_of_prefixes(instance: Instance) -> None:
-    scheme = instance.problem.scheme
-    hits = hit_function(scheme)
     for order in orders(scheme.vocab):
         chain = scheme.hit_chain(order)
         assert_allclose(chain, hits[np.concatenate(([0], np.cumsum(1 << order)))], rtol=0, atol=ROUNDING)
         assert chain[0] == 0
         assert chain[-1] == pytest.approx(1.0, abs=ROUNDING)
         assert (np.diff(chain) >= 0).all()
-
-
-@varied
-def test_priority_law_is_the_law_of_the_best_placed_draft(instance: Instance) -> None:
-    scheme = instance.problem.scheme
-    tuples = all_tuples(scheme)
-    for order in orders(scheme.vocab):
         best = order[np.argsort(order)[tuples].min(axis=1)]
         expected = np.bincount(best, weights=scheme.prob(tuples), minlength=scheme.vocab)
         assert_allclose(scheme.priority_law(order), expected, rtol=0, atol=ROUNDING)
@@ -78,20 +172,45 @@ def test_priority_law_is_the_law_of_the_best_placed_draft(instance: Instance) ->
 def test_first_draft_and_inclusion_are_those_of_enumeration(instance: Instance) -> None:
     scheme = instance.problem.scheme
     tuples = all_tuples(scheme)
-    masses = scheme.prob(tuples)
-    tokens = np.arange(scheme.vocab)[:, None]
+    masses, tokens = scheme.prob(tuples), np.arange(scheme.vocab)[:, None]
     first, inclusion = scheme.first_draft(), scheme.inclusion()
-    if first is not None:
-        assert_allclose(first, (tuples[:, 0] == tokens) @ masses, rtol=0, atol=ROUNDING)
-    if inclusion is not None:
+    assert first is not None
+    assert_allclose(first, (tuples[:, 0] == tokens) @ masses, rtol=0, atol=ROUNDING)
+    if inclusion is None:
+        assert isinstance(scheme, WithoutReplacement)
+        assert scheme.n > 2
+    else:
         assert_allclose(inclusion, (tuples == tokens[..., None]).any(axis=2) @ masses, rtol=0, atol=ROUNDING)
 
 
-def test_first_drafts_and_inclusion_are_mostly_known() -> None:
-    schemes = [instance.problem.scheme for instance in VARIED]
-    assert all(scheme.first_draft() is not None for scheme in schemes)
-    unknown = [scheme for scheme in schemes if scheme.inclusion() is None]
-    assert all(isinstance(scheme, WithoutReplacement) and scheme.n > 2 for scheme in unknown)
+@varied
+def test_draft_sets_are_those_of_enumeration(instance: Instance) -> None:
+    """Relative, as each mass is a sum of positive products; those near 1e-308 lose digits, or all of them."""
+    scheme = instance.problem.scheme
+    sets, grouped, expected = scheme.draft_sets(), DraftSets.of_support(*scheme.support()), set_masses(scheme)
+    assert len(sets) <= scheme.set_count()
+    if isinstance(scheme, WithoutReplacement):
+        assert scheme.set_count() == math.comb(np.count_nonzero(scheme.q), scheme.n)
+    found = {tuple(row[row != PAD].tolist()): mass for row, mass in zip(sets.tokens, sets.mass, strict=True)}
+    assert len(found) == len(sets)
+    assert expected.keys() <= found.keys()
+    assert [tuple(row) for row in sets.tokens.tolist()] == sorted(tuple(row) for row in sets.tokens.tolist())
+    lost = 1e-320 if instance.name.startswith("without") else 1e-300
+    for key, mass in found.items():
+        assert mass == pytest.approx(expected.get(key, 0.0), rel=1e-13, abs=lost)
+    regular, regular_too = sets.mass > 1e-305, grouped.mass > 1e-305
+    assert_array_equal(sets.tokens[regular], grouped.tokens[regular_too])
+    assert_allclose(sets.mass[regular], grouped.mass[regular_too], rtol=1e-13)
+
+
+@varied
+def test_compact_renumbers_and_adds_a_token_that_is_never_drafted(instance: Instance) -> None:
+    scheme = instance.problem.scheme
+    tokens, compact = scheme.reachable(), scheme.compact()
+    assert (compact.n, compact.vocab) == (scheme.n, tokens.size + 1)
+    drafts, probabilities = compact.support()
+    assert drafts.max() < tokens.size
+    assert_allclose(scheme.prob(tokens[drafts]), probabilities, rtol=1e-14, atol=1e-320)
 
 
 @each(instance=BY_PREFIXES)
@@ -105,7 +224,7 @@ def test_prefixes_serve_every_slope(instance: Instance) -> None:
     prefixes = np.concatenate(([0], np.cumsum(1 << order)))
     for slope in np.concatenate((np.geomspace(1e-12, 1e12, 49), np.linspace(0, 3, 31))):
         value = hits - slope * masses
-        assert value[prefixes].min() <= value.min() + ROUNDING * max(1.0, slope)
+        assert value[prefixes].min() <= value.min() + ROUNDING / 10 * max(1.0, slope)
 
 
 @each(instance=sample_of_each(3))
@@ -125,11 +244,55 @@ def test_sample_frequencies_follow_prob(instance: Instance) -> None:
     assert (np.abs(counts - 5000 * probabilities) <= 6 * np.sqrt(5000 * probabilities * (1 - probabilities)) + 3).all()
 
 
-@each(scheme=(IID(LONG, 10), WithoutReplacement(LONG, 10), Independent(np.stack([LONG] * 10))))
-def test_what_memory_cannot_hold_is_not_listed(scheme: DraftScheme) -> None:
-    with pytest.raises(
-        ProblemError, match=r"about 10\*\*\d+ tuples of 10 tokens, too many to list .*truncate the drafts"
-    ):
-        scheme.support()
-    with pytest.raises(ProblemError, match=r"of 10 tokens, too many to list"):
-        scheme.draft_sets()
+def test_sizes_may_be_any_integer_and_what_memory_cannot_hold_is_not_listed() -> None:
+    assert IID(np.full(100_000, 1e-5), 20).support_size() == 10**100
+    assert Independent(np.full((20, 1000), 1e-3)).support_size() == 10**60
+    for scheme in (IID(LONG, 10), WithoutReplacement(LONG, 10), Independent(np.stack([LONG] * 10))):
+        with pytest.raises(ProblemError, match=r"about 10\*\*\d+ tuples of 10 tokens, too many .*truncate the drafts"):
+            scheme.support()
+        with pytest.raises(ProblemError, match=r"of 10 tokens, too many to list"):
+            scheme.draft_sets()
+
+
+NO_COUNTS = (0, -1, 2.0, True, "2", None)
+SHORT = r"n is \d, but q > 0 for \d tokens only.*draw fewer, or soften q"
+NO_MORE = r"n is 3, and q has only 2 tokens of probability above 0; .* Draft n = 2"
+REFUSED: list[tuple[Callable[[Any, Any], DraftScheme], Any, Any, str]] = [
+    *(
+        (make, Q4, n, "pass an integer >= 1")
+        for make in (IID, WithoutReplacement)
+        for n in (0, -1, 2.0, True, "2", None)
+    ),
+    *((make, Q4, 0, "n is 0; pass an integer >= 1") for make in (Greedy, TopK)),
+    *(
+        (make, Q4 * 0.9, 2, r"q sums to 0\.9")
+        for make in (IID, WithoutReplacement, Greedy, TopK, lambda q, n: HubPairs(q))
+    ),
+    *((make, [0.5, 0.5, 0.0], 3, NO_MORE) for make in (Greedy, TopK)),
+    *((WithoutReplacement, LAWS[law], n, SHORT) for law, n in (("zeros", 4), ("exactly-three", 4), ("plain", 5))),
+    # Logits 800 apart: the softmax of a top-k of 3 holds a single token in float64.
+    (WithoutReplacement, np.exp([0.0, -800.0, -801.0]), 2, "q > 0 for 1 tokens only"),
+    (lambda q, n: Independent(q), [0.5, 0.5], 1, r"qs has shape \(2,\); n laws over V tokens have shape \(n, V\)"),
+    (lambda q, n: Independent(q), np.empty((0, 3)), 0, r"qs has shape \(0, 3\)"),
+    (lambda q, n: Independent(q), [[0.5, 0.5], [0.5, 0.4]], 2, r"qs\[1\] sums to 0\.9"),
+    (lambda q, n: Independent(q), [[0.5, 0.5], [1.5, -0.5]], 2, r"qs\[1\]\[1\] is -0\.5"),
+    (lambda q, n: Independent(q), [[0.5, 0.5], [1.0]], 2, "qs is not an array of real numbers"),
+]
+
+
+@each(case=REFUSED)
+def test_what_is_no_scheme_is_refused(case: tuple[Callable[[Any, Any], DraftScheme], Any, Any, str]) -> None:
+    make, q, n, message = case
+    with pytest.raises(ProblemError, match=message):
+        make(q, n)
+
+
+def test_an_integer_of_numpy_and_lists_are_taken() -> None:
+    assert type(IID(Q4, np.int64(3)).n) is int  # type: ignore[arg-type]  # what an array of settings holds
+    for make in (IID, WithoutReplacement, Greedy, TopK):
+        assert make(Q4.tolist(), 2).vocab == 4
+
+
+def test_members_of_a_code() -> None:
+    # The oracle's own coding, on which the tests of hit functions rest.
+    assert_array_equal(members(0b1101, 4), [0, 2, 3])

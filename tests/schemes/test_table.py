@@ -1,53 +1,42 @@
+"""Drafts from a table, a list of which nothing else is known, and sets of drafts."""
+
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import chisquare
 
 from otspec import IID, DraftScheme, ProblemError, Table, check_scheme
-from otspec.schemes import Enumerated, Support
+from otspec.schemes import DraftSets, Enumerated, Support
+from otspec.schemes.draft_sets import PAD, pick_law, pick_weights
 from tests.each import each
 from tests.instances import Q4, VARIED, Instance
 from tests.oracles import all_tuples
 
 DRAFTS = np.array([[0, 1], [1, 0], [3, 3], [1, 4], [2, 2]])
 LAW = np.array([0.4, 0.1, 0.3, 0.2, 0.0])
+TABLE = Table(DRAFTS, LAW, 6)
+"""Correlated drafts over six tokens: 2 stands in a row of probability 0 only, 5 in none."""
 
 
-@pytest.fixture
-def table() -> Table:
-    """Correlated drafts over six tokens: 2 stands in a row of probability 0 only, 5 in none."""
-    return Table(DRAFTS, LAW, 6)
-
-
-@pytest.mark.parametrize(
-    ("drafts", "law", "message"),
-    [
-        ([0, 1], [0.5, 0.5], r"drafts have shape \(2,\)"),
-        (np.empty((0, 2), dtype=np.int64), [], r"drafts have shape \(0, 2\)"),
-        ([[0.5, 1.0]], [1.0], "token ids are integers"),
-        ([[0, 6]], [1.0], "hold 6"),
-        ([[0, -1]], [1.0], "hold -1"),
-        ([[0, 1], [1, 0]], [1.0], "2 tuples of drafts have 1 probabilities"),
-        ([[0, 1]], [0.9], "probabilities sums to 0.9"),
-        ([[2, 1], [0, 1], [2, 1]], [0.5, 0.25, 0.25], r"the tuple \[2, 1\] appears twice"),
-    ],
+@each(
+    case=(
+        ([0, 1], [0.5, 0.5], 6, r"drafts have shape \(2,\)"),
+        (np.empty((0, 2), dtype=np.int64), [], 6, r"drafts have shape \(0, 2\)"),
+        ([[0.5, 1.0]], [1.0], 6, "token ids are integers"),
+        ([[0, 6]], [1.0], 6, "hold 6"),
+        ([[0, -1]], [1.0], 6, "hold -1"),
+        ([[0, 1], [1, 0]], [1.0], 6, "2 tuples of drafts have 1 probabilities"),
+        ([[0, 1]], [0.9], 6, "probabilities sums to 0.9"),
+        ([[2, 1], [0, 1], [2, 1]], [0.5, 0.25, 0.25], 6, r"the tuple \[2, 1\] appears twice"),
+        (DRAFTS, LAW, 2.5, r"vocab is 2\.5; pass an integer"),
+        ([[0, 1], [0]], [0.5, 0.5], 3, "drafts are ragged"),
+    )
 )
-def test_refuses(drafts: Any, law: Any, message: str) -> None:
+def test_refuses(case: tuple[Any, Any, Any, str]) -> None:
+    drafts, law, vocab, message = case
     with pytest.raises(ProblemError, match=message):
-        Table(drafts, law, 6)
-
-
-def test_refuses_a_vocabulary_that_is_no_count() -> None:
-    with pytest.raises(ProblemError, match=r"vocab is 2\.5; pass an integer"):
-        Table(DRAFTS, LAW, 2.5)  # type: ignore[arg-type]
-
-
-def test_refuses_ragged_tuples() -> None:
-    ragged: Any = [[0, 1], [0]]
-    with pytest.raises(ProblemError, match="drafts are ragged"):
-        Table(ragged, np.array([0.5, 0.5]), 3)
+        Table(drafts, law, vocab)
 
 
 def test_takes_lists_and_keeps_its_own_copy() -> None:
@@ -59,66 +48,17 @@ def test_takes_lists_and_keeps_its_own_copy() -> None:
     assert_array_equal(Table(rows, LAW, 6).drafts, DRAFTS)
 
 
-def test_prob_of_any_shape(table: Table) -> None:
-    asked = np.array([[[0, 1], [0, 0]], [[2, 2], [3, 3]]])
-    assert_allclose(table.prob(asked), [[0.4, 0.0], [0.0, 0.3]], rtol=1e-15)
-    assert table.prob(asked[0, 0]).shape == ()
-
-
-def test_order_within_a_tuple_counts(table: Table) -> None:
-    assert table.prob(np.array([4, 1])) == 0
-    assert table.prob(np.array([1, 4])) == pytest.approx(0.2)
-
-
-def test_support_leaves_out_what_cannot_occur(table: Table) -> None:
-    drafts, probabilities = table.support()
-    assert_array_equal(drafts, DRAFTS[:4])
-    assert_allclose(probabilities, LAW[:4], rtol=1e-15)
-    assert table.support_size() == 4
-    assert_array_equal(table.reachable(), [0, 1, 3, 4])
-
-
-def test_priority_law_is_the_law_of_the_best_placed_draft(table: Table) -> None:
+def test_rows_are_told_in_any_shape_and_in_their_order() -> None:
+    asked = np.array([[[0, 1], [0, 0]], [[2, 2], [3, 3]], [[4, 1], [1, 4]]])
+    assert_allclose(TABLE.prob(asked), [[0.4, 0.0], [0.0, 0.3], [0.0, 0.2]], rtol=1e-15)
+    assert_array_equal(TABLE.support().drafts, DRAFTS[:4])
+    assert TABLE.support_size() == 4
     # With order 1, 3, 0, ...: the tuples (0, 1), (1, 0), (1, 4) give token 1, and (3, 3) gives token 3.
-    assert_allclose(table.priority_law(np.array([1, 3, 0, 4, 2, 5])), [0, 0.7, 0, 0.3, 0, 0], rtol=0, atol=1e-15)
-
-
-def test_compact_renumbers_and_adds_a_token_never_drafted(table: Table) -> None:
-    compact = table.compact()
-    assert compact.vocab == 5
-    assert_array_equal(compact.drafts, [[0, 1], [1, 0], [2, 2], [1, 3]])
-    assert_array_equal(compact.reachable(), [0, 1, 2, 3])
-
-
-def test_draft_sets_add_up_the_orders_of_a_set(table: Table) -> None:
-    sets = table.draft_sets()
-    assert_array_equal(sets.tokens, [[0, 1], [1, 4], [3, -1]])
-    assert_allclose(sets.mass, [0.5, 0.2, 0.3], rtol=1e-15)
-    assert table.set_count() >= len(sets)
-
-
-def test_agrees_with_an_iid_scheme_written_out() -> None:
-    iid = IID(Q4, 3)
-    tuples = all_tuples(iid)
-    table = Table(tuples, iid.prob(tuples), 4)
-    order = np.array([2, 0, 3, 1])
-    # Sums of 64 products here, closed forms there.
-    assert_allclose(table.hit_chain(order), iid.hit_chain(order), rtol=0, atol=1e-14)
-    assert_array_equal(table.draft_sets().tokens, iid.draft_sets().tokens)
-    assert_allclose(table.draft_sets().mass, iid.draft_sets().mass, rtol=1e-13)
-
-
-def test_sample_frequencies_follow_the_table(table: Table) -> None:
-    drafts = table.sample(np.random.default_rng(0), 10_000)
-    counts = np.array([(drafts == row).all(axis=1).sum() for row in DRAFTS])
-    assert counts.sum() == 10_000
-    assert counts[4] == 0
-    assert chisquare(counts[:4], 10_000 * LAW[:4]).pvalue > 1e-3  # fixed seed
-    assert table.sample(np.random.default_rng(0)).shape == (2,)
-
-
-def test_no_prefix_order_is_known(table: Table) -> None:
-    assert table.prefix_order(np.full(6, 1 / 6)) is None
+    assert_allclose(TABLE.priority_law(np.array([1, 3, 0, 4, 2, 5])), [0, 0.7, 0, 0.3, 0, 0], rtol=0, atol=1e-15)
+    assert TABLE.prefix_order(np.full(6, 1 / 6)) is None
+    assert_array_equal(TABLE.draft_sets().tokens, [[0, 1], [1, 4], [3, -1]])
+    assert_allclose(TABLE.draft_sets().mass, [0.5, 0.2, 0.3], rtol=1e-15)
+    assert_array_equal(TABLE.compact().drafts, [[0, 1], [1, 0], [2, 2], [1, 3]])
 
 
 class Listed(Enumerated):
@@ -152,3 +92,38 @@ def test_a_list_says_what_its_scheme_says(instance: Instance) -> None:
 def test_a_list_passes_the_check() -> None:
     found = check_scheme(Listed(IID(Q4, 2)))
     assert (found.tuples, found.unknown) == (16, ("prefix_order",))
+
+
+# --- sets of drafts
+
+
+def test_sets_are_grouped_by_distinct_tokens_and_numbered_one_after_the_other() -> None:
+    """Repeats in every place, orders of one set, and sets that are prefixes of others."""
+    drafts = np.array([[3, 3, 3], [1, 3, 1], [3, 1, 3], [1, 1, 3], [0, 3, 1], [1, 2, 3], [1, 1, 1]])
+    sets = DraftSets.of_support(drafts, np.array([1, 2, 4, 8, 16, 32, 64]) / 127)
+    assert_array_equal(sets.tokens, [[0, 1, 3], [1, PAD, PAD], [1, 2, 3], [1, 3, PAD], [3, PAD, PAD]])
+    assert_allclose(sets.mass * 127, [16, 64, 32, 14, 1], rtol=1e-15)
+    assert_array_equal(sets.indptr, [0, 3, 4, 7, 9, 10])
+    assert_array_equal(sets.cells, [0, 1, 3, 1, 1, 2, 3, 1, 3, 3])
+    assert_array_equal(sets.owner, [0, 0, 0, 1, 2, 2, 2, 3, 3, 4])
+    for row in ([3, 1, 1], [1, 3, 3], [3, 3, 1], [1, 1, 3]):  # neither order nor repeats count
+        assert sets.find(np.array(row)) == 3
+    for row in ([0, 0, 0], [2, 2, 2], [0, 1, 1], [1, 2, 2], [0, 1, 2], [3, 3, 4]):
+        with pytest.raises(ProblemError, match="have probability 0 under the scheme; draw them with its sample"):
+            sets.find(np.array(row))
+
+
+def test_find_finds_every_set_and_long_tuples_stay_ascending() -> None:
+    sets = IID(np.full(6, 1 / 6), 3).draft_sets()
+    for row, tokens in enumerate(sets.tokens):
+        assert sets.find(np.resize(tokens[tokens != PAD][::-1], 3)) == row
+    # Beyond 16 drafts numpy's default sort is no longer stable, and the tokens would come out shuffled.
+    long = DraftSets.of_support(np.repeat(np.arange(20), 2)[None, :], np.ones(1))
+    assert_array_equal(long.tokens[0], [*range(20), *[PAD] * 20])
+
+
+def test_pick_weights_are_proportional_uniform_where_nothing_is_accepted_and_add_up_over_sets() -> None:
+    sets = IID(np.array([0.5, 0.5]), 2).draft_sets()  # {0}, {0, 1}, {1}, of masses 1/4, 1/2, 1/4
+    assert_allclose(pick_weights(sets, np.array([0.1, 0.3, 0.1, 0.0])), [1, 0.75, 0.25, 1], rtol=1e-15)
+    assert_allclose(pick_weights(sets, np.zeros(4)), [1, 0.5, 0.5, 1], rtol=1e-15)
+    assert_allclose(pick_law(sets, np.array([1, 0.75, 0.25, 1]), 3), [0.625, 0.375, 0.0], rtol=1e-15)
