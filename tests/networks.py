@@ -1,7 +1,5 @@
 """Random networks for the flow tests, and what a flow has to satisfy on them."""
 
-import itertools
-
 import numpy as np
 
 from otspec.kernels.max_flow import Network
@@ -52,64 +50,6 @@ def hostile_capacities(rng: np.random.Generator, size: int, kind: int) -> Floats
         3: np.where(tiny, 5e-324 * rng.integers(0, 9, size), rng.random(size) ** 40),
         4: np.full(size, 1 / size),
     }[kind]
-
-
-def flow_by_recursion(network: Network) -> Floats:
-    """Dinic's algorithm in recursive Python, in the order of `max_flow`: the same flow to the last bit.
-
-    Recursion says in a few lines what the kernel does with two positions, a path and marks.
-    """
-    left, right, indptr = network.left.tolist(), network.right.tolist(), network.indptr.tolist()
-    of_token = [[edge for edge, owner in enumerate(left) if owner == token] for token in range(network.supply.size)]
-    of_set = [list(range(start, end)) for start, end in itertools.pairwise(indptr)]
-    sent, surplus, missing = [0.0] * len(left), network.supply.tolist(), network.demand.tolist()
-
-    def find(token: int) -> list[int] | None:
-        while waiting[token]:
-            edge = waiting[token][0]
-            s = right[edge]
-            if set_level.get(s) == token_level[token] + 1 and (rest := go_on(s)) is not None:
-                return [edge, *rest]
-            waiting[token].pop(0)
-        return None
-
-    def go_on(s: int) -> list[int] | None:
-        if set_level[s] == nearest and missing[s] > 0:
-            return []
-        while set_level[s] < nearest and returning[s]:
-            edge = returning[s][0]
-            token = left[edge]
-            if sent[edge] > 0 and token_level.get(token) == set_level[s] + 1 and (rest := find(token)) is not None:
-                return [edge, *rest]
-            returning[s].pop(0)
-        return None
-
-    while True:
-        token_level = {token: 0 for token, amount in enumerate(surplus) if amount > 0}
-        set_level: dict[int, int] = {}
-        level, layer = 0, list(token_level)
-        while True:
-            level += 1
-            met = dict.fromkeys(right[edge] for token in layer for edge in of_token[token])
-            fresh = [s for s in met if s not in set_level]
-            set_level |= dict.fromkeys(fresh, level)
-            if not fresh:
-                return np.array(sent)
-            if any(missing[s] > 0 for s in fresh):
-                break
-            level += 1
-            layer = list(dict.fromkeys(left[edge] for s in fresh for edge in of_set[s] if sent[edge] > 0))
-            layer = [token for token in layer if token not in token_level]
-            token_level |= dict.fromkeys(layer, level)
-        nearest = level
-        waiting, returning = [list(edges) for edges in of_token], [list(edges) for edges in of_set]
-        for root in [token for token, distance in token_level.items() if distance == 0]:
-            while surplus[root] > 0 and (path := find(root)) is not None:
-                amount = min(surplus[root], missing[right[path[-1]]], *(sent[edge] for edge in path[1::2]))
-                surplus[root] -= amount
-                missing[right[path[-1]]] -= amount
-                for step, edge in enumerate(path):
-                    sent[edge] += amount if step % 2 == 0 else -amount
 
 
 def assert_feasible(network: Network, flow: Floats, atol: float) -> None:

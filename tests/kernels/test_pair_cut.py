@@ -1,5 +1,3 @@
-import itertools
-
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -36,8 +34,8 @@ def _law(rng: np.random.Generator, vocab: int, kind: int) -> Floats:
     return np.asarray(weights / weights.sum(), dtype=np.float64)
 
 
-@each(seed=range(300))
-def test_optimum_is_the_enumerated_one_and_the_flow_s(seed: int) -> None:
+@each(seed=range(200))
+def test_optimum_is_the_enumerated_one_and_the_flow_s_and_its_proposal_the_law_of_a_pick(seed: int) -> None:
     problem = hostile(seed)
     best = optimum(problem)
     assert best.acceptance == pytest.approx(optimal_acceptance(problem), abs=ROUNDING)
@@ -46,12 +44,6 @@ def test_optimum_is_the_enumerated_one_and_the_flow_s(seed: int) -> None:
     flow = optimum(Problem(problem.p, Table(*problem.scheme.support(), problem.vocab)))
     assert best.acceptance == pytest.approx(flow.acceptance, abs=ROUNDING)
     assert best.bound == pytest.approx(flow.bound, abs=1e-12)
-
-
-@each(seed=range(300))
-def test_proposal_is_the_law_of_a_pick(seed: int) -> None:
-    problem = hostile(seed)
-    best = optimum(problem)
     assert best.proposal.sum() == pytest.approx(1.0, abs=ROUNDING)
     assert (mass_function(best.proposal) - hit_function(problem.scheme)).max() <= ROUNDING
     over_drafted = np.isin(np.arange(problem.vocab), best.minimiser)
@@ -87,66 +79,17 @@ def hostile_pairs(seed: int) -> tuple[Floats, Floats]:
     return hostile_capacities(rng, k, kind), half + np.triu(half, 1).T
 
 
-def cut_by_recursion(p: Floats, pairs: Floats) -> Floats:
-    """What `pair_cut` leaves of the pairs, by the same steps in recursive Python: the same to the last bit."""
-    k, carried = p.size, pairs.copy()
-    load = pairs.diagonal().copy()
-    for i in range(k):
-        for j in range(i):
-            carried[i, j] = min(pairs[i, j], max(p[i] - load[i], 0.0))
-            carried[j, i] = pairs[i, j] - carried[i, j]
-            load[i] += carried[i, j]
-            load[j] += carried[j, i]
-    surplus, missing = np.maximum(load - p, 0.0), np.maximum(p - load, 0.0)
-
-    def find(i: int) -> list[int] | None:
-        if level[i] == nearest and missing[i] > 0:
-            return [i]
-        while level[i] < nearest and following[i]:
-            j = following[i][0]
-            if level.get(j) == level[i] + 1 and carried[i, j] > 0 and (rest := find(j)) is not None:
-                return [i, *rest]
-            following[i].pop(0)
-        return None
-
-    while True:
-        layer, nearest = np.flatnonzero(surplus).tolist(), 0
-        level = dict.fromkeys(layer, 0)
-        while layer and not missing[layer].any():
-            nearest += 1
-            layer = [j for j in range(k) if j not in level and carried[layer, j].any()]
-            level |= dict.fromkeys(layer, nearest)
-        if not layer:
-            return carried
-        following = [list(range(k)) for _ in range(k)]
-        for root in np.flatnonzero(surplus).tolist():
-            while surplus[root] > 0 and (path := find(root)) is not None:
-                steps = list(itertools.pairwise(path))
-                amount = min(surplus[root], missing[path[-1]], *(carried[step] for step in steps))
-                surplus[root] -= amount
-                missing[path[-1]] -= amount
-                for i, j in steps:
-                    carried[i, j] -= amount
-                    carried[j, i] += amount
-
-
 @each(seed=range(200))
-def test_pairs_are_divided_as_by_the_recursion(seed: int) -> None:
+def test_hostile_pairs_are_divided_up_to_rounding(seed: int) -> None:
     p, pairs = hostile_pairs(seed)
-    carried = pairs.copy()
+    carried, off = pairs.copy(), 1e-13 * max(p.max(), pairs.max(), 1e-300) * p.size
     load, over_drafted = pair_cut(p, carried)
-    assert_array_equal(carried, cut_by_recursion(p, pairs))
+    assert (carried >= 0).all()
+    np.testing.assert_allclose(np.triu(carried) + np.tril(carried, -1).T, np.triu(pairs), rtol=0, atol=off)
     assert_array_equal(load, carried.cumsum(axis=1)[:, -1])
     assert not carried[np.ix_(over_drafted, ~over_drafted)].any()
-
-
-def test_a_chain_stays_within_the_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
-    p, pairs = chain_of_relief(30)
-    with monkeypatch.context() as patched:
-        run_in_python(patched, module)
-        load, over_drafted = module.pair_cut(p, pairs.copy())
-    assert_array_equal(load, p)
-    assert not over_drafted.any()
+    assert (load >= p - off)[over_drafted].all()
+    assert (load <= p + off)[~over_drafted].all()
 
 
 def chain_of_relief(k: int) -> tuple[Floats, Floats]:
@@ -161,8 +104,13 @@ def chain_of_relief(k: int) -> tuple[Floats, Floats]:
     return np.append(np.ones(k - 1), 0.0), pairs
 
 
-def test_long_chains_of_relief() -> None:
-    p, pairs = chain_of_relief(200)
-    load, over_drafted = pair_cut(p, pairs)
-    assert (load == p).all()
-    assert not over_drafted.any()
+def test_long_chains_of_relief_stay_within_the_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled code checks no index, the same code in plain Python does."""
+    for length in (30, 200):
+        p, pairs = chain_of_relief(length)
+        with monkeypatch.context() as patched:
+            if length == 30:
+                run_in_python(patched, module)
+            load, over_drafted = module.pair_cut(p, pairs)
+        assert_array_equal(load, p)
+        assert not over_drafted.any()
