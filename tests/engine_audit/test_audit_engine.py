@@ -3,8 +3,8 @@
 import json
 import math
 from collections.abc import Callable
+from typing import Any
 
-import numpy as np
 import pytest
 
 from otspec.engine_audit import EngineVerdict, FunctionLaws, Laws, Sampling, Text, audit_engine
@@ -110,20 +110,6 @@ def test_greedy_text_that_follows_the_draft() -> None:
     assert "a near tie of the logits or the rule" in by_samples.outcome.findings[0].message
 
 
-def test_a_near_tie_is_no_bias() -> None:
-    def nearly(before: tuple[int, ...]) -> list[float]:
-        return [0.4003, 0.3997, 0.2]
-
-    def other(texts: list[Text], sampling: Sampling) -> list[Text]:
-        return [text._replace(tokens=(1, *text.tokens[1:])) for text in texts] if sampling.greedy else texts
-
-    engine = Faulty(other, drafted=nearly)
-    engine._after[False] = nearly
-    audit = audit_engine(engine, prompts=[""], laws=FunctionLaws(nearly), **QUICK)
-    assert audit.verdict is EngineVerdict.NO_EVIDENCE
-    assert [one.cause for one in audit.outcome.divergences] == ["near tie"]
-
-
 class Coarse(FunctionLaws):
     """Laws of a model in bfloat16."""
 
@@ -132,140 +118,128 @@ class Coarse(FunctionLaws):
         self.rounding = 2.0**-3
 
 
-@each(coarse=(True, False))
-def test_a_tie_is_as_near_as_the_arithmetic_rounds(coarse: bool) -> None:
-    """Logits .05 apart, of a standard deviation of 1.3: a tie in bfloat16, and none in float32."""
-
-    def nearly(before: tuple[int, ...]) -> list[float]:
-        return [0.4, 0.4 * math.exp(-0.05), 0.2, 1 - 0.6 - 0.4 * math.exp(-0.05)]
-
-    def other(texts: list[Text], sampling: Sampling) -> list[Text]:
-        return [text._replace(tokens=(1, *text.tokens[1:])) for text in texts] if sampling.greedy else texts
-
-    engine = Faulty(other, drafted=nearly)
-    engine._after[False] = nearly
-    audit = audit_engine(engine, prompts=[""], laws=(Coarse if coarse else FunctionLaws)(nearly), **QUICK)
-    assert [one.cause for one in audit.outcome.divergences] == ["near tie" if coarse else "rule"]
-    assert audit.verdict is (EngineVerdict.NO_EVIDENCE if coarse else EngineVerdict.NOT_LOSSLESS)
+APART = 0.4 * math.exp(-0.05)
+TIES: dict[str, tuple[list[float], type[FunctionLaws], bool]] = {
+    "of logits .0015 apart": ([0.4003, 0.3997, 0.2], FunctionLaws, True),
+    "of logits .05 apart": ([0.4, APART, 0.2, 0.4 - APART], FunctionLaws, False),
+    "of logits .05 apart, in bfloat16": ([0.4, APART, 0.2, 0.4 - APART], Coarse, True),
+}
 
 
-def longer(texts: list[Text], sampling: Sampling) -> list[Text]:
-    return [text._replace(tokens=(*text.tokens, 0)) for text in texts[:1]] + texts[1:]
+@each(tie=TIES)
+def test_a_near_tie_is_no_bias_and_as_near_as_the_arithmetic_rounds(
+    tie: tuple[list[float], type[FunctionLaws], bool],
+) -> None:
+    law, kind, near = tie
+    engine = Faulty(lambda t, s: [x._replace(tokens=(1, *x.tokens[1:])) for x in t] if s.greedy else t)
+    engine._after = {False: lambda before: law, True: lambda before: law}
+    audit = audit_engine(engine, prompts=[""], laws=kind(lambda before: law), **QUICK)
+    assert [one.cause for one in audit.outcome.divergences] == ["near tie" if near else "rule"]
+    assert audit.verdict is (EngineVerdict.NO_EVIDENCE if near else EngineVerdict.NOT_LOSSLESS)
 
 
-def past_the_end(texts: list[Text], sampling: Sampling) -> list[Text]:
-    return [
-        text._replace(tokens=(*text.tokens, 0)) if text.ended == "stop" and len(text.tokens) == 1 else text
-        for text in texts
-    ]
+Change = Callable[[list[Text], Sampling], list[Text]]
 
 
-def cut_short(texts: list[Text], sampling: Sampling) -> list[Text]:
-    return [text._replace(tokens=text.tokens[:1]) if text.ended == "length" else text for text in texts]
+def drawn(change: Callable[[Text], Text]) -> Change:
+    """Of texts that are not greedy."""
+    return lambda texts, sampling: texts if sampling.greedy else [change(text) for text in texts]
 
 
-@each(change=[longer, past_the_end, cut_short])
-def test_texts_that_end_where_they_should_not(change: Callable[[list[Text], Sampling], list[Text]]) -> None:
-    said = {"longer": "longer than asked for", "past_the_end": "going on after", "cut_short": "cut short"}[
-        change.__name__
-    ]
-    ends = () if change is longer else (END,)
-    engine = Faulty(lambda t, s: t if s.greedy else change(t, s), ends=ends)
-    audit = audit_engine(engine, prompts=["x"], laws=FunctionLaws(markov, ends), **QUICK)
-    assert audit.verdict is EngineVerdict.NOT_LOSSLESS
-    assert any(said in finding.message and finding.bias for finding in audit.outcome.findings)
+def certain(text: Text) -> Text:
+    return text._replace(logprobs=(0.0,) * len(text.tokens))
 
 
-@each(hidden=[False, True])
-def test_texts_that_end_and_engines_that_leave_the_end_out(hidden: bool) -> None:
-    def without_end(texts: list[Text], sampling: Sampling) -> list[Text]:
-        return [text._replace(tokens=text.tokens[:-1]) if text.tokens[-1] == END else text for text in texts]
-
-    engine = Faulty(without_end if hidden else lambda texts, sampling: texts, ends=(END,))
-    audit = audit_engine(engine, prompts=[""], laws=FunctionLaws(markov, (END,)), **QUICK)
-    assert audit.verdict is EngineVerdict.NO_EVIDENCE
-    assert audit.outcome.places[-1].texts < 3000
+def longer(text: Text) -> Text:
+    return text._replace(tokens=(*text.tokens, 0))
 
 
-@each(laws=list(BOTH))
-def test_log_probabilities(laws: str) -> None:
-    """Right ones, and ones that are 0 with drafts."""
-
-    def certain(texts: list[Text], sampling: Sampling) -> list[Text]:
-        return [text._replace(logprobs=(0.0,) * len(text.tokens)) for text in texts]
-
-    right = audit_engine(Faulty(with_logprobs=True), prompts=[""], laws=BOTH[laws], **QUICK)
-    assert not right.outcome.findings
-    wrong = audit_engine(Faulty(certain, with_logprobs=True), prompts=[""], laws=BOTH[laws], **QUICK)
-    assert "log-probabilities with drafts are wrong" in wrong.outcome.findings[0].message
-    assert right.verdict is wrong.verdict is EngineVerdict.NO_EVIDENCE  # which is about the text
+def past_the_end(text: Text) -> Text:
+    return longer(text) if text.ended == "stop" and len(text.tokens) == 1 else text
 
 
-def test_log_probabilities_that_plain_text_has_wrong_too_are_not_judged() -> None:
-    def shifted(before: tuple[int, ...]) -> np.ndarray:
-        return np.array(MARKOV[0])
-
-    engine = Faulty(with_logprobs=True, drafted=shifted)
-    engine._after[False] = shifted
-    audit = audit_engine(engine, prompts=[""], laws=FunctionLaws(shifted), **QUICK)
-    assert audit.verdict is EngineVerdict.NO_EVIDENCE
-    assert "not judged" in audit.outcome.findings[0].message
+def cut_short(text: Text) -> Text:
+    return text._replace(tokens=text.tokens[:1]) if text.ended == "length" else text
 
 
-@each(drafted=[markov, biased_at(2)])
-def test_an_engine_that_tells_no_tokens(drafted: Callable[[tuple[int, ...]], list[float]]) -> None:
-    audit = audit_engine(Faulty(in_characters=True, drafted=drafted), prompts=[""], **{**QUICK, "texts": 4000})
-    assert audit.verdict.value == ("no evidence" if drafted is markov else "not lossless")
+def without_end(text: Text) -> Text:
+    return text._replace(tokens=text.tokens[:-1]) if text.tokens[-1] == END else text
 
 
-def test_plain_text_that_has_not_the_law_either() -> None:
-    other = biased_at(2)
-    audit = audit_engine(LawEngine(other, other), prompts=[""], laws=LAWS, **QUICK)
-    assert audit.verdict is EngineVerdict.CANNOT_TELL
-    assert "texts without drafts have not the exact law either" in audit.reason
+def unlucky(before: tuple[int, ...]) -> list[float]:
+    """Of the two tokens that tie at the border of top-k the last is kept: engines may keep either."""
+    return [0.6, 0.2 - 1e-9, 0.2 + 1e-9]
 
 
-@each(laws=list(BOTH))
-def test_too_few_texts_to_catch_the_control(laws: str) -> None:
-    audit = audit_engine(Faulty(), prompts=[""], laws=BOTH[laws], **{**QUICK, "texts": 64})
-    assert audit.verdict is EngineVerdict.CANNOT_TELL
-    assert "64 texts do not suffice to catch the control" in audit.reason
+def wrong_logprobs() -> Faulty:
+    """Of plain text too."""
+    engine = Faulty(with_logprobs=True)
+    engine._after = {False: lambda before: MARKOV[0], True: lambda before: MARKOV[0]}
+    return engine
 
 
-def test_only_greedy_text() -> None:
-    audit = audit_engine(Faulty(), [Sampling(0.0)], prompts=[""], laws=LAWS)
-    assert audit.verdict is EngineVerdict.CANNOT_TELL
-    assert "only greedy text was asked for" in audit.reason
-    assert audit.outcome.texts == 0
+ENDING = FunctionLaws(markov, (END,))
+VERDICTS: dict[str, tuple[Callable[[], LawEngine], dict[str, Any], str, str]] = {
+    "longer": (lambda: Faulty(drawn(longer)), {"laws": LAWS}, "not lossless", "longer than asked for"),
+    "past": (lambda: Faulty(drawn(past_the_end), (END,)), {"laws": ENDING}, "not lossless", "going on after"),
+    "short": (lambda: Faulty(drawn(cut_short), (END,)), {"laws": ENDING}, "not lossless", "cut short"),
+    "ends": (lambda: Faulty(ends=(END,)), {"laws": ENDING}, "no evidence", ""),
+    "hidden": (lambda: Faulty(lambda t, s: [*map(without_end, t)], (END,)), {"laws": ENDING}, "no evidence", ""),
+    "logprobs": (lambda: Faulty(with_logprobs=True), {"laws": LAWS}, "no evidence", ""),
+    "logprobs, two samples": (lambda: Faulty(with_logprobs=True), {}, "no evidence", ""),
+    "certain": (
+        *(lambda: Faulty(lambda t, s: [*map(certain, t)], with_logprobs=True), {"laws": LAWS}),
+        *("no evidence", "log-probabilities with drafts are wrong"),  # which is about the text
+    ),
+    "certain, two samples": (
+        *(lambda: Faulty(lambda t, s: [*map(certain, t)], with_logprobs=True), {}),
+        *("no evidence", "log-probabilities with drafts are wrong"),
+    ),
+    "plain ones wrong": (wrong_logprobs, {"laws": FunctionLaws(lambda b: MARKOV[0])}, "no evidence", "not judged"),
+    "characters": (lambda: Faulty(in_characters=True), {"texts": 4000}, "no evidence", ""),
+    "characters, biased": (
+        *(lambda: Faulty(in_characters=True, drafted=biased_at(2)), {"texts": 4000}, "not lossless", ""),
+    ),
+    "plain text": (
+        *(lambda: LawEngine(biased_at(2), biased_at(2)), {"laws": LAWS}, "cannot tell"),
+        "texts without drafts have not the exact law either",
+    ),
+    "few": (Faulty, {"laws": LAWS, "texts": 64}, "cannot tell", "64 texts do not suffice to catch the control"),
+    "few, two samples": (Faulty, {"texts": 64}, "cannot tell", "64 texts do not suffice to catch the control"),
+    "greedy": (Faulty, {"laws": LAWS, "samplings": [Sampling(0.0)]}, "cannot tell", "only greedy text was asked for"),
+    "rounding": (
+        *(lambda: LawEngine(lambda before: [0.6, 0.2, 0.2], unlucky),),
+        *({"laws": FunctionLaws(lambda b: [0.6, 0.2, 0.2]), "samplings": [Sampling(), Sampling(top_k=2)]},),
+        *("no evidence", ""),
+    ),
+}
 
 
-def test_all_texts_are_drawn_where_asked_for() -> None:
-    short = audit_engine(Faulty(drafted=biased_at(2)), prompts=[""], laws=LAWS, **QUICK)
-    whole = audit_engine(Faulty(drafted=biased_at(2)), prompts=[""], laws=LAWS, all_texts=True, **QUICK)
+@pytest.mark.parametrize("name", VERDICTS)
+def test_what_is_said_of_an_engine(name: str) -> None:
+    make, asked, verdict, said = VERDICTS[name]
+    audit = audit_engine(make(), prompts=["x"], **{**QUICK, **asked})
+    assert audit.verdict.value == verdict
+    messages = [finding.message for finding in audit.outcome.findings]
+    assert any(said in one for one in (audit.reason, *messages)) if said else not messages
+    if said and verdict == "not lossless":
+        assert any(finding.bias for finding in audit.outcome.findings)
+    if name in ("ends", "hidden"):
+        assert audit.outcome.places[-1].texts < 3000
+    if name == "greedy":
+        assert audit.outcome.texts == 0
+    if name == "rounding":
+        assert audit.outcome.undecided == 4500
+
+
+def test_all_texts_are_drawn_where_asked_for_and_the_result_is_json() -> None:
+    short = audit_engine(Faulty(drafted=biased_at(2)), prompts=["x"], laws=LAWS, **QUICK)
+    whole = audit_engine(Faulty(drafted=biased_at(2)), prompts=["x"], laws=LAWS, all_texts=True, **QUICK)
     assert short.outcome.texts < whole.outcome.texts == 3000
     assert short.outcome.worst is not None
     assert whole.outcome.worst is not None
     assert short.outcome.worst.lower < whole.outcome.worst.lower <= 0.3
-
-
-def test_what_hangs_on_rounding_is_left_out() -> None:
-    """Two tokens tie at the border of top-k: engines may keep either."""
-
-    def tied(before: tuple[int, ...]) -> list[float]:
-        return [0.6, 0.2, 0.2]
-
-    def keeps_the_last(before: tuple[int, ...]) -> list[float]:
-        return [0.6, 0.2 - 1e-9, 0.2 + 1e-9]
-
-    samplings = [Sampling(), Sampling(top_k=2)]
-    audit = audit_engine(LawEngine(tied, keeps_the_last), samplings, [""], laws=FunctionLaws(tied), **QUICK)
-    assert audit.verdict is EngineVerdict.NO_EVIDENCE
-    assert audit.outcome.undecided == 4500
-
-
-def test_the_result_as_json() -> None:
-    audit = audit_engine(Faulty(drafted=biased_at(2)), prompts=["x"], laws=LAWS, **QUICK)
-    found = json.loads(audit.to_json())
+    found = json.loads(short.to_json())
     assert (found["engine"], found["verdict"], found["compared_with"]) == ("laws", "not lossless", "exact law")
     assert found["settings"]["control_bias"] == 0.1
     assert {"position", "lower", "upper", "evidence", "prompt", "sampling", "texts"} == set(found["places"][0])

@@ -5,7 +5,7 @@ import random
 import socket
 import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from scipy.stats import chisquare
 
-from otspec.engine_audit import Acceptance, EngineDied, Sampling
+from otspec.engine_audit import Acceptance, EngineDied, Sampling, Text
 from otspec.engine_audit.adapters.http import Http, read_choice, read_metrics
 from otspec.errors import ProblemError
+from tests.each import each
 
 LAW = (0.5, 0.3, 0.2)
 """Of every token, whatever came before."""
@@ -125,197 +126,160 @@ class Fake:
 
 
 @pytest.fixture
-def fake() -> Iterator[Fake]:
-    server = Fake(Script())
-    yield server
-    server.stop()
+def servers() -> Iterator[Callable[..., Fake]]:
+    """Starts servers that behave as told, which end with the test."""
+    started: list[Fake] = []
+
+    def start(**behaviour: Any) -> Fake:
+        started.append(Fake(Script(**behaviour)))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.stop()
 
 
-@pytest.fixture
-def plain() -> Iterator[Fake]:
-    server = Fake(Script())
-    yield server
-    server.stop()
+Servers = Callable[..., Fake]
 
 
-def second_tokens(engine: Http, *, drafts: bool, count: int = 400) -> list[int]:
-    seen = Counter(text.tokens[1] for text in engine.texts("ab", count, 3, Sampling(), 1, drafts=drafts))
-    return [seen[token] for token in range(3)]
+def ask(engine: Http, count: int = 1, length: int = 2, seed: int = 1, *, drafts: bool = True) -> list[Text]:
+    return engine.texts("ab", count, length, Sampling(), seed, drafts=drafts)
 
 
-def test_texts_have_their_tokens_and_log_probabilities(fake: Fake) -> None:
-    texts = Http(url=fake.url + "/v1/").texts("ab", 37, 4, Sampling(), 5, drafts=True)
+def test_texts_have_their_tokens_and_log_probabilities(servers: Servers) -> None:
+    texts = ask(Http(url=servers().url + "/v1/"), 37, 4)
     assert len(texts) == 37
-    assert {len(text.tokens) for text in texts} == {4}
-    assert all(text.text == "".join("abc"[token] for token in text.tokens) for text in texts)
-    assert all(text.logprobs == tuple(-float(token) for token in text.tokens) for text in texts)
-    assert {text.ended for text in texts} == {"length"}
+    for text in texts:
+        assert len(text.tokens) == 4
+        assert text.text == "".join("abc"[token] for token in text.tokens)
+        assert (text.logprobs, text.ended) == (tuple(-float(token) for token in text.tokens), "length")
 
 
-def test_sampling_is_sent_whole_since_servers_have_defaults_of_their_own(fake: Fake) -> None:
+def test_sampling_is_sent_whole_and_fields_of_the_user_take_the_place_of_ours(servers: Servers) -> None:
+    """Servers have defaults of their own."""
+    fake = servers()
     engine = Http(url=fake.url)
     engine.texts("ab", 1, 2, Sampling(0.7, top_k=5, top_p=0.9, min_p=0.1), 1, drafts=True)
-    engine.texts("ab", 1, 2, Sampling(), 1, drafts=True)
-    sent = [{name: body[name] for name in ("temperature", "top_k", "top_p", "min_p")} for body in fake.script.asked]
-    assert sent == [
+    ask(engine)
+    ask(Http(url=fake.url, body={"top_k": None, "ignore_eos": True}))
+    names = ("temperature", "top_k", "top_p", "min_p", "ignore_eos")
+    assert [{name: body[name] for name in names if name in body} for body in fake.script.asked] == [
         {"temperature": 0.7, "top_k": 5, "top_p": 0.9, "min_p": 0.1},
         {"temperature": 1.0, "top_k": -1, "top_p": 1.0, "min_p": 0.0},
+        {"temperature": 1.0, "top_p": 1.0, "min_p": 0.0, "ignore_eos": True},
     ]
 
 
-def test_a_lossless_and_a_biased_server_are_told_apart(fake: Fake, plain: Fake) -> None:
-    engine = Http(url=fake.url, plain_url=plain.url)
-    expected = [400 * chance for chance in LAW]
-    assert chisquare(second_tokens(engine, drafts=False), expected).pvalue > 1e-9
-    assert chisquare(second_tokens(engine, drafts=True), expected).pvalue > 1e-9
+def test_a_lossless_and_a_biased_server_are_told_apart(servers: Servers) -> None:
+    fake = servers()
+    engine = Http(url=fake.url, plain_url=servers().url)
+
+    def chance(drafts: bool) -> float:
+        seen = Counter(text.tokens[1] for text in ask(engine, 400, 3, drafts=drafts))
+        return float(chisquare([seen[token] for token in range(3)], [400 * share for share in LAW]).pvalue)
+
+    assert min(chance(False), chance(True)) > 1e-9
     fake.script.biased = True
-    assert chisquare(second_tokens(engine, drafts=True), expected).pvalue < 1e-9
+    assert chance(True) < 1e-9
 
 
-def test_every_text_has_a_seed_of_its_own(fake: Fake, plain: Fake) -> None:
+def test_every_text_has_a_seed_of_its_own_and_the_same_at_every_call(servers: Servers) -> None:
+    """Also of a server that gives fewer texts than are asked for, and is asked again for the rest."""
+    fake, plain, used = servers(), servers(), []
     engine = Http(url=fake.url, plain_url=plain.url, together=4)
-    used = []
     for seed in (1, 2):
         for drafts, server in ((True, fake), (False, plain)):
-            engine.texts("ab", 10, 2, Sampling(), seed, drafts=drafts)
+            ask(engine, 10, seed=seed, drafts=drafts)
             used += [body["seed"] + index for body in server.script.asked for index in range(body["n"])]
             server.script.asked.clear()
     assert len(used) == len(set(used)) == 40
-
-
-def test_the_same_seed_gives_the_same_texts(fake: Fake) -> None:
-    engine = Http(url=fake.url, together=4, parallel=3)
-    first, again = (engine.texts("ab", 30, 5, Sampling(), 1, drafts=True) for _ in range(2))
-    assert first == again
-
-
-def test_a_server_that_gives_fewer_texts_is_asked_again(fake: Fake) -> None:
-    whole = Http(url=fake.url).texts("ab", 16, 5, Sampling(), 1, drafts=True)
+    whole = ask(Http(url=fake.url), 16, 5)
+    assert ask(Http(url=fake.url, together=4, parallel=3), 16, 5) == whole
     fake.script.most = 3
-    assert Http(url=fake.url).texts("ab", 16, 5, Sampling(), 1, drafts=True) == whole
+    assert ask(Http(url=fake.url), 16, 5) == whole
 
 
-def test_a_busy_server_is_waited_for(fake: Fake) -> None:
+def test_a_busy_server_is_waited_for_and_given_up_if_it_stays_so(servers: Servers) -> None:
     pauses: list[float] = []
-    fake.script.busy = [503, 429]
-    engine = Http(url=fake.url, pause=pauses.append)
-    assert len(engine.texts("ab", 3, 2, Sampling(), 1, drafts=True)) == 3
+    fake = servers(busy=[503, 429])
+    assert len(ask(Http(url=fake.url, pause=pauses.append), 3)) == 3
     assert pauses == [3.0, 3.0]  # as it asked for
-
-
-def test_a_server_that_stays_busy_is_given_up(fake: Fake) -> None:
     fake.script.busy = [429] * 9
     with pytest.raises(ProblemError, match=r"was too busy .* 2 times: try later"):
-        Http(url=fake.url, attempts=2, pause=lambda _: None).texts("ab", 3, 2, Sampling(), 1, drafts=True)
+        ask(Http(url=fake.url, attempts=2, pause=lambda _: None))
     assert len(fake.script.busy) == 7
 
 
-def test_no_server() -> None:
+def test_models_are_named_where_there_are_several_and_log_probabilities_done_without(servers: Servers) -> None:
+    fake = servers(models=("tiny", "small"), logprobs=False)
+    (text,) = ask(Http(url=fake.url, model="small", logprobs=False))
+    assert text.logprobs is None
+    assert fake.script.asked[0]["model"] == "small"
+    assert "logprobs" not in fake.script.asked[0]
+
+
+FAILING: dict[str, tuple[dict[str, Any], dict[str, Any], int, type[Exception], str]] = {
+    "a wrong model": ({}, {"model": "huge"}, 1, ProblemError, "has no model 'huge'; it has tiny"),
+    "one of several": ({"models": ("tiny", "small")}, {}, 1, ProblemError, "has tiny, small: give model="),
+    "no log-probabilities": (
+        *({"logprobs": False}, {}, 1),
+        *(ProblemError, "tells no log-probabilities; logprobs=False"),
+    ),
+    "dies": (
+        *({"dies_after": 2}, {"together": 4, "parallel": 1}, 40),
+        *(EngineDied, r"died at the request for 4 texts of 'ab', seed \d+: "),
+    ),
+    "fails": (
+        *({"refuses": (500, "EngineCore encountered an issue")}, {}, 1),
+        *(EngineDied, r"failed at the request .* 500, EngineCore encountered an issue"),
+    ),
+    "refuses": (
+        *({"refuses": (400, "min_p is not supported")}, {}, 1),
+        *(ProblemError, r"refuses the request .* 400, min_p is not supported"),
+    ),
+    "no texts": ({"most": 0}, {}, 1, EngineDied, "put out none of 1 texts of 'ab'"),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_what_goes_wrong_is_one_line(servers: Servers, name: str) -> None:
+    behaviour, settings, count, kind, message = FAILING[name]
+    with pytest.raises(kind, match=message) as caught:
+        ask(Http(url=servers(**behaviour).url, **settings), count)
+    assert type(caught.value) is kind
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_what_cannot_be_asked_is_one_line(servers: Servers) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with pytest.raises(ProblemError, match=rf"no server answers at http://127.0.0.1:{port} \(.*refused\): start one"):
         Http(url=f"http://127.0.0.1:{port}")
-
-
-def test_an_url_is_one() -> None:
     with pytest.raises(ProblemError, match="url = 'localhost:8000'; it begins with http"):
         Http(url="localhost:8000")
-
-
-def test_a_wrong_model(fake: Fake, plain: Fake) -> None:
-    with pytest.raises(ProblemError, match="has no model 'huge'; it has tiny"):
-        Http(url=fake.url, model="huge")
-    plain.script.models = ("other",)
+    for setting in ("together", "parallel", "attempts"):
+        with pytest.raises(ProblemError, match=f"{setting} = 0; it is at least 1"):
+            Http(url="http://127.0.0.1:1", **{setting: 0})  # type: ignore[arg-type]
+    fake = servers()
     with pytest.raises(ProblemError, match="has no model 'tiny'; it has other"):
-        Http(url=fake.url, plain_url=plain.url, model="tiny")
-
-
-def test_one_of_several_models_has_to_be_named(fake: Fake) -> None:
-    fake.script.models = ("tiny", "small")
-    with pytest.raises(ProblemError, match="has tiny, small: give model="):
-        Http(url=fake.url)
-    assert Http(url=fake.url, model="small").texts("ab", 1, 2, Sampling(), 1, drafts=True)
-    assert fake.script.asked[0]["model"] == "small"
-
-
-def test_a_server_without_log_probabilities(fake: Fake) -> None:
-    fake.script.logprobs = False
-    with pytest.raises(ProblemError, match="tells no log-probabilities; logprobs=False"):
-        Http(url=fake.url).texts("ab", 1, 2, Sampling(), 1, drafts=True)
-    (text,) = Http(url=fake.url, logprobs=False).texts("ab", 1, 2, Sampling(), 1, drafts=True)
-    assert text.logprobs is None
-    assert "logprobs" not in fake.script.asked[-1]
-
-
-def test_a_server_that_dies_in_the_middle(fake: Fake) -> None:
-    fake.script.dies_after = 2
-    engine = Http(url=fake.url, together=4, parallel=1)
-    with pytest.raises(EngineDied, match=r"died at the request for 4 texts of 'ab', seed \d+: ") as caught:
-        engine.texts("ab", 40, 2, Sampling(), 1, drafts=True)
-    assert len(str(caught.value).splitlines()) == 1
-    assert len(fake.script.asked) == 2
-
-
-def test_a_server_that_fails_at_a_request_died(fake: Fake) -> None:
-    fake.script.refuses = (500, "EngineCore encountered an issue")
-    with pytest.raises(EngineDied, match=r"failed at the request .* 500, EngineCore encountered an issue"):
-        Http(url=fake.url).texts("ab", 1, 2, Sampling(), 1, drafts=True)
-
-
-def test_a_request_that_is_refused(fake: Fake) -> None:
-    fake.script.refuses = (400, "min_p is not supported")
-    with pytest.raises(ProblemError, match=r"refuses the request .* 400, min_p is not supported") as caught:
-        Http(url=fake.url).texts("ab", 1, 2, Sampling(), 1, drafts=True)
-    assert not isinstance(caught.value, EngineDied)
-
-
-def test_a_server_that_answers_with_no_texts_died(fake: Fake) -> None:
-    fake.script.most = 0
-    with pytest.raises(EngineDied, match="put out none of 1 texts of 'ab'"):
-        Http(url=fake.url).texts("ab", 1, 2, Sampling(), 1, drafts=True)
-
-
-def test_no_texts_without_drafts_if_one_server_speculates(fake: Fake) -> None:
+        Http(url=fake.url, plain_url=servers(models=("other",)).url, model="tiny")
     with pytest.raises(ProblemError, match="speculates: give plain_url="):
-        Http(url=fake.url).texts("ab", 1, 2, Sampling(), 1, drafts=False)
+        ask(Http(url=fake.url), drafts=False)
 
 
-def test_fields_of_the_user_take_the_place_of_ours(fake: Fake) -> None:
-    engine = Http(url=fake.url, body={"top_k": None, "ignore_eos": True})
-    engine.texts("ab", 1, 2, Sampling(), 1, drafts=True)
-    (body,) = fake.script.asked
-    assert "top_k" not in body
-    assert body["ignore_eos"] is True
-
-
-@pytest.mark.parametrize("setting", ["together", "parallel", "attempts"])
-def test_settings_are_at_least_one(setting: str) -> None:
-    with pytest.raises(ProblemError, match=f"{setting} = 0; it is at least 1"):
-        Http(url="http://127.0.0.1:1", **{setting: 0})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("pages", "version"),
-    [
+def test_servers_say_what_they_are_and_what_they_accepted(servers: Servers) -> None:
+    fake = servers()
+    assert Http(url=fake.url).acceptance() == Acceptance(7, 21, 9, (6, 3))
+    for pages, version in (
         ({"/version": '{"version": "0.32.0"}'}, "vLLM 0.32.0"),
         ({"/get_server_info": '{"version": "0.5.23"}'}, "SGLang 0.5.23"),
         ({"/props": '{"build_info": "b11549"}'}, "llama.cpp b11549"),
         ({"/version": "<html>"}, "unknown"),
-    ],
-)
-def test_servers_say_what_they_are(fake: Fake, pages: dict[str, str], version: str) -> None:
-    fake.script.pages = pages
-    assert Http(url=fake.url).version == version
-
-
-def test_metrics_tell_the_acceptance(fake: Fake) -> None:
-    assert Http(url=fake.url).acceptance() == Acceptance(7, 21, 9, (6, 3))
-    fake.script.pages = {}
-    assert Http(url=fake.url).acceptance() is None
-
-
-def test_metrics_of_llama_cpp() -> None:
+    ):
+        fake.script.pages = pages
+        assert Http(url=fake.url).version == version
+        assert Http(url=fake.url).acceptance() is None
     page = (
         "llamacpp:n_decode_total 5\nllamacpp:spec_decode_num_draft_tokens_total 12\n"
         "llamacpp:spec_decode_num_accepted_tokens_total 4\nllamacpp:spec_decode_num_drafts_total 5\n"
@@ -324,19 +288,19 @@ def test_metrics_of_llama_cpp() -> None:
     assert read_metrics("llamacpp:n_decode_total 5\n") is None
 
 
-@pytest.mark.parametrize(
-    ("told", "tokens", "logprobs"),
-    [
-        ({"tokens": ["token_id:5", "token_id:7"], "token_logprobs": [-1.0, -2.0]}, (5, 7), (-1.0, -2.0)),
-        ({"content": [{"id": 5, "logprob": -1.0}, {"id": 7, "logprob": -2.0}]}, (5, 7), (-1.0, -2.0)),
-        ({"tokens": [" a", "token_id:7"], "token_logprobs": [-1.0, -2.0]}, (), None),
-        ({"content": [{"token": " a", "logprob": -1.0}]}, (), None),
-        (None, (), None),
-    ],
-    ids=["vLLM's spelling", "llama.cpp's", "strings", "strings in content", "nothing"],
+IDS, LOGPROBS = (5, 7), (-1.0, -2.0)
+
+
+@each(
+    case={
+        "vLLM's spelling": ({"tokens": ["token_id:5", "token_id:7"], "token_logprobs": [*LOGPROBS]}, IDS, LOGPROBS),
+        "llama.cpp's": ({"content": [{"id": 5, "logprob": -1.0}, {"id": 7, "logprob": -2.0}]}, IDS, LOGPROBS),
+        "strings": ({"tokens": [" a", "token_id:7"], "token_logprobs": [*LOGPROBS]}, (), None),
+        "strings in content": ({"content": [{"token": " a", "logprob": -1.0}]}, (), None),
+        "one too few": ({"tokens": ["token_id:5", "token_id:7"], "token_logprobs": [-1.0]}, IDS, None),
+        "nothing": (None, (), None),
+    }
 )
-def test_tokens_are_told_in_several_ways(
-    told: dict[str, Any] | None, tokens: tuple[int, ...], logprobs: tuple[float, ...] | None
-) -> None:
-    text = read_choice({"text": "ab", "logprobs": told, "finish_reason": None})
-    assert (text.tokens, text.logprobs, text.ended) == (tokens, logprobs, "")
+def test_tokens_are_told_in_several_ways(case: tuple[Any, tuple[int, ...], tuple[float, ...] | None]) -> None:
+    text = read_choice({"text": "ab", "logprobs": case[0], "finish_reason": None})
+    assert (text.tokens, text.logprobs, text.ended) == (*case[1:], "")
