@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from otspec.laws import FloatArray, IntArray
+from tests.oracles import Floats, Ints
 
 
 class Script(NamedTuple):
@@ -25,24 +25,18 @@ class Script(NamedTuple):
 
     tests: list[tuple[int, float]]
     """The drafts that are tested, in turn, each with the probability that it is accepted."""
-    last: FloatArray
+    last: Floats
     """Law of the output if none is accepted, shape (V,)."""
 
 
-Rule = Callable[[FloatArray, FloatArray, IntArray], Script]
-"""(p, q, drafts) to a script."""
-
-Law = Callable[[FloatArray, FloatArray, IntArray], FloatArray]
+Rule = Callable[[Floats, Floats, Ints], Script]
+Law = Callable[[Floats, Floats, Ints], Floats]
 """(p, q, drafts) to the law of the output, shape (V,)."""
-
-Sampler = Callable[[FloatArray, FloatArray, IntArray, np.random.Generator], int]
-"""(p, q, drafts, rng) to a token."""
+Sampler = Callable[[Floats, Floats, Ints, np.random.Generator], int]
 
 
 def as_law(rule: Rule) -> Law:
-    """The rule as a function of (p, q, drafts) that gives the law of the output, shape (V,)."""
-
-    def law(p: FloatArray, q: FloatArray, drafts: IntArray) -> FloatArray:
+    def law(p: Floats, q: Floats, drafts: Ints) -> Floats:
         tests, last = rule(p, q, drafts)
         output, alive = np.zeros(p.size), 1.0
         for token, passes in tests:
@@ -54,9 +48,7 @@ def as_law(rule: Rule) -> Law:
 
 
 def as_sampler(rule: Rule) -> Sampler:
-    """The rule as a function of (p, q, drafts, rng) that draws the output."""
-
-    def sample(p: FloatArray, q: FloatArray, drafts: IntArray, rng: np.random.Generator) -> int:
+    def sample(p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
         tests, last = rule(p, q, drafts)
         for token, passes in tests:
             if rng.random() < passes:
@@ -66,37 +58,36 @@ def as_sampler(rule: Rule) -> Sampler:
     return sample
 
 
-def draw(law: FloatArray, coin: float) -> int:
-    """The token at which the cumulative sum of a law, shape (V,), passes a coin in [0, 1)."""
+def draw(law: Floats, coin: float) -> int:
+    """The token at which the cumulative sum of a law passes a coin in [0, 1)."""
     cumulative = np.cumsum(law)
     return int(min(np.searchsorted(cumulative, coin * cumulative[-1], side="right"), np.flatnonzero(law)[-1]))
 
 
-def residual(p: FloatArray, q: FloatArray) -> FloatArray:
-    """The residual law [p - q]+, normalised, shape (V,); p where nothing is left."""
+def residual(p: Floats, q: Floats) -> Floats:
+    """[p - q]+, normalised; p where nothing is left."""
     rest = np.maximum(p - q, 0.0)
     return rest / rest.sum() if rest.sum() > 0 else p
 
 
-def without(law: FloatArray, tokens: Iterable[int]) -> FloatArray:
-    """A law without some tokens, normalised, shape (V,); the law itself where nothing would be left."""
+def without(law: Floats, tokens: Iterable[int]) -> Floats:
+    """A law without some tokens, normalised; the law itself where nothing would be left."""
     rest = law.copy()
     rest[list(tokens)] = 0.0
     return rest / rest.sum() if rest.sum() > 0 else law
 
 
 def ratio(p: float, q: float) -> float:
-    """The acceptance probability min(1, p / q)."""
     return min(1.0, p / q) if q > 0 else float(p > 0)
 
 
-def top(law: FloatArray, k: int) -> FloatArray:
-    """A law of its k likeliest tokens, normalised, shape (V,)."""
+def top(law: Floats, k: int) -> Floats:
+    """A law of its k likeliest tokens, normalised."""
     return without(law, np.argsort(-law, kind="stable")[k:].tolist())
 
 
-def recursive(p: FloatArray, laws: Iterable[FloatArray], drafts: Iterable[int]) -> Script:
-    """Reject each draft against a law of its own, shape (V,), one after the other."""
+def recursive(p: Floats, laws: Iterable[Floats], drafts: Iterable[int]) -> Script:
+    """Reject each draft against a law of its own, one after the other."""
     tests = []
     for token, q in zip(drafts, laws, strict=False):
         tests.append((token, ratio(p[token], q[token])))
@@ -107,28 +98,28 @@ def recursive(p: FloatArray, laws: Iterable[FloatArray], drafts: Iterable[int]) 
 # --- lossless, each on the drafts named in LOSSLESS
 
 
-def naive(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
-    """Draw from the target; as all of these, from p and q, shape (V,), and drafts, shape (n,)."""
+def naive(p: Floats, q: Floats, drafts: Ints) -> Script:
+    """Draw from the target."""
     return Script([], p)
 
 
-def single(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+def single(p: Floats, q: Floats, drafts: Ints) -> Script:
     """Speculative sampling with the first draft."""
     return recursive(p, [q], drafts[:1].tolist())
 
 
-def rrs(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+def rrs(p: Floats, q: Floats, drafts: Ints) -> Script:
     """Recursive rejection, where each draft is a fresh draw from q."""
     return recursive(p, itertools.repeat(q), drafts.tolist())
 
 
-def rsd(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+def rsd(p: Floats, q: Floats, drafts: Ints) -> Script:
     """Recursive rejection, where each draft is a draw from q without the drafts before."""
     tokens = drafts.tolist()
     return recursive(p, (without(q, tokens[:i]) for i in range(len(tokens))), tokens)
 
 
-def eagle(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+def eagle(p: Floats, q: Floats, drafts: Ints) -> Script:
     """EAGLE-2: accept a draft with its probability p, else remove the token and normalise."""
     tests = []
     for token in drafts.tolist():
@@ -140,7 +131,7 @@ def eagle(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
 def sglang(threshold_acc: float = 1.0, threshold_single: float = 1.0) -> Rule:
     """The rule of SGLang: compare one coin with the running sum of the siblings' target masses."""
 
-    def rule(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+    def rule(p: Floats, q: Floats, drafts: Ints) -> Script:
         tests, reached, below = [], 0.0, 0.0
         for token in drafts.tolist():
             reached = min(reached + p[token] / threshold_acc, 1.0)
@@ -152,28 +143,19 @@ def sglang(threshold_acc: float = 1.0, threshold_single: float = 1.0) -> Rule:
     return rule
 
 
-def kseq(gamma: Callable[[FloatArray, FloatArray, int], float]) -> Rule:
-    """K-SEQ with a gamma of (p, q, n): every draft meets the same test."""
-
-    def rule(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
-        n = len(drafts)
-        g = gamma(p, q, n)
-        served = np.minimum(q, p / g)
-        beta = served.sum()
-        tests = [(token, ratio(p[token] / g, q[token])) for token in drafts.tolist()]
-        return Script(tests, residual(p, served * sum((1 - beta) ** j for j in range(n))))
-
-    return rule
-
-
-def best_gamma(p: FloatArray, q: FloatArray, n: int) -> float:
-    """The least gamma that is lossless."""
-    return _best_gamma(tuple(p.tolist()), tuple(q.tolist()), n)
+def kseq(p: Floats, q: Floats, drafts: Ints) -> Script:
+    """K-SEQ with the least gamma that is lossless: every draft meets the same test."""
+    n = len(drafts)
+    g = best_gamma(tuple(p.tolist()), tuple(q.tolist()), n)
+    served = np.minimum(q, p / g)
+    beta = served.sum()
+    tests = [(token, ratio(p[token] / g, q[token])) for token in drafts.tolist()]
+    return Script(tests, residual(p, served * sum((1 - beta) ** j for j in range(n))))
 
 
 @lru_cache
-def _best_gamma(p: tuple[float, ...], q: tuple[float, ...], n: int) -> float:
-    """The same of laws that can be looked up, by bisection."""
+def best_gamma(p: tuple[float, ...], q: tuple[float, ...], n: int) -> float:
+    """By bisection."""
     low, high = 1.0, float(n)
     for _ in range(60):
         middle = (low + high) / 2
@@ -182,27 +164,7 @@ def _best_gamma(p: tuple[float, ...], q: tuple[float, ...], n: int) -> float:
     return high
 
 
-def spechub(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
-    """SpecHub: serve the other token of the pair first, and the hub from what is unused."""
-    hub = int(q.argmax())
-    if q[hub] == 1:
-        return recursive(p, [q], drafts[:1].tolist())
-    token = int(drafts[0] if drafts[1] == hub else drafts[1])
-    others = without(q, [hub])
-    hub_second = np.where(np.arange(p.size) == hub, 0.0, q)
-    hub_first = q[hub] * others
-    served_first = np.minimum(p, hub_second)
-    served_then = np.minimum(p - served_first, hub_first)
-    served_first[hub] = served_then[hub] = 0.0
-    unused = 1 - served_first.sum() - served_then.sum()
-    for_hub = min(1.0, p[hub] / unused) if unused > 0 else 1.0
-    served, mass = (served_first, hub_second) if drafts[1] == hub else (served_then, hub_first)
-    missing = p - served_first - served_then
-    missing[hub] = 0.0
-    return Script([(token, served[token] / mass[token]), (hub, for_hub)], residual(missing, np.zeros(p.size)))
-
-
-def greedy(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+def greedy(p: Floats, q: Floats, drafts: Ints) -> Script:
     """Single-draft verification of the last draft, against its own law."""
     *fixed, last = drafts.tolist()
     return recursive(p, [without(q, fixed)], [last])
@@ -211,125 +173,59 @@ def greedy(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
 # --- biased
 
 
-def entropy(p: FloatArray) -> float:
-    """The entropy of a law, shape (V,), in nats."""
-    return -sum(x * math.log(x) for x in p.tolist() if x > 0)
+def typical(p: Floats) -> float:
+    """The threshold of typical acceptance."""
+    return min(0.3, 0.09 * math.exp(sum(x * math.log(x) for x in p.tolist() if x > 0)))
 
 
-def medusa_argmax(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
-    """Typical acceptance: the likeliest draft above the threshold, else the likeliest token."""
-    threshold = min(0.3, 0.09 * math.exp(entropy(p)) ** -1)
-    passing = [token for token in drafts.tolist() if p[token] > threshold]
+def medusa_argmax(p: Floats, q: Floats, drafts: Ints) -> Script:
+    """The likeliest draft above the threshold, else the likeliest token."""
+    passing = [token for token in drafts.tolist() if p[token] > typical(p)]
     best = max(passing, key=lambda token: p[token], default=None)
     return Script([] if best is None else [(best, 1.0)], np.eye(p.size)[p.argmax()])
 
 
-def medusa_first(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
-    """Typical acceptance without `fast`: the first passing draft, else a sample of the passing tokens."""
-    threshold = min(0.3, 0.09 * math.exp(entropy(p)) ** -1)
-    passing = [(token, 1.0) for token in drafts.tolist() if p[token] > threshold]
-    kept = np.where(p > threshold, p, 0.0)
+def medusa_first(p: Floats, q: Floats, drafts: Ints) -> Script:
+    """Without `fast`: the first passing draft, else a sample of the passing tokens."""
+    kept = np.where(p > typical(p), p, 0.0)
+    passing = [(token, 1.0) for token in drafts.tolist() if kept[token] > 0]
     return Script(passing, kept / kept.sum() if kept.sum() > 0 else p)
 
 
-def medusa_nucleus(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+def medusa_nucleus(p: Floats, q: Floats, drafts: Ints) -> Script:
     """Compare each draft with a fresh sample of the target."""
     return Script([(token, float(p[token])) for token in drafts.tolist()], p)
 
 
-def lenient(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+def lenient(p: Floats, q: Floats, drafts: Ints) -> Script:
     """Speculative sampling with lenience 0.5."""
     token = int(drafts[0])
     return Script([(token, ratio(p[token], 0.5 * q[token]))], residual(p, q))
 
 
-def siblings_by_ratio(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+def siblings_by_ratio(p: Floats, q: Floats, drafts: Ints) -> Script:
     """Test each sibling with p/q, and never update p."""
     return Script([(token, ratio(p[token], q[token])) for token in drafts.tolist()], residual(p, q))
 
 
-def rsd_softmax_of_drafts(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+def rsd_softmax_of_drafts(p: Floats, q: Floats, drafts: Ints) -> Script:
     """Take deterministic drafts for draws from their own softmax."""
-    tokens = drafts.tolist()
-    others = [token for token in range(q.size) if token not in tokens]
-    return rsd(p, without(q, others), drafts)
+    return rsd(p, without(q, np.setdiff1d(np.arange(q.size), drafts).tolist()), drafts)
 
 
-def skips_repeats(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+def skips_repeats(p: Floats, q: Floats, drafts: Ints) -> Script:
     """Recursive rejection that tests a repeated draft once."""
     return recursive(p, itertools.repeat(q), dict.fromkeys(drafts.tolist()))
 
 
-def shuffled_law(p: FloatArray, q: FloatArray, drafts: IntArray) -> FloatArray:
-    """The law of recursive rejection in random order, shape (V,)."""
+def shuffled_law(p: Floats, q: Floats, drafts: Ints) -> Floats:
+    """The law of recursive rejection in random order."""
     orders = [np.array(order) for order in itertools.permutations(drafts.tolist())]
     return np.mean([as_law(rrs)(p, q, order) for order in orders], axis=0)
 
 
-def shuffled_sampler(p: FloatArray, q: FloatArray, drafts: IntArray, rng: np.random.Generator) -> int:
-    """Draw from recursive rejection in random order."""
+def shuffled_sampler(p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
     return as_sampler(rrs)(p, q, rng.permutation(drafts), rng)
-
-
-# --- several tokens as one: texts of three tokens over an alphabet, a drafted path is the text that it starts
-
-ALPHABET = 3
-
-
-def path_law(p: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """The conditional laws of a two-step model from the joint laws of texts: p1, p2, p3 and q1, q2.
-
-    With a tokens in the alphabet, p and q have shape (a**3,); p1 and q1 have shape (a,), p2 and q2 have shape (a, a),
-    and p3 has shape (a, a, a).
-    """
-    a = ALPHABET
-    joint_p, joint_q = p.reshape(a, a, a), q.reshape(a, a, a).sum(axis=2)
-    p1, q1 = joint_p.sum(axis=(1, 2)), joint_q.sum(axis=1)
-    p2, q2 = joint_p.sum(axis=2) / p1[:, None], joint_q / q1[:, None]
-    return p1, p2, joint_p / joint_p.sum(axis=2, keepdims=True), q1, q2
-
-
-def block(token_wise_residual: bool) -> Law:
-    """Block verification of one path of two tokens, continued by the target.
-
-    With `token_wise_residual` it has the residual of the token-wise rule, which is a mistake.
-    """
-
-    def law(p: FloatArray, q: FloatArray, drafts: IntArray) -> FloatArray:
-        a = ALPHABET
-        p1, p2, p3, q1, q2 = path_law(p, q)
-        x, y = divmod(int(drafts[0]) // a, a)
-        c1 = min(1.0, p1[x] / q1[x])
-        c2 = min(1.0, c1 * p2[x, y] / q2[x, y])
-        missing = np.maximum(c1 * p2[x] - q2[x], 0).sum()
-        keep1 = missing / (missing + 1 - c1) if missing + 1 - c1 > 0 else 1.0
-        scale = 1.0 if token_wise_residual else c1
-        output = np.zeros((a, a, a))
-        output[x, y] += c2 * p3[x, y]
-        output[x] += (1 - c2) * keep1 * residual(scale * p2[x], q2[x])[:, None] * p3[x]
-        output += (1 - c2) * (1 - keep1) * residual(p1, q1)[:, None, None] * p2[:, :, None] * p3
-        return output.ravel()
-
-    return law
-
-
-def hot_bonus(temperature: float) -> Law:
-    """A rule for two tokens that draws the second at temperature 1, while the target runs at another."""
-
-    def law(p: FloatArray, q: FloatArray, drafts: IntArray) -> FloatArray:
-        v = math.isqrt(p.size)
-        joint = p.reshape(v, v)
-        first = joint.sum(axis=1)
-        x = int(drafts[0]) // v
-        second = joint / first[:, None]
-        bonus = second[x] ** temperature
-        output = np.zeros((v, v))
-        output[x] = first[x] * bonus / bonus.sum()
-        rest = joint.copy()
-        rest[x] = 0.0
-        return (output + rest).ravel()
-
-    return law
 
 
 @dataclass
@@ -342,7 +238,7 @@ class ReusedNoise:
         """Draw the noise of a new text."""
         self.noise = rng.random(1024)
 
-    def __call__(self, q: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+    def __call__(self, q: Floats, n: int, rng: np.random.Generator) -> Ints:
         """Draw n tokens, shape (n,): those that arrive first."""
         if self.refresh:
             self.start(rng)
@@ -356,32 +252,21 @@ class Entry(NamedTuple):
     law: Law
     sampler: Sampler
     scheme: str
-    """Name of the draft law."""
     n: int
-    """Drafts per position."""
 
 
 def entry(rule: Rule, scheme: str, n: int = 3) -> Entry:
-    """A rule in both forms, with the drafts that it is used on."""
     return Entry(as_law(rule), as_sampler(rule), scheme, n)
-
-
-def gamma_n(p: FloatArray, q: FloatArray, n: int) -> float:
-    """The gamma that is always lossless."""
-    return float(n)
 
 
 LOSSLESS = {
     "speculative sampling": entry(single, "iid"),
-    "draw and match, i.i.d. drafts": entry(naive, "iid"),
     "draw and match, without replacement": entry(naive, "without_replacement"),
     "EAGLE-2, top-k tree": entry(eagle, "top_k"),
     "SGLang tree, thresholds 1": entry(sglang(), "top_k"),
     "recursive rejection, i.i.d. drafts": entry(rrs, "iid"),
     "recursive rejection, without replacement": entry(rsd, "without_replacement"),
-    "K-SEQ, best gamma": entry(kseq(best_gamma), "iid"),
-    "K-SEQ, gamma = n": entry(kseq(gamma_n), "iid"),
-    "SpecHub": entry(spechub, "hub_pairs", 2),
+    "K-SEQ, best gamma": entry(kseq, "iid"),
     "greedy drafts": entry(greedy, "greedy"),
 }
 """Rules that are lossless on the drafts that they are named with."""

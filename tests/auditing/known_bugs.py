@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from otspec.auditing import Audit, audit, audit_paths
-from otspec.laws import FloatArray, IntArray, law_from_logits
+from otspec.laws import law_from_logits
 from otspec.proofs_check.own.released import ReleasedHierarchical
 from otspec.schemes import IID
 from otspec.verification.rules.hierarchical import Hierarchical
 from otspec.verification.rules.protocol import PathVerifier
-from tests.auditing.decoder_rules import Rule as Scripted
 from tests.auditing.decoder_rules import (
+    Rule,
     Script,
     as_law,
     as_sampler,
@@ -33,33 +33,28 @@ from tests.auditing.decoder_rules import (
     skips_repeats,
     top,
 )
+from tests.oracles import Floats, Ints
 
 Run = Callable[..., Audit]
 """An audit that waits for its settings: the keywords of `otspec.auditing.AuditSettings`."""
 
 
 class Audits(NamedTuple):
-    """The audits of one rule, in the forms in which it can be audited."""
+    """The audits of one rule: by draws, and by enumeration, None where the rule does not give its law."""
 
-    drawn: Run | None
-    """The audit by draws; None where only the law is of use."""
+    drawn: Run
     exact: Run | None
-    """The audit by enumeration; None where the rule does not give its law."""
 
 
 @dataclass(frozen=True)
 class KnownBug:
-    """A rule with a known fault, and its correct counterpart."""
+    """A rule with a known fault, the report that describes it if we have read one, and its correct counterpart."""
 
     name: str
     reported: str
-    """The report that describes the fault; empty if we have read none."""
     fault: str
-    """One sentence that says what is wrong."""
     broken: Audits
-    """The audits of the rule with the fault."""
     correct: Audits
-    """The audits of the same rule without it."""
     seen_by_draws: bool = True
     """Whether a sampled audit with default settings calls the broken rule not lossless."""
 
@@ -76,12 +71,12 @@ class GumbelPair:
     fresh_coin: bool = True
     """Whether the draft is tested with a coin of its own, or with the uniform that its own noise was made from."""
 
-    def draft(self, q: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+    def draft(self, q: Floats, n: int, rng: np.random.Generator) -> Ints:
         """Draw one draft from q, shape (V,), and keep the noise; the drafts have shape (1,)."""
         self.noise = rng.gumbel(size=q.size)
         return np.array([_largest(q, self.noise)])
 
-    def verify(self, p: FloatArray, q: FloatArray, drafts: IntArray, rng: np.random.Generator) -> int:
+    def verify(self, p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
         """Speculative sampling of the draft: the token that is put out."""
         token = int(drafts[0])
         coin = rng.random() if self.fresh_coin else float(np.exp(-np.exp(-self.noise[token])))
@@ -90,7 +85,7 @@ class GumbelPair:
         return _largest(residual(p, q), rng.gumbel(size=q.size) if self.fresh_recovery else self.noise)
 
 
-def _largest(law: FloatArray, noise: FloatArray) -> int:
+def _largest(law: Floats, noise: Floats) -> int:
     with np.errstate(divide="ignore"):
         return int(np.argmax(np.log(law) + noise))
 
@@ -106,10 +101,10 @@ PART = 1 << 18
 """Points of a grid of uniforms that are summed over at a time."""
 
 
-def coarse_race(bits: int) -> Callable[[FloatArray, FloatArray, IntArray, np.random.Generator], int]:
+def coarse_race(bits: int) -> Callable[[Floats, Floats, Ints, np.random.Generator], int]:
     """Draw from the target by an exponential race whose uniforms are (k + 1/2) / 2**bits."""
 
-    def draw(p: FloatArray, q: FloatArray, drafts: IntArray, rng: np.random.Generator) -> int:
+    def draw(p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
         uniform = (rng.integers(1 << bits, size=p.size) + 0.5) / (1 << bits)
         with np.errstate(divide="ignore"):
             return int(np.argmin(-np.log(uniform) / p))
@@ -117,10 +112,10 @@ def coarse_race(bits: int) -> Callable[[FloatArray, FloatArray, IntArray, np.ran
     return draw
 
 
-def coarse_race_law(bits: int) -> Callable[[FloatArray, FloatArray, IntArray], FloatArray]:
+def coarse_race_law(bits: int) -> Callable[[Floats, Floats, Ints], Floats]:
     """The law of the output of `coarse_race`, for a target of one likely token and others that are equally unlikely."""
 
-    def law(p: FloatArray, q: FloatArray, drafts: IntArray) -> FloatArray:
+    def law(p: Floats, q: Floats, drafts: Ints) -> Floats:
         head = int(p.argmax())
         found = np.full(p.size, (1.0 - _head_wins(float(p[head]), p.size - 1, bits)) / (p.size - 1))
         found[head] = 1.0 - found.sum() + found[head]
@@ -141,7 +136,7 @@ def _head_wins(head: float, others: int, bits: int) -> float:
     return wins / grid
 
 
-def tail_instance(others: int, gap: float) -> tuple[FloatArray, FloatArray]:
+def tail_instance(others: int, gap: float) -> tuple[Floats, Floats]:
     """A target of one likely token, `gap` nats above all others, and a flat draft law; both of shape (others + 1,)."""
     logits = np.append(0.0, np.full(others, -gap))
     return law_from_logits("p", logits), np.full(others + 1, 1.0 / (others + 1))
@@ -153,7 +148,7 @@ TAIL = [tail_instance(4_000, 18.0)]
 # --- drafts of another law than the verifier's
 
 
-def in_bfloat16(q: FloatArray) -> FloatArray:
+def in_bfloat16(q: Floats) -> Floats:
     """The law of logits that were rounded to bfloat16, shape (V,), of a law q of that shape."""
     with np.errstate(divide="ignore"):
         logits = np.log(q).astype(np.float32)
@@ -164,12 +159,12 @@ def in_bfloat16(q: FloatArray) -> FloatArray:
     return law_from_logits("q", np.where(np.isfinite(logits), rounded, logits).astype(np.float64))
 
 
-def _from(changed: Callable[[FloatArray], FloatArray]) -> Callable[[FloatArray, int], IID]:
+def _from(changed: Callable[[Floats], Floats]) -> Callable[[Floats, int], IID]:
     """Drafts of a changed q."""
     return lambda q, n: IID(changed(q), n)
 
 
-def _scripted(rule: Scripted, scheme: str = "iid", n: int = 1, **about: Any) -> Audits:
+def _scripted(rule: Rule, scheme: str = "iid", n: int = 1, **about: Any) -> Audits:
     """A rule of `decoder_rules` in both forms."""
     drawn, exact = (partial(audit, form(rule), scheme, n, **about) for form in (as_sampler, as_law))
     return Audits(drawn, exact)
@@ -182,7 +177,7 @@ LEFT_BEHIND = np.array([2, 137_247_040, 1_065_772_646], dtype=np.int32).view(np.
 """Temperatures that memory holds which nobody has written to: integers that vLLM #42638 shows, read as float32."""
 
 
-def at_temperature(p: FloatArray, temperature: float) -> FloatArray:
+def at_temperature(p: Floats, temperature: float) -> Floats:
     """A law at another temperature, shape (V,)."""
     with np.errstate(divide="ignore"):
         logits = np.log(p)
@@ -190,18 +185,18 @@ def at_temperature(p: FloatArray, temperature: float) -> FloatArray:
     return law / law.sum()
 
 
-def unwritten(p: FloatArray, q: FloatArray, drafts: IntArray, rng: np.random.Generator) -> int:
+def unwritten(p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
     """Speculative sampling at a temperature that was never written; p has the one that was asked for."""
     return as_sampler(single)(at_temperature(p, rng.choice(LEFT_BEHIND)), q, drafts, rng)
 
 
-def unwritten_law(p: FloatArray, q: FloatArray, drafts: IntArray) -> FloatArray:
+def unwritten_law(p: Floats, q: Floats, drafts: Ints) -> Floats:
     """The law of the output of `unwritten`, shape (V,)."""
-    law: FloatArray = np.mean([as_law(single)(at_temperature(p, left), q, drafts) for left in LEFT_BEHIND], axis=0)
+    law: Floats = np.mean([as_law(single)(at_temperature(p, left), q, drafts) for left in LEFT_BEHIND], axis=0)
     return law
 
 
-def nucleus(law: FloatArray, mass: float) -> FloatArray:
+def nucleus(law: Floats, mass: float) -> Floats:
     """A law of its likeliest tokens that have this mass, as it is in `law`: 0 elsewhere, not normalised, shape (V,)."""
     order = np.argsort(-law, kind="stable")
     before = np.cumsum(law[order]) - law[order]
@@ -216,7 +211,7 @@ CUT = [(top(nucleus(UNCUT, 0.82), 4), np.full(9, 1 / 9))]
 """That law as plain decoding cuts it, by both settings at once, and a flat draft law."""
 
 
-def cut_in_turn(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+def cut_in_turn(p: Floats, q: Floats, drafts: Ints) -> Script:
     """Speculative sampling against the law that is cut by top-k, made to sum to 1, and then cut by top-p."""
     cut = nucleus(top(UNCUT, 4), 0.82)
     return single(cut / cut.sum(), q, drafts)
@@ -225,12 +220,12 @@ def cut_in_turn(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
 # --- acceptance that is none
 
 
-def greedy_silently(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+def greedy_silently(p: Floats, q: Floats, drafts: Ints) -> Script:
     """The likeliest token, whatever the temperature."""
     return Script([], np.eye(p.size)[p.argmax()])
 
 
-def always_accepts(p: FloatArray, q: FloatArray, drafts: IntArray) -> Script:
+def always_accepts(p: Floats, q: Floats, drafts: Ints) -> Script:
     """Speculative sampling with a coin that is 0."""
     return Script([(int(drafts[0]), 1.0)], p)
 
@@ -242,14 +237,14 @@ Chances = dict[tuple[int, ...], float]
 """The probabilities of the tuples of tokens that a rule puts out."""
 
 
-def token_wise_law(temperature: float) -> Callable[[FloatArray, FloatArray, IntArray], Chances]:
+def token_wise_law(temperature: float) -> Callable[[Floats, Floats, Ints], Chances]:
     """Speculative sampling of one path; its laws are at a temperature, and the bonus token is drawn at 1.
 
     The rule takes target laws of shape (1, L + 1, V), draft laws of shape (1, L, V) and a path of shape (1, L), and
     returns the probabilities of what it puts out.  At temperature 1 it is lossless.
     """
 
-    def law(target: FloatArray, draft: FloatArray, paths: IntArray) -> Chances:
+    def law(target: Floats, draft: Floats, paths: Ints) -> Chances:
         found: Chances = {}
         path, alive = tuple(paths[0].tolist()), 1.0
         for level, token in enumerate(path):
@@ -267,7 +262,7 @@ def token_wise_law(temperature: float) -> Callable[[FloatArray, FloatArray, IntA
     return law
 
 
-def late_law(target: FloatArray, draft: FloatArray, paths: IntArray) -> Chances:
+def late_law(target: Floats, draft: Floats, paths: Ints) -> Chances:
     """Speculative sampling of one path that handles a refusal one token late.
 
     What takes the place of a refused token is drawn where the token after it would be, from the target's law after the
@@ -286,10 +281,10 @@ def late_law(target: FloatArray, draft: FloatArray, paths: IntArray) -> Chances:
     return found
 
 
-def drawn_from(law: Callable[[FloatArray, FloatArray, IntArray], Chances]) -> Callable[..., tuple[int, ...]]:
+def drawn_from(law: Callable[[Floats, Floats, Ints], Chances]) -> Callable[..., tuple[int, ...]]:
     """A rule that draws what it puts out from its law."""
 
-    def draw(target: FloatArray, draft: FloatArray, paths: IntArray, rng: np.random.Generator) -> tuple[int, ...]:
+    def draw(target: Floats, draft: Floats, paths: Ints, rng: np.random.Generator) -> tuple[int, ...]:
         chances = law(target, draft, paths)
         texts, below = list(chances), np.cumsum(list(chances.values()))
         return texts[int(np.searchsorted(below, rng.random() * below[-1], side="right"))]
@@ -297,7 +292,7 @@ def drawn_from(law: Callable[[FloatArray, FloatArray, IntArray], Chances]) -> Ca
     return draw
 
 
-def _path(law: Callable[[FloatArray, FloatArray, IntArray], Chances]) -> Audits:
+def _path(law: Callable[[Floats, Floats, Ints], Chances]) -> Audits:
     return Audits(partial(audit_paths, drawn_from(law), 1, 2), partial(audit_paths, law, 1, 2))
 
 

@@ -1,5 +1,7 @@
 """Rules that give their law: biased ones are flagged with their true distance, lossless ones pass."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from otspec.schemes.catalogue import OWN as SCHEMES
 from otspec.solvers import RRS, RSD
 from tests.auditing import decoder_rules as rules
 from tests.auditing.decoder_rules import BIASED, LOSSLESS, Law, as_law
+from tests.each import each
 from tests.oracles import Floats, Ints
 
 
@@ -87,9 +90,13 @@ def test_a_plan_for_other_drafts_is_asked_what_it_does_with_these() -> None:
     assert "refused on" in str(refused)
 
 
-@pytest.mark.parametrize("rule", ["kseq", "interval", "naive", "max_flow", lambda problem: otspec.solve(problem).plan])
-def test_our_solvers_pass(rule: str) -> None:
-    assert otspec.audit(rule, n=2).verdict is AuditVerdict.LOSSLESS
+OURS = [*(("iid", rule) for rule in ("kseq", "interval", "naive", "max_flow")), ("hub_pairs", "spechub")]
+
+
+@each(case=[*OURS, ("iid", lambda problem: otspec.solve(problem).plan)])
+def test_our_solvers_pass(case: tuple[str, Any]) -> None:
+    scheme, rule = case
+    assert otspec.audit(rule, scheme, n=2).verdict is AuditVerdict.LOSSLESS
 
 
 def test_a_rule_may_be_told_distinct_laws() -> None:
@@ -102,34 +109,6 @@ def test_a_rule_may_be_told_distinct_laws() -> None:
     assert audit.mean("optimum_iid") is None
     only_first = otspec.audit(lambda p, q, drafts: as_law(rules.rrs)(p, q[0], drafts), "independent", 2)
     assert only_first.verdict is AuditVerdict.NOT_LOSSLESS
-
-
-def texts(rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Joint laws of texts of three tokens, and of drafted paths, which are coded as the texts that end in token 0."""
-    a = rules.ALPHABET
-    p, q = rng.dirichlet(np.ones(a**3)), np.zeros((a * a, a))
-    q[:, 0] = rng.dirichlet(np.ones(a * a))
-    return p, q.ravel()
-
-
-def test_block_verification_and_the_residual_of_the_wrong_rule() -> None:
-    rng = np.random.default_rng(2)
-    pairs = [texts(rng) for _ in range(20)]
-    assert otspec.audit(rules.block(False), "iid", 1, instances=pairs).verdict is AuditVerdict.LOSSLESS
-    audit = otspec.audit(rules.block(True), "iid", 1, instances=pairs)
-    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
-    assert 1e-4 < (audit.tv or 0) < 0.1  # small, and seen
-
-
-@pytest.mark.parametrize(("temperature", "verdict"), [(1.0, "lossless"), (0.6, "not lossless"), (1.5, "not lossless")])
-def test_bonus_token_at_another_temperature(temperature: float, verdict: str) -> None:
-    rng = np.random.default_rng(3)
-    pairs = []
-    for _ in range(5):
-        first, logits, draft = rng.dirichlet(np.ones(4)), rng.normal(size=4), rng.dirichlet(np.ones(4))
-        second = np.exp(logits / temperature) / np.exp(logits / temperature).sum()
-        pairs.append((np.outer(first, second).ravel(), np.outer(draft, np.eye(4)[0]).ravel()))
-    assert otspec.audit(rules.hot_bonus(temperature), "iid", 1, instances=pairs).verdict == verdict
 
 
 def nan_where_nothing_is_left(p: Floats, q: Floats, drafts: Ints) -> Floats:

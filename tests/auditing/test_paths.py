@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 
 import otspec
-from otspec import AuditVerdict, ProblemError
+from otspec import AuditVerdict
 from otspec.auditing.paths.cases import case_of
-from otspec.auditing.paths.forms import PathForm, detect
 from otspec.auditing.paths.rules import chains
 from otspec.paths import Block, Model, Nested, Tree, synthetic, tree_law
 from otspec.verification.reference.enumeration import number_of_trees, trees_of
 from otspec.verification.trees.shape import Shape
-from tests.bad_calls import check_bad_calls
 from tests.oracles import Floats, Ints
 
 MODELS = [synthetic("tiny", 2, seed) for seed in range(2)]
@@ -186,66 +184,10 @@ def test_an_output_that_is_none_is_no_lossless_one(rule: Any, message: str) -> N
     assert audit.worst.drafts is not None
 
 
-def test_forms_are_told_by_their_arguments() -> None:
-    assert detect(Block()) is PathForm.VERIFIER
-    assert detect(lambda tree, rng=None: None) is PathForm.TREE
-    assert detect(lambda tree, rng: None) is PathForm.TREE
-    assert detect(lambda tree: None) is PathForm.TREE_LAW
-    assert detect(lambda p, q, paths, rng: None) is PathForm.CHAINS
-    assert detect(lambda p, q, paths, more=1: None) is PathForm.CHAINS_LAW
-    with pytest.raises(ProblemError, match="cannot tell the form of a rule of \\(p, q\\)"):
-        detect(lambda p, q: None)
-
-
 def test_time_that_is_up() -> None:
     audit = otspec.audit_paths(Block(), 1, 2, models=MODELS, max_seconds=1e-9)
     assert audit.verdict is AuditVerdict.INCONCLUSIVE
     assert "were up after 0 of 2 models" in audit.reason
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"models": []}, "models is empty"),
-        ({"models": [3]}, "pass otspec.paths.Model"),
-        ({"models": 3}, "models is 3; pass a list"),
-        ({"method": "guess"}, "method is 'guess'; known: auto, exact, sampled"),
-        ({"form": "plan"}, "form is 'plan'; known: verifier, tree"),
-        ({"rule": 3}, "the rule is 3; pass a callable, or a verifier"),
-        ({"rule": as_tree, "method": "exact"}, "cannot be enumerated here"),
-        ({"length": 30}, "texts of L + 1 tokens, and an audit counts at most 20,000"),
-        ({"shown": lambda q: q / 2, "models": MODELS}, "sums to 0.5"),
-    ],
-)
-def test_wrong_arguments_are_one_clear_error(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ProblemError) as caught:
-        otspec.audit_paths(**{"rule": Block(), "count": 1, **arguments})
-    assert message in str(caught.value)
-
-
-GOOD: dict[str, list[Any]] = {
-    "rule": [Block(), as_tree, as_tree_law],
-    "count": [1],
-    "length": [1, 2],
-    "branching": [None, (1, 2)],
-    "seed": [0],
-    "form": [None],
-    "shown": [None, lambda q: q],
-    "models": [MODELS[:1]],
-    "method": ["auto", "sampled"],
-    "pairs": [True, False],
-    "budget": [500],
-    "alpha": [0.01],
-    "confidence": [0.9],
-    "resolution": [0.3],
-    "tol": [1e-9],
-    "max_seconds": [None, 600.0],
-    "progress": [lambda done, most: None],
-}
-
-
-def test_bad_calls() -> None:
-    check_bad_calls(otspec.audit_paths, GOOD, 60, seed=0)
 
 
 @pytest.mark.parametrize("branching", [(2,), (2, 1), (1, 2), (2, 2)])

@@ -1,0 +1,235 @@
+"""What an audit is told: forms by signature, wrong input in one sentence, settings that are spelled in one class."""
+
+import dataclasses
+import inspect
+import pickle
+from collections.abc import Callable
+from functools import partial
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+import pytest
+
+import otspec
+from otspec import MissingExtra, ProblemError, UnknownSolver
+from otspec.auditing import AuditOptions, AuditSettings
+from otspec.auditing.paths.forms import PathForm
+from otspec.auditing.paths.forms import detect as detect_path
+from otspec.auditing.positions.forms import Form, detect
+from otspec.cli.audit import audit as command
+from otspec.paths import Block, Nested, Tree, synthetic
+from otspec.solvers import KSeq
+from tests.auditing import decoder_rules as rules
+from tests.bad_calls import LAW, check_bad_calls
+from tests.each import each
+from tests.oracles import Floats, Ints
+
+MODELS = [synthetic("tiny", 2, seed) for seed in range(2)]
+
+
+class Callable4:
+    def __call__(self, p: Floats, q: Floats, drafts: Ints, u: Floats) -> int:
+        return rules.draw(p, u[0])
+
+
+SIGNATURES: list[tuple[Any, Form | PathForm]] = [
+    ("kseq", Form.PLAN),
+    (KSeq(), Form.PLAN),
+    (lambda problem: None, Form.PLAN),
+    (lambda p, q, drafts: p, Form.LAW),
+    (lambda p, q, drafts, rng: 0, Form.RNG),
+    (lambda p, q, drafts, uniforms: 0, Form.UNIFORMS),
+    (Callable4(), Form.UNIFORMS),
+    (lambda p, q, drafts, generator: 0, Form.TORCH),
+    (partial(lambda setting, p, q, drafts, rng: 0, 1), Form.RNG),
+    (lambda p, q, drafts, verbose=False: p, Form.LAW),
+    (lambda p, q, drafts, *, verbose=False: p, Form.LAW),
+    (lambda p, q, drafts, rng=None: 0, Form.RNG),
+    (lambda p, q, drafts=None, rng=None: 0, Form.RNG),
+    (lambda p, q, drafts, u=None, verbose=False: 0, Form.UNIFORMS),
+    (lambda p, q, drafts, generator=None: 0, Form.TORCH),
+    (lambda problem, tol=1e-9, verbose=False, rng=None: None, Form.PLAN),
+    (otspec.verify, Form.RNG),
+    (Block(), PathForm.VERIFIER),
+    (lambda tree, rng=None: None, PathForm.TREE),
+    (lambda tree, rng: None, PathForm.TREE),
+    (lambda tree: None, PathForm.TREE_LAW),
+    (lambda p, q, paths, rng: None, PathForm.CHAINS),
+    (lambda p, q, paths, more=1: None, PathForm.CHAINS_LAW),
+]
+
+
+@each(case=SIGNATURES)
+def test_the_signature_tells(case: tuple[Any, Form | PathForm]) -> None:
+    rule, form = case
+    assert (detect if isinstance(form, Form) else detect_path)(rule) is form
+
+
+def as_tree(tree: Tree, rng: np.random.Generator) -> Any:
+    return Block().verify(tree, rng)
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"rule": lambda p, q, drafts, seed: 0}, "cannot tell the form of a rule of (p, q, drafts, seed)"),
+    ({"rule": lambda p, q: 0}, "cannot tell the form of a rule of (p, q)"),
+    (
+        {"rule": lambda p, q, drafts, verbose=False, rng=None: 0},
+        "the rule takes rng, and not as its fourth argument",
+    ),
+    (
+        {"rule": partial(lambda p, q, drafts, rng: 0, rng=None)},
+        "the rule takes rng, and not as its fourth argument",
+    ),
+    ({"rule": lambda p, q, drafts, *, rng: 0}, "the argument rng of <function"),
+    ({"rule": 3}, "the rule is 3; pass a callable"),
+    ({"rule": "naive", "form": "numpy"}, "form is 'numpy'; known: rng, uniforms"),
+    ({"rule": "naive", "scheme": "topk"}, "no draft law 'topk'; known: iid"),
+    ({"rule": "naive", "scheme": 5}, "scheme is 5; pass one of"),
+    ({"rule": "naive", "drafter": "topk"}, "no draft law 'topk'"),
+    ({"rule": "naive", "n": 0}, "n is 0"),
+    ({"rule": "naive", "method": "fast"}, "method is 'fast'; known: auto"),
+    ({"rule": "naive", "alpha": 0}, "alpha is 0; it lies between 0 and 1"),
+    ({"rule": "naive", "resolution": 1.5}, "resolution is 1.5"),
+    ({"rule": "naive", "tol": -1}, "tol is -1"),
+    ({"rule": "naive", "budget": 0}, "budget is 0"),
+    ({"rule": "naive", "max_seconds": 0}, "max_seconds is 0; it is above 0"),
+    ({"rule": "naive", "max_seconds": float("nan")}, "max_seconds is nan"),
+    ({"rule": "naive", "scheme": "hub_pairs", "instances": [([1.0], [1.0])]}, "hub_pairs are pairs, pass n = 2"),
+    ({"rule": "naive", "instances": [([0.5, 0.6], [0.5, 0.5])]}, "p sums to 1.1"),
+    ({"rule": "naive", "instances": [([0.5, 0.5], [1.0])]}, "n = 3, and p has 2 tokens"),
+    ({"rule": "naive", "scheme": "independent", "instances": [([1.0], [1.0])]}, "a law for each, shape (3, V)"),
+    ({"rule": otspec.verify, "method": "exact"}, "a rule of form rng cannot be enumerated"),
+    (
+        {"rule": "naive", "method": "exact", "n": 30, "instances": [([0.5, 0.5], [0.5, 0.5])]},
+        "at most 5,000 tuples",
+    ),
+    ({"rule": "naive", "scheme": lambda q, n: otspec.IID(q, 2)}, "draws 2 of"),
+    ({"rule": "naive", "seed": -1}, "seed is -1; pass an integer >= 0"),
+    ({"rule": "naive", "n": 10**20}, "n is more than 2,147,483,647"),
+    ({"rule": "naive", "n": 10**6}, "n is 1000000; an audit hands a rule at most 4,096"),
+    ({"rule": "naive", "uniforms": 10**8}, "an audit hands a rule at most 1,048,576"),
+    ({"rule": "naive", "instances": []}, "instances is empty; leave it out"),
+    ({"rule": "naive", "instances": [LAW]}, "pass a list of pairs"),
+    ({"rule": "naive", "scheme": lambda q, n: q}, "which is not a draft scheme"),
+    ({"rule": "naive", "scheme": lambda q: q}, "raises TypeError"),
+    ({"rule": "naive", "shown": lambda q: q / 2}, "shown(q) sums to 0.5"),
+    ({"rule": "naive", "shown": lambda q: 1 / 0}, "shown raises ZeroDivisionError"),
+    ({"rule": "naive", "max_seconds": 1e300}, "max_seconds is 1e+300; it is above 0 and below"),
+    ({"rule": "naive", "alpha": "small"}, "alpha is 'small'; pass a number"),
+]
+OF_PATHS: list[tuple[dict[str, Any], str]] = [
+    ({"rule": lambda p, q: None}, "cannot tell the form of a rule of (p, q)"),
+    ({"models": []}, "models is empty"),
+    ({"models": [3]}, "pass otspec.paths.Model"),
+    ({"models": 3}, "models is 3; pass a list"),
+    ({"method": "guess"}, "method is 'guess'; known: auto, exact, sampled"),
+    ({"form": "plan"}, "form is 'plan'; known: verifier, tree"),
+    ({"rule": 3}, "the rule is 3; pass a callable, or a verifier"),
+    ({"rule": as_tree, "method": "exact"}, "cannot be enumerated here"),
+    ({"length": 30}, "texts of L + 1 tokens, and an audit counts at most 20,000"),
+    ({"shown": lambda q: q / 2, "models": MODELS}, "sums to 0.5"),
+]
+
+
+@each(case=[*REFUSED, *OF_PATHS])
+def test_wrong_input_is_one_clear_error(case: tuple[dict[str, Any], str]) -> None:
+    given, message = case
+    with pytest.raises(ProblemError) as caught:
+        otspec.audit_paths(**{"rule": Block(), "count": 1, **given}) if case in OF_PATHS else otspec.audit(**given)
+    assert message in str(caught.value)
+
+
+def test_an_unknown_solver_and_keyword_and_a_missing_package_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnknownSolver, match="no solver 'kseq2'"):
+        otspec.audit("kseq2")
+    call: Any
+    for call in (otspec.audit, otspec.audit_paths):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'bugdet'; the settings are seed, alpha"):
+            call("naive", bugdet=3)
+        with pytest.raises(TypeError, match="unexpected keyword argument 'count_of_paths'"):
+            call("naive", count_of_paths=3)
+    with pytest.raises(TypeError, match=r"audit_paths\(\) got an unexpected keyword argument 'n'"):
+        call(Block(), n=3)  # the drafts of a tree are no setting
+    monkeypatch.setattr("otspec.extras.installed", lambda package: False)
+    with pytest.raises(MissingExtra, match="torch is not installed"):
+        otspec.audit(lambda p, q, drafts, generator: drafts[:, 0])
+
+
+COMMON: dict[str, list[Any]] = {
+    "seed": [0],
+    "form": [None],
+    "method": ["auto", "sampled"],
+    "pairs": [True, False],
+    "budget": [500],
+    "alpha": [0.01],
+    "confidence": [0.9],
+    "resolution": [0.3],
+    "tol": [1e-9],
+    "max_seconds": [None, 600.0],
+    "progress": [lambda done, most: None],
+    "shown": [None, lambda q: q],
+}
+POSITION: dict[str, list[Any]] = {
+    "rule": ["naive", lambda p, q, drafts: p, lambda p, q, drafts, rng: int(rng.choice(p.size, p=p))],
+    "scheme": ["iid", "without_replacement", "top_k"],
+    "n": [1, 2],
+    "drafter": [None, "iid"],
+    "instances": [[(LAW, LAW)]],
+    "logits": [None, [([0.0, 1.0, 2.0], [1.0, 0.0, 0.0])]],
+    "uniforms": [None, 3],
+}
+PATHS: dict[str, list[Any]] = {
+    "rule": [Block(), as_tree, lambda tree: Block().stop_law(tree)],
+    "count": [1],
+    "length": [1, 2],
+    "branching": [None, (1, 2)],
+    "models": [MODELS[:1]],
+}
+
+
+@each(case=((otspec.audit, POSITION, 150), (otspec.audit_paths, PATHS, 60)))
+def test_bad_calls(case: tuple[Callable[..., Any], dict[str, list[Any]], int]) -> None:
+    call, good, calls = case
+    check_bad_calls(call, {**good, **COMMON}, calls, seed=0)
+
+
+# --- settings
+
+
+def test_keywords_and_options_are_the_fields() -> None:
+    fields, types = {one.name: one for one in dataclasses.fields(AuditSettings)}, get_type_hints(AuditSettings)
+    assert types.pop("n") is int
+    assert get_type_hints(AuditOptions) == types
+    parameters = inspect.signature(command).parameters
+    shown = [name for name, one in fields.items() if "help" in one.metadata]
+    assert shown == list(parameters)[-len(shown) :]
+    assert set(fields) - set(shown) == {"n"}
+    for name in shown:
+        option = get_args(parameters[name].annotation)[1]
+        assert parameters[name].default == fields[name].default
+        assert option.help == fields[name].metadata["help"]
+        assert name != "seed" or option.min == 0
+
+
+def test_both_functions_take_the_same_settings() -> None:
+    given: AuditOptions = {"seed": 3, "alpha": 0.01, "resolution": 0.3, "method": "sampled", "pairs": False}
+    position = otspec.audit(otspec.verify, n=2, **given)
+    tree = otspec.audit_paths(Nested(), 2, 1, models=MODELS[:1], **given)
+    for audit in (position, tree):
+        assert audit.settings == AuditSettings(2, **given)
+        assert [test.name for test in audit.outcome.tests] == ["law"]
+        assert audit.outcome.method == "sampled"
+        assert [audit.as_dict()[name] for name in ("seed", "alpha", "resolution")] == [3, 0.01, 0.3]
+
+
+def test_a_result_repeats_what_its_figures_depend_on_and_survives_a_pickle() -> None:
+    audit = otspec.audit("kseq", n=2, progress=lambda done, most: None)
+    names = ["n", "seed", "alpha", "confidence", "resolution", "tol", "budget", "max_seconds"]
+    assert list(audit.as_dict())[: 3 + len(names)] == ["rule", "form", "drafts", *names]
+    again = pickle.loads(pickle.dumps(audit))
+    assert str(again) == str(audit)
+    assert again.settings == audit.settings
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        audit.settings.alpha = 0.5
+    with pytest.raises(ProblemError, match="budget is 0; pass an integer >= 1"):
+        dataclasses.replace(audit.settings, budget=0)
