@@ -7,12 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from otspec.proofs_check import SOURCES, Claim, Verdict, check
-from otspec.proofs_check.global_resolution import flow
+from otspec.proofs_check import CLAIMS, Claim
 from otspec.proofs_check.global_resolution.submodular import GRID
-from otspec.proofs_check.oracles import members, psi_independent, sums, transport
-
-CLAIMS = {claim.id: claim for source in SOURCES for claim in source.claims}
+from otspec.proofs_check.oracles import members, psi_independent, sums
 
 
 def quarters(vocab: int) -> Iterator[np.ndarray]:
@@ -91,51 +88,3 @@ def test_an_importance_weight_of_no_optimal_flow_misses_the_optimum() -> None:
     p, drafts, mass = np.array([0.5, 0.5]), np.array([[0, 1], [0, 0]]), np.array([0.5, 0.5])
     asked = np.array([[1.0, 0.0], [1.0, 0.0]])  # serve token 0 from both: half as much as can be
     assert claim.margin_of({"p": p, "drafts": drafts, "law": mass, "asked": asked}) == pytest.approx(0.0)
-
-
-TWO_BY_TWO = {"x": np.array([2, 1]), "y": np.array([2, 1]), "edges": np.array([[1, 1], [0, 1]])}
-
-
-@pytest.mark.parametrize("z", [[[2, 0], [0, 1]], [[1, 1], [0, 1]], [[2, 1], [0, 0]], [[0, 0], [0, 0]]])
-def test_lemma_f_1_on_a_flow_and_on_what_is_none(z: list[list[int]]) -> None:
-    assert CLAIMS["gr-lemma-F.1"].margin_of({**TWO_BY_TWO, "z": np.array(z)}) == 0
-
-
-def test_lemma_f_1_notices_a_flow_that_could_be_larger(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both conditions without the demand that x is met: then there are flows that are not maximum ones."""
-    unmet = {**TWO_BY_TWO, "x": np.array([1, 0]), "z": np.array([[1, 0], [0, 0]])}
-    capacity, found = flow._network(**unmet)
-    assert flow._is_maximum(capacity, found)
-    capacity[0, 1:3] = 2, 1
-    assert not flow._is_maximum(capacity, found)
-    found[0, 1] = 2
-    assert not flow._is_maximum(capacity, found)  # what comes in does not go out
-    monkeypatch.setattr(flow, "_is_maximum", lambda capacity, flow: True)
-    assert check(CLAIMS["gr-lemma-F.1"], 200).verdict is Verdict.FAILS
-
-
-def test_lemma_f_1_is_tried_on_both_sides() -> None:
-    rng = np.random.default_rng(0)
-    claim = CLAIMS["gr-lemma-F.1"]
-    maximum = [flow._is_maximum(*flow._network(**claim.draw(rng))) for _ in range(200)]
-    assert 0.2 < np.mean(maximum) < 0.8
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "solvable"), [([2, 1], [2, 1], True), ([2, 1], [3, 1], False), ([3, 0], [2, 1], False)]
-)
-def test_lemma_g_1_with_equalities(x: list[int], y: list[int], solvable: bool) -> None:
-    edges, z = TWO_BY_TWO["edges"], np.zeros((2, 2), dtype=int)
-    assert flow._solvable(np.array(x), np.array(y), edges.astype(bool)) == solvable
-    assert CLAIMS["gr-lemma-G.1"].margin_of({"x": np.array(x), "y": np.array(y), "edges": edges, "z": z}) >= 0
-
-
-def test_lemma_g_1_notices_totals_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hall's condition alone would have a solution with y to spare."""
-    monkeypatch.setattr(flow, "_solvable", lambda x, y, member: bool((edges_serve(x, y, member)) >= x.sum()))
-    assert check(CLAIMS["gr-lemma-G.1"], 600).verdict is Verdict.FAILS
-
-
-def edges_serve(x: np.ndarray, y: np.ndarray, member: np.ndarray) -> float:
-    """What a maximum flow serves."""
-    return float(transport(x.astype(float), member, y.astype(float)).sum())

@@ -1,8 +1,9 @@
-"""That our own checks would notice: each margin on a statement made wrong."""
+"""That checks would notice: margins on a statement made wrong, and all verifiers and models that are tried."""
 
 import inspect
 import itertools
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,65 +11,97 @@ import pytest
 
 import otspec.paths
 from otspec import Independent, Problem
-from otspec.kernels.interval.picking import contribution_to
 from otspec.laws import FloatArray
-from otspec.paths import Model, Nested, PathLaw, PathVerifier, Tree, path_law
-from otspec.proofs_check import SOURCES
+from otspec.paths import PathVerifier, Tree
+from otspec.proofs_check import CLAIMS, Verdict, check, single_draft
+from otspec.proofs_check.global_resolution.split import Split
 from otspec.proofs_check.instances import model_of
 from otspec.proofs_check.oracles import prefixes, psi_independent
 from otspec.proofs_check.own import draft_laws, hits, interval, paths, plans
-from otspec.solvers.luce.rule import LuceRule
-from tests.verification.models import model
 
-CLAIMS = {claim.id: claim for source in SOURCES for claim in source.claims}
 P, Q = np.array([0.6, 0.3, 0.1]), np.array([0.2, 0.3, 0.5])
+POINT: dict[str, Any] = {
+    "p": np.array([0.1, 0.2, 0.3, 0.4]),
+    "q": np.array([0.6, 0.2, 0.15, 0.05]),
+    "n": 2,
+    "alpha": np.array([0.3, -0.2, 0.5, 1.1]),
+}
+"""H* is the first two tokens."""
+ONE_BLOCK = {"p": np.array([0.2, 0.4, 0.4]), "q": np.array([0.21, 0.4, 0.39]), "n": 2}
+"""So that g = p."""
 
 
-def margin(name: str, **instance: Any) -> float:
-    return CLAIMS[name].margin_of(instance)
+class Misread:
+    """A verifier whose added token is taken for another."""
+
+    def __init__(self, rule: PathVerifier) -> None:
+        self.rule, self.exchangeable, self.verify = rule, rule.exchangeable, rule.verify
+
+    def stop_law(self, tree: Tree) -> FloatArray:
+        return self.rule.stop_law(tree)[:, ::-1]
 
 
-def test_a_law_out_of_reach_is_short_by_its_excess(monkeypatch: pytest.MonkeyPatch) -> None:
-    drafts, law = np.array([[0, 1], [2, 2]]), np.array([0.5, 0.5])
-    assert margin("own-base-is-pick", p=P, drafts=drafts, law=law) == pytest.approx(0, abs=1e-15)
-    monkeypatch.setattr(hits, "transport", lambda p, member, mass: np.zeros(member.shape))
-    assert margin("own-base-is-pick", p=P, drafts=drafts, law=law) < -0.5
+# What is wrong, made of what is right.
 
 
-def test_a_residual_of_another_law_is_not_lossless(monkeypatch: pytest.MonkeyPatch) -> None:
-    instance = {"p": P, "drafts": np.array([[0], [1], [2]]), "law": Q, "weights": np.ones((3, 1))}
-    assert margin("own-pick-lossless", **instance) == pytest.approx(0, abs=1e-15)
-    monkeypatch.setattr(hits, "residual_law", lambda p, g: p)
-    assert margin("own-pick-lossless", **instance) < -0.1
-
-
-@pytest.mark.parametrize("name", ["own-interval-blocks", "own-interval-majorised"])
-def test_the_same_numbers_in_another_order_are_not_the_majorant(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = interval._plan
-    p, q = np.array([0.2, 0.4, 0.4]), np.array([0.21, 0.4, 0.39])  # one block, so g = p
-    assert margin(name, p=p, q=q, n=2) >= -1e-12
-
-    def swapped(p: Any, q: Any, n: int) -> Any:
-        plan, rule = original(p, q, n)
+def swapped(plan: Any) -> Any:
+    def wrong(p: Any, q: Any, n: int) -> Any:
+        found, rule = plan(p, q, n)
         rule.places.proposal[:] = rule.places.proposal[::-1].copy()
-        return plan, rule
+        return found, rule
 
-    monkeypatch.setattr(interval, "_plan", swapped)
-    assert margin(name, p=p, q=q, n=2) < -1e-3
-
-
-def test_contributions_that_do_not_add_up_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    p, q = np.array([0.3, 0.4, 0.3]), np.array([0.31, 0.4, 0.29])
-    assert margin("own-interval-lotteries", p=p, q=q, n=2) >= -1e-12
-    monkeypatch.setattr(interval, "contribution_to", lambda places, h, rank: 0.9 * contribution_to(places, h, rank))
-    assert margin("own-interval-lotteries", p=p, q=q, n=2) < -1e-3
+    return wrong
 
 
-def test_a_pick_by_other_odds_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    instance = {"qs": np.array([P, Q]), "odds": np.array([1.0, 0.5, 0.1])}
-    assert margin("own-luce-law", **instance) >= -1e-12
-    monkeypatch.setattr(draft_laws, "LuceRule", lambda scheme, odds: LuceRule(scheme, odds[::-1].copy()))
-    assert margin("own-luce-law", **instance) < -0.1
+def moved(columns: Any) -> Any:
+    """Mass that goes to another tuple: the total of C stays, and what each token gets."""
+
+    def wrong(cut: Split, alpha: FloatArray) -> Any:
+        found, supplies = columns(cut, alpha)
+        token = int(found.sum(axis=0).argmax())
+        giver, taker = found[:, token].argsort()[-1:-3:-1]
+        found[giver, token] -= 1e-4
+        found[taker, token] += 1e-4
+        return found, supplies
+
+    return wrong
+
+
+Wrong = Callable[[Any], Any]
+PICKED = {"p": P, "drafts": np.array([[0], [1], [2]]), "law": Q, "weights": np.ones((3, 1))}
+NOTICED: list[tuple[str, dict[str, Any], Any, str, Wrong, float]] = [
+    ("own-pick-lossless", PICKED, hits, "residual_law", lambda right: lambda p, g: p, -0.1),
+    ("own-interval-blocks", ONE_BLOCK, interval, "_plan", swapped, -1e-3),
+    ("own-interval-majorised", ONE_BLOCK, interval, "_plan", swapped, -1e-3),
+    ("own-paths-lossless", paths._paths(np.random.default_rng(1), "layer"), paths.VERIFIERS, "layer", Misread, -1e-2),
+    ("gr-lemma-6.6", {**POINT, "largest": False}, Split, "columns", moved, -1.0),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "where", "what", "wrong", "below"), NOTICED)
+def test_a_mistake_is_noticed(
+    name: str, given: dict[str, Any], where: Any, what: str, wrong: Wrong, below: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert CLAIMS[name].margin_of(given) >= -1e-12
+    if isinstance(where, dict):
+        monkeypatch.setitem(where, what, wrong(where[what]))
+    else:
+        monkeypatch.setattr(where, what, wrong(getattr(where, what)))
+    assert CLAIMS[name].margin_of(given) < below
+
+
+def lenient(p: FloatArray, q: FloatArray) -> FloatArray:
+    """Accepts twice as readily."""
+    return np.minimum(1.0, np.divide(2 * p, q, out=np.ones_like(p), where=q > 0))
+
+
+@pytest.mark.parametrize("claim", ["notes-correctness", "notes-algorithm-1", "dynaspec-lossless", "steering-lossless"])
+@pytest.mark.parametrize(("step", "wrong"), [("residual", lambda p, q: p), ("accept", lenient)])
+def test_a_wrong_step_of_speculative_sampling_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, claim: str, step: str, wrong: object
+) -> None:
+    monkeypatch.setattr(single_draft, step, wrong)
+    assert check(CLAIMS[claim], 400, seed=1).verdict is Verdict.FAILS
 
 
 @pytest.mark.parametrize("name", draft_laws.KEYS)
@@ -91,23 +124,9 @@ def test_a_solver_without_a_plan_contradicts() -> None:
 
 def test_models_come_from_rows_by_prefix() -> None:
     laws = model_of(np.arange(14.0).reshape(7, 2), np.arange(6.0).reshape(3, 2))
-    assert [laws.target(prefix).tolist()[0] for prefix in ((), (0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1))] == [
-        0, 2, 4, 6, 8, 10, 12,
-    ]  # fmt: skip
+    every = ((), (0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1))
+    assert [laws.target(prefix).tolist()[0] for prefix in every] == [0, 2, 4, 6, 8, 10, 12]
     assert laws.draft((1,)).tolist() == [4, 5]
-
-
-def test_labels_for_another_number_of_paths_are_not_block_verification(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = model("peaked", 2, 3)
-    prefixes = [(), (0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1)]
-    target, draft = (np.array([laws(v) for v in prefixes]) for laws in (source.target, source.draft))
-    assert margin("own-nested-one-path", target=target, draft=draft[:3], length=2, sigma=0.0) >= -1e-12
-
-    def with_one_more(verifier: PathVerifier, laws: Model, count: int, length: int) -> PathLaw:
-        return path_law(verifier, laws, count + isinstance(verifier, Nested), length)
-
-    monkeypatch.setattr(paths, "path_law", with_one_more)
-    assert margin("own-nested-one-path", target=target, draft=draft[:3], length=2, sigma=0.0) < -1e-2
 
 
 def test_every_joint_verifier_that_there_is_is_tried() -> None:
@@ -132,25 +151,3 @@ def test_each_verifier_gets_fifty_models_by_default(name: str, many: int) -> Non
     claim.search(claim.draw, attempt, 1000 // claim.cost, np.random.default_rng(0))
     assert len(models) == many
     assert min(len(those) for those in models.values()) >= 50
-
-
-class Misread:
-    """A verifier whose added token is taken for another."""
-
-    def __init__(self, rule: PathVerifier) -> None:
-        self.rule, self.exchangeable, self.verify = rule, rule.exchangeable, rule.verify
-
-    def stop_law(self, tree: Tree) -> FloatArray:
-        return self.rule.stop_law(tree)[:, ::-1]
-
-
-@pytest.mark.parametrize("verifier", ["layer", "pick by plan, systematic"])
-def test_a_verifier_of_another_law_is_noticed(verifier: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    instance = paths._paths(np.random.default_rng(1), verifier)
-    assert CLAIMS["own-paths-lossless"].margin_of(instance) >= -1e-12
-    if verifier in paths.JOINT:
-        scheme, rule = paths.JOINT[verifier]
-        monkeypatch.setitem(paths.JOINT, verifier, (scheme, Misread(rule)))
-    else:
-        monkeypatch.setitem(paths.VERIFIERS, verifier, Misread(paths.VERIFIERS[verifier]))
-    assert CLAIMS["own-paths-lossless"].margin_of(instance) < -1e-2

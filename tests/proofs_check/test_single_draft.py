@@ -1,32 +1,10 @@
-"""Exact laws of speculative sampling: known values, and claims that notice when a step of it is wrong."""
-
-from itertools import chain
+"""Small parts of the machinery: exact laws of speculative sampling, inequalities, and printed numbers."""
 
 import numpy as np
 import pytest
 
-from otspec.laws import FloatArray
-from otspec.proofs_check import SOURCES, Verdict, check, single_draft
-
-CLAIMS = {claim.id: claim for claim in chain.from_iterable(source.claims for source in SOURCES)}
-LOSSLESS = ["notes-correctness", "notes-algorithm-1", "dynaspec-lossless", "steering-lossless"]
-
-
-def unadjusted(p: FloatArray, q: FloatArray) -> FloatArray:
-    """Redraws from p itself, as one does who forgets the residual."""
-    return p
-
-
-def lenient(p: FloatArray, q: FloatArray) -> FloatArray:
-    """Accepts twice as readily."""
-    return np.minimum(1.0, np.divide(2 * p, q, out=np.ones_like(p), where=q > 0))
-
-
-@pytest.mark.parametrize("claim", LOSSLESS)
-@pytest.mark.parametrize(("step", "wrong"), [("residual", unadjusted), ("accept", lenient)])
-def test_a_wrong_step_is_noticed(monkeypatch: pytest.MonkeyPatch, claim: str, step: str, wrong: object) -> None:
-    monkeypatch.setattr(single_draft, step, wrong)
-    assert check(CLAIMS[claim], 400, seed=1).verdict is Verdict.FAILS
+from otspec.proofs_check import Inequality, single_draft
+from otspec.proofs_check.printed import above, agreement, average, half_unit, number
 
 
 def test_text_is_the_product_of_its_laws() -> None:
@@ -46,3 +24,46 @@ def test_blocks_until_the_text_is_out(alpha: float) -> None:
     found = [single_draft.blocks(alpha, 1, length) for length in (0, 1, 2, 3)]
     np.testing.assert_allclose(found, [0, 1, two, three])
     assert single_draft.blocks(alpha, 5, 1) == pytest.approx(1)
+
+
+MEANS = Inequality(lambda a, b: (2 * a * b, a * a + b * b), least=1e-3)
+
+
+def test_margins_of_an_inequality_and_of_its_mutations() -> None:
+    assert MEANS.margin(a=1.0, b=2.0) == 1.0
+    assert MEANS.with_left(1.5)(a=1.0, b=2.0) == -1.0
+    assert MEANS.with_right(0.5)(a=1.0, b=2.0) == -1.5
+    assert MEANS.tightness(a=1.0, b=2.0) == 0.8
+    assert MEANS.slack(a=1.0, b=2.0) == 1.0 - 0.8
+    assert MEANS.with_slack(0.5)(a=1.0, b=2.0) == 0.5 - 0.8
+
+
+def test_two_sides_of_nothing_are_not_tight() -> None:
+    assert MEANS.tightness(a=0.0, b=0.0) == 0.0
+    assert MEANS.tightness(a=1e-2, b=1e-2) == pytest.approx(0.2)  # 2e-4, told in the least that counts
+    assert Inequality(lambda: (0.0, 0.0)).tightness() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("cell", "value", "slack"),
+    [("3.51", 3.51, 0.005), ("27,344", 27344, 0.5), ("-0.5", -0.5, 0.05), ("0.00", 0, 0.005)],
+)
+def test_a_cell_has_a_value_and_a_last_digit(cell: str, value: float, slack: float) -> None:
+    assert (number(cell), half_unit(cell)) == (value, slack)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "inside"), [(1.2, 1.3, True), (1.24, 1.26, True), (1.26, 1.3, False), (1.0, 1.1, False)]
+)
+def test_a_range_agrees_where_some_of_it_rounds_to_what_is_printed(low: float, high: float, inside: bool) -> None:
+    assert (agreement("1.2", low, high) >= 0) is inside
+
+
+def test_a_mean_of_rounded_cells_may_be_off_by_their_rounding() -> None:
+    assert average(["1.0", "2.0"], "1.5") > 0
+    assert average(["1.0", "2.0"], "1.6") >= 0
+    assert average(["1.0", "2.0"], "1.7") < 0
+
+
+def test_a_tie_is_not_above() -> None:
+    assert above("1.01", "1.00") > 0 > above("1.00", "1.00")
