@@ -17,8 +17,7 @@ SPELT = {
     "polymatroid": "polymatroid:tol=1e-6",
     "luce": "luce:tol=1e-6",
 }
-"""Solvers that would soon fail as they are: the one draws from p where it fails, as printed [thomas2025global,
-Appendix R], the others have a wider gap."""
+"""Solvers that would soon fail as they are: one then draws from p, as printed, the others have a wider gap."""
 
 
 def every_solver(probes: Sequence[Problem] | None = None) -> tuple[list[str], list[str]]:
