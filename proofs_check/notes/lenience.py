@@ -62,6 +62,11 @@ def _output(p: FloatArray, q: FloatArray, lenience: float) -> FloatArray:
     return kept + (1.0 - kept.sum()) * single_draft.residual(p, q)
 
 
+def _excess(p: FloatArray, q: FloatArray, lenience: float, most: float = 1.0) -> float:
+    """The distance of the output, taken from so much of 1 - l."""
+    return most * (1 - lenience) - float(np.abs(_output(p, q, lenience) - p).sum()) / 2
+
+
 def _deviation(p: FloatArray, q: FloatArray, lenience: float, times: float = 1.0, beta: float = 1.0) -> float:
     """With so many times p/l, and beta."""
     out = _output(p, q, lenience)
@@ -171,6 +176,18 @@ CLAIMS = (
             ),
             Mutation("alpha_l - 0.95 beta.", lambda **instance: _deviation(**instance, beta=0.95)),
         ),
+    ),
+    Claim(
+        "notes-lenience-price",
+        "With lenience l the output law is at most 1 - l away from p, in total variation.",
+        f"beside {LENIENCE}",
+        _lenient_pair,
+        _excess,
+        variant_of="notes-lenience-alpha",
+        hypotheses="A rejected draft is replaced as in speculative sampling.",
+        search=Descent(laws=("p", "q")),
+        remark="Proved: where q > p the excess min(p/l, q) - p is at most (1 - l) q.",
+        mutations=(Mutation("At most 0.9 (1 - l).", lambda **instance: _excess(**instance, most=0.9)),),
     ),
     Claim(
         "notes-lenience-greedy",

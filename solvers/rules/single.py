@@ -24,7 +24,15 @@ class Single(Rule):
     Lossless for any scheme whose first draft has a known law.  Acceptance is the sum over tokens of min(p, q), the
     optimum at n = 1.
 
-    The settings are those of `otspec.solvers.rules.base.Rule`.
+    With a lenience l below 1 it is min(1, p(x)/(l q(x))) instead, which is lossy [leviathan2023fast, appendix A.5].
+    Then the output is as far from p, in total variation, as is gained: sum min(p/l, q) - sum min(p, q), at most 1 - l.
+
+    Parameters
+    ----------
+    tol, max_cells
+        As for `otspec.solvers.rules.base.Rule`.
+    lenience : float
+        l, in (0, 1].
 
     Examples
     --------
@@ -35,6 +43,12 @@ class Single(Rule):
     0.700 with the first of two drafts, of at most 0.860 with both
     """
 
+    lenience: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.lenience <= 1:
+            raise ValueError(f"lenience is {self.lenience:g}; it is in (0, 1], and 1 is lossless")
+
     def __call__(self, problem: Problem) -> Solution:
         """Set up the one test."""
         scheme = problem.scheme
@@ -44,5 +58,6 @@ class Single(Rule):
             untested = (q,) * (problem.n - 1)
         elif isinstance(scheme, Independent):
             untested = tuple(scheme.qs[1:])
-        rule = FixedTests((q,), (pass_probability(problem.p, q),), residual_law(problem.p, q), untested)
-        return Solution(Sequential(problem, rule, upper_bound(problem)), {})
+        passes = pass_probability(problem.p / self.lenience, q)
+        rule = FixedTests((q,), (passes,), residual_law(problem.p, q), untested)
+        return Solution(Sequential(problem, rule, upper_bound(problem), promised=2 * (1 - self.lenience)), {})

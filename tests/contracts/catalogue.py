@@ -455,7 +455,10 @@ FEW = (
 )
 """One of each class of strategies, drafters and draft models, for what laws and shapes do not change."""
 
-LOSSY: Mapping[str, Entry] = {"typical": Entry(lambda of: typical(of.draft, 2, 2), plain(), ("temperature 1",))}
+LOSSY: Mapping[str, Entry] = {
+    "typical": Entry(lambda of: typical(of.draft, 2, 2), plain(), ("temperature 1",)),
+    "lenience": Entry(drafts(paths=1, solver=["single:lenience=0.5"], lossless=False), plain(), ("temperature 1",)),
+}
 """What the contract of lossless strategies has to tell from them."""
 
 

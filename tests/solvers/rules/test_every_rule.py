@@ -17,6 +17,7 @@ from otspec import (
     Problem,
     ProblemError,
     Status,
+    UnknownSolver,
     WithoutReplacement,
     solve,
 )
@@ -184,6 +185,24 @@ def test_one_draft_leaves_nothing_to_choose(instance: Instance) -> None:
             plan = plan_of(problem, name)
             assert plan.acceptance == pytest.approx(best, abs=ROUNDING)
             assert abs(plan.gap) <= ROUNDING
+
+
+@iid
+def test_lenience_gains_what_it_pays(instance: Instance) -> None:
+    problem = instance.problem
+    assert isinstance(problem.scheme, IID)
+    p, q = problem.p, problem.scheme.q
+    for lenience in (0.9, 0.3):
+        plan = plan_of(problem, f"single:lenience={lenience}")
+        assert plan.acceptance == pytest.approx(np.minimum(p / lenience, q).sum(), abs=ROUNDING)
+        gained = plan.acceptance - np.minimum(p, q).sum()
+        assert plan.deviation / 2 == pytest.approx(gained, abs=ROUNDING)
+        assert plan.deviation <= plan.max_deviation + ROUNDING == pytest.approx(2 * (1 - lenience))
+        assert_allclose(enumerate_plan(plan).output, plan.output_law(), rtol=0, atol=ROUNDING)
+    strict = plan_of(problem, "single:lenience=1")
+    assert_allclose(strict.output_law(), plan_of(problem, "single").output_law(), rtol=0, atol=0)
+    with pytest.raises(UnknownSolver, match=r"lenience is 0; it is in \(0, 1\]"):
+        get("single:lenience=0")
 
 
 @every_rule
