@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from otspec.solving import solve
     from otspec.verification import Batch, Verification, solve_batch, verify, verify_logits
+    from otspec.walltime import speed_up
     from otspec.warming import warm_up
 
 __version__ = "0.2.0"
@@ -71,6 +72,7 @@ _HOMES = {
     ),
     "solving": ("solve",),
     "verification": ("Batch", "Verification", "solve_batch", "verify", "verify_logits"),
+    "walltime": ("speed_up",),
     "warming": ("warm_up",),
 }
 """The public names by the module that has them; no module is called like one of its functions."""
@@ -116,6 +118,7 @@ __all__ = [
     "solve",
     "solve_batch",
     "solvers",
+    "speed_up",
     "verification",
     "verify",
     "verify_logits",

@@ -22,10 +22,10 @@ LINES = {
     "otspec/engine_audit": 3_500,
     "otspec/engines": 400,
     "otspec/verification": 12_200,
-    REST: 11_200,
-    "solvers": 3_700,
+    REST: 11_600,
+    "solvers": 3_800,
     "proofs_check": 12_900,
-    "tests": 39_800,
+    "tests": 39_900,
     "benchmarks": 6_100,
 }
 """Lines of Python that a room may have: what stands, rounded up to the next hundred."""

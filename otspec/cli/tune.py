@@ -17,6 +17,8 @@ from otspec.cli.prompts import FORMAT, ChatOptions, read_prompts
 from otspec.cli.sampling import DecodingOptions, MaxNewTokens, PairOptions, SamplingOptions
 from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
+from otspec.reporting.tables import TextTable
+from otspec.walltime import speed_up
 from otspec.writing import write_text
 
 if TYPE_CHECKING:
@@ -33,10 +35,44 @@ def _duration(value: float) -> float:
     return value
 
 
+def _calculated(text: str) -> TextTable:
+    """What alpha, c and gamma promise."""
+    try:
+        alpha, c, *rest = (float(word) for word in options.words(text))
+        gamma = [int(word) for word in rest]
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r}; write alpha,c or alpha,c,gamma, as in 0.8,0.05", param_hint="--calculate"
+        ) from None
+
+    best = speed_up(alpha, c, *gamma[:1])
+    shown = (
+        {best.gamma: best} if gamma else {at: speed_up(alpha, c, at) for at in (1, 2, 3, 4, 6, 8)} | {best.gamma: best}
+    )
+    rows = [
+        (str(at), f"{one.tokens:.3f}", f"{one.factor:.3f}", f"{one.operations:.3f}")
+        for at, one in sorted(shown.items())
+    ]
+    note = (
+        "Theorems 3.8 and 3.11 of Leviathan et al., 2023: one path, drafts accepted independently, passes of one cost."
+    )
+    header = ("gamma", "tokens a call", "times as fast", "times the operations")
+    title = f"alpha = {alpha:g}, c = {c:g}: {'' if gamma else 'fastest with '}gamma = {best.gamma}"
+    return TextTable(title, header, rows, note, labels=1)
+
+
 @options.holding
 @grouped
 def tune(
     *,
+    calculate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ALPHA,C[,GAMMA]",
+            help="Measure nothing: print what gamma drafts gain, each accepted with probability alpha and taking c "
+            "calls of the target; without gamma, the fastest too.",
+        ),
+    ] = None,
     pair: PairOptions,
     drafter: Annotated[
         str | None,
@@ -65,6 +101,9 @@ def tune(
     than that, the settings are plain decoding.  `otspec decode --settings FILE` uses the file; so does --pace FILE,
     which chooses before every step how deep to draft, by what whole steps of every depth took.
     """
+    if calculate is not None:
+        console.print(_calculated(calculate).on_screen(console.width))
+        return
     counts, cuts = numbers("--paths", paths), numbers("--draft-top-k", draft_top_k)
     said = None if prompts is None else read_prompts(prompts)
     if said is None and pair.target != "shipped":

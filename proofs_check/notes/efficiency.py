@@ -9,6 +9,7 @@ import numpy as np
 from otspec.laws import FloatArray
 from otspec.proofs_check.claim import Claim, Mutation, Verdict
 from otspec.proofs_check.single_draft import blocks, tokens, tokens_quotient
+from otspec.walltime import speed_up
 
 KEY = "aarnphm2025speculative"
 LONGEST = 40
@@ -48,18 +49,13 @@ def _calls(alpha: float, gamma: int, length: int, fewer: int = 0) -> float:
     return _within(length / blocks(alpha, gamma, length), tokens_quotient(alpha, gamma), gamma - fewer, length)
 
 
-def _improvement(alpha: float, gamma: int, c: float) -> float:
-    """The factor of Theorem 3.8, as printed."""
-    return tokens_quotient(alpha, gamma) / (gamma * c + 1.0)
-
-
 def _theorem_3_8(alpha: float, gamma: int, length: int, c: float, fewer: int = 0) -> float:
     time = blocks(alpha, gamma, length) * (gamma * c + 1.0)
-    return _within(length / time, _improvement(alpha, gamma, c), gamma - fewer, length)
+    return _within(length / time, speed_up(alpha, c, gamma).factor, gamma - fewer, length)
 
 
 def _theorem_3_11(alpha: float, gamma: int, length: int, c: float, fewer: int = 0) -> float:
-    factor = (gamma * c + gamma + 1.0) / tokens_quotient(alpha, gamma)
+    factor = speed_up(alpha, c, gamma).operations
     operations = blocks(alpha, gamma, length) * (gamma * c + gamma + 1.0)
     return float(np.minimum(factor - 1.0, _within(length / operations, 1.0 / factor, gamma - fewer, length)))
 

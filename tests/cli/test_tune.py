@@ -40,3 +40,12 @@ def test_tuning_writes_settings_that_decode_takes(otspec: Otspec, saved: Pair, p
     assert "tuned for something else" not in told.err
     assert "multi-draft (pace settings.json), lossless" in otspec(f"{decode} --pace settings.json").out
     assert "there is no file none.json" in otspec(f"{decode} --pace none.json", 2).err
+
+
+def test_what_three_numbers_promise(otspec: Otspec) -> None:
+    shown = otspec("tune --calculate 0.5,0.1").out
+    assert "fastest with gamma = 2" in shown
+    assert " 1.750 " in shown  # 1 + 1/2 + 1/4 tokens for 1.2 calls
+    assert f" {1.75 / 1.2:.3f} " in shown
+    assert "alpha,c,gamma, as in 0.8,0.05" in otspec("tune --calculate 0.5", 2).err
+    assert "alpha is 2.0; it is a probability" in otspec("tune --calculate 2,0.1", 2).err
