@@ -36,15 +36,8 @@ RECORDS: dict[str, dict[str, Any]] = {
     | {"accepted": 0.75, "reach": [0.5, 0.25], "wall_s": 0.5, "spent_s": 0.5, "message": "", "machine": "P"},
     "decoding": {"method": "vanilla", "rule": "", "paths": 0, "depth": 0, "temperature": 1.0, "drafter": ""}
     | {"trial": False, "prompt": 0, "repeat": 0, "seed": 1, "machine": "P", "lossless": True, "message": ""}
-    | {
-        "tokens": 8,
-        "sequence_steps": 8,
-        "target_calls": 8,
-        "committed": 0,
-        "drafted_nodes": 0,
-        "offered": [],
-        "accepted": [],
-    }
+    | {"tokens": 8, "sequence_steps": 8, "target_calls": 8, "committed": 0, "drafted_nodes": 0}
+    | {"offered": [], "accepted": []}
     | {"seconds": {"prompt": 0.1, "draft": 0.0, "target": 0.5, "verification": 0.1, "rest": 0.1}},
 }
 """One of each."""

@@ -1,4 +1,4 @@
-"""Folders that are not as a run leaves them: one sentence says where, and nothing that is right is lost."""
+"""Folders of runs on disk: parts that are one, others that are not, and those that are not as a run leaves them."""
 
 import json
 from pathlib import Path
@@ -12,8 +12,8 @@ from otspec.bench.comparison import compare
 from otspec.bench.kinds import KINDS, kind_of
 from otspec.bench.records import RecordFolder
 from otspec.bench.report import about
-from otspec.bench.stored import joined, read_run
-from tests.bench.records import asked_of, identity_of, record_of
+from otspec.bench.stored import StoredRun, joined, read_run
+from tests.bench.records import asked_of, identity_of, record_of, recorded_trees
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("torch")
@@ -58,13 +58,12 @@ def test_malformed_runs_are_refused_in_a_line(benchmark: str, tmp_path: Path, py
     cases = (ALL_CASES if pytestconfig.getoption("--slow") else CASES) // len(KINDS)
     for case in range(cases):
         here = tmp_path / str(case)
-        kept_about, kept = good(benchmark, 0)
         bad_about, records = good(benchmark, 3)
         if rng.random() < 0.4:
             bad_about = spoil(rng, bad_about)
         else:
             records = spoil(rng, records)
-        write_run(here / "good", kept_about, kept)
+        write_run(here / "good", *good(benchmark, 0))
         write_run(here / "bad", bad_about, records if isinstance(records, list) else [records])
         try:
             run = read_run(here / "bad")
@@ -84,32 +83,69 @@ def test_malformed_runs_are_refused_in_a_line(benchmark: str, tmp_path: Path, py
     assert lines == {0}
 
 
-def test_a_record_that_lacks_a_field_is_refused(tmp_path: Path) -> None:
-    about, _ = good("solvers", 0)
-    bad = [record_of("solvers", position=7), record_of("solvers", position=8)]
-    del bad[1]["k"]
-    write_run(tmp_path / "bad", about, bad)
-    with pytest.raises(DataError, match=r"results.jsonl, line 2 is damaged: k: field required"):
-        read_run(tmp_path / "bad")
+UNPLACED = {name: value for name, value in record_of("solvers", position=8).items() if name != "k"}
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "records", "message"),
     [
-        ({"runs": [{}]}, r"runs.0: command: field required"),
-        ({"processor": {"a": 1}}, r"processor"),
-        ({"data": 5}, r"data: input should be a valid dictionary, and is 5"),
+        ({}, [record_of("solvers"), UNPLACED], r"results.jsonl, line 2 is damaged: k: field required"),
+        (
+            {},
+            [record_of("solvers", wall_s="x")],
+            'line 1 is damaged: wall_s: input should be a valid number, and is "x"',
+        ),
+        ({"runs": [{}]}, [record_of("solvers")], r"runs.0: command: field required"),
+        ({"processor": {"a": 1}}, [record_of("solvers")], r"processor"),
+        ({"data": 5}, [record_of("solvers")], r"data: input should be a valid dictionary, and is 5"),
     ],
 )
-def test_a_run_that_lacks_something_is_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
-    whole, records = good("solvers", 0)
-    write_run(tmp_path / "bad", whole | change, records)
+def test_what_is_missing_or_wrong_is_named(
+    change: dict[str, Any], records: list[Any], message: str, tmp_path: Path
+) -> None:
+    write_run(tmp_path / "bad", good("solvers", 0)[0] | change, records)
     with pytest.raises(DataError, match=message):
         read_run(tmp_path / "bad")
 
 
-def test_a_figure_that_is_none_is_refused(tmp_path: Path) -> None:
-    whole, _ = good("solvers", 0)
-    write_run(tmp_path / "bad", whole, [record_of("solvers", wall_s="x")])
-    with pytest.raises(DataError, match='line 1 is damaged: wall_s: input should be a valid number, and is "x"'):
-        read_run(tmp_path / "bad")
+def stored(name: str, benchmark: str, *records: dict[str, Any], **identity: Any) -> StoredRun:
+    mine = [record_of(benchmark, **changes) for changes in records]
+    return StoredRun(Path(name), identity_of(benchmark, **identity), [asked_of(benchmark)], mine)
+
+
+def test_parts_of_a_run_are_one_and_what_is_finished_stands() -> None:
+    late, first = {"position": 1, "status": "BUDGET", "solved": False}, {"position": 0, "wall_s": 2.0}
+    one = stored("a", "solvers", {"position": 0, "wall_s": 1.0}, late)
+    two = stored("b", "solvers", first, {"position": 1}, {"position": 2}, processor="Q", jobs=2)
+    found = joined([one, two])
+    rows = [(row["position"], row["wall_s"], row["status"]) for row in found.records]
+    assert rows == [(0, 1.0, "OPTIMAL"), (1, 0.5, "OPTIMAL"), (2, 0.5, "OPTIMAL")]
+    assert (found.path, found.identity["processor"], found.identity["jobs"]) == (Path("a"), ["P", "Q"], [1, 2])
+    assert len(found.runs) == 2
+    assert one.identity["processor"] == "P"
+    report = kind_of("solvers").report(found)
+    assert report is not None
+    assert report.machine == "P or Q, 1 or 2 worker(s)"
+
+
+def test_recordings_of_others_join_whatever_code_measured_them() -> None:
+    theirs = recorded_trees("2") | {"measured_by": {"python": "3.14", "versions": {"numpy": "3"}, "code": "y"}}
+    found = joined([stored("a", "paths", {}), stored("b", "paths", {"data": "e"}, data={"e": theirs})])
+    assert list(found.identity["data"]) == ["d", "e"]
+    report = kind_of("paths").report(found)
+    assert report is not None
+    assert any("Recordings" in table.title and len(table.rows) == 2 for table in report.tables)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (stored("b", "paths", {}, seed=1), "a and b are not of one run: seed is 0 in the first, 1 in the second; name"),
+        (stored("b", "paths", {}, budget_s=8.0), "budget_s is 9.0 in the first, 8.0"),
+        (stored("b", "paths", {}, data={"d": recorded_trees("2")}), "data.d.sha256|sha256 is 1 in the first, 2"),
+        (stored("b", "decoding", {}), "benchmark is paths in the first, decoding in the second"),
+    ],
+)
+def test_what_is_of_another_run_is_refused_by_name(other: StoredRun, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        joined([stored("a", "paths", {}), other])

@@ -1,3 +1,5 @@
+"""The folder of a run: whose it is, what it keeps, and of what code."""
+
 import json
 from pathlib import Path
 
@@ -15,31 +17,32 @@ from tests.processes import held
 pytest.importorskip("pyarrow")
 
 
-def test_refuses_the_folder_of_another_run_and_says_what_differs(tmp_path: Path) -> None:
+def test_refuses_the_folder_of_another_run_says_what_differs_and_leaves_it_to_others(tmp_path: Path) -> None:
     RecordFolder(tmp_path, {"data": "llama3", "seed": 0}).close()
     with pytest.raises(DataError, match="holds another run: its seed is 0, yours 1; give --out a new folder"):
         RecordFolder(tmp_path, {"data": "llama3", "seed": 1})
+    RecordFolder(tmp_path, {"data": "llama3", "seed": 0}).close()
 
 
-def test_refuses_a_folder_with_something_else_in_it(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("keep me")
-    with pytest.raises(DataError, match="holds something that is not a benchmark run"):
-        RecordFolder(tmp_path, {})
-    assert (tmp_path / "thesis.tex").read_text() == "keep me"
-
-
-def test_refuses_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "out").write_text("")
-    with pytest.raises(DataError, match="not a benchmark run"):
-        RecordFolder(tmp_path / "out", {})
-
-
-@pytest.mark.parametrize(("name", "content"), [("run.json", "{"), ("results.jsonl", '{"k": 1\n')])
-def test_refuses_a_damaged_folder(tmp_path: Path, name: str, content: str) -> None:
-    RecordFolder(tmp_path, {}).close()
-    (tmp_path / name).write_text(content)
-    with pytest.raises(DataError, match="damaged"):
-        RecordFolder(tmp_path, {})
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("thesis.tex", "keep me", "holds something that is not a benchmark run"),
+        ("", "", "not a benchmark run"),
+        ("run.json", "{", "damaged"),
+        ("results.jsonl", '{"k": 1\n', "damaged"),
+    ],
+)
+def test_refuses_what_is_no_folder_of_a_run(name: str, content: str, message: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    if message == "damaged":
+        RecordFolder(out, {}).close()
+    elif name:
+        out.mkdir()
+    (out / name).write_text(content)
+    with pytest.raises(DataError, match=message):
+        RecordFolder(out, {})
+    assert (out / name).read_text() == content
 
 
 HOLD = """
@@ -59,13 +62,9 @@ def test_a_folder_belongs_to_one_process_and_is_free_again_when_that_is_killed(t
         with pytest.raises(DataError, match=message):
             RecordFolder(tmp_path / "run", {})
     RecordFolder(tmp_path / "run", {}).close()
-
-
-def test_a_folder_that_is_refused_is_left_to_others(tmp_path: Path) -> None:
-    RecordFolder(tmp_path, {"seed": 0}).close()
-    with pytest.raises(DataError, match="another run"):
-        RecordFolder(tmp_path, {"seed": 1})
-    RecordFolder(tmp_path, {"seed": 0}).close()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / ".lock").write_text("")  # that an interrupt left alone is no run of others
+    RecordFolder(tmp_path / "other", {}).close()
 
 
 def test_what_is_measured_twice_counts_once_and_the_later_stands(tmp_path: Path) -> None:
@@ -90,28 +89,20 @@ def test_what_is_forgotten_is_gone_from_the_disk(tmp_path: Path) -> None:
     assert folder.forget(lambda record: record["solver"] == "lp") == 1
     folder.append({"solver": "lp", "position": 1})
     folder.close()
-    assert [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()] == [
-        {"solver": "kseq", "position": 0},
-        {"solver": "lp", "position": 1},
-    ]
-
-
-def test_a_lock_that_an_interrupt_left_alone_is_no_run_of_others(tmp_path: Path) -> None:
-    (tmp_path / ".lock").write_text("")
-    RecordFolder(tmp_path, {}).close()
+    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert lines == [{"solver": "kseq", "position": 0}, {"solver": "lp", "position": 1}]
 
 
 def test_what_was_asked_for_outlives_an_interrupt_and_a_smaller_run(tmp_path: Path) -> None:
-    cell, other = Cell(10, 2, "lp"), Cell(10, 3, "lp")
+    cells = {"data": [""], "k": [10], "n": [2], "solver": ["lp"]}
     for positions in (50, 3):
         folder = RecordFolder(tmp_path, {})
-        cells = {"data": [""], "k": [10], "n": [2], "solver": ["lp"]}
         folder.begin({"command": "otspec bench", "positions": positions, "cells": cells})
         folder.close()
     folder = RecordFolder(tmp_path, {})
     requests = list(map(Request.of, folder.runs))
-    assert [one.positions for one in requests if one.covers(cell)] == [50, 3]
-    assert not any(one.covers(other) for one in requests)
+    assert [one.positions for one in requests if one.covers(Cell(10, 2, "lp"))] == [50, 3]
+    assert not any(one.covers(Cell(10, 3, "lp")) for one in requests)
     assert [run["positions"] for run in folder.runs] == [50, 3]
     folder.close()
 

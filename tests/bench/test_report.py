@@ -83,12 +83,7 @@ def test_a_report_is_written_whole(kind: str, tmp_path: Path) -> None:
     if page:
         shown = [[tuple(row) for row in rows] for rows in Reader((run.path / PAGE).read_text()).tables]
         assert sorted(shown) == sorted([one.header, *one.rows] for one in report.tables)
-
-
-@each(kind=HERE)
-def test_pictures_and_page_are_of_the_same_charts_and_the_key_of_what_they_show(kind: str, tmp_path: Path) -> None:
-    report = kind_of(kind).report(run_of(kind, tmp_path / kind))
-    assert report is not None
+    # Pictures are of the page's charts, and have the key of what they show.
     on_page = [chart for section in report.sections for group in section.groups for chart in group.charts]
     for parts in pictures_of(report).values():
         for part in parts:
@@ -96,12 +91,7 @@ def test_pictures_and_page_are_of_the_same_charts_and_the_key_of_what_they_show(
             assert all(chart in on_page for chart in charts)
             assert set(part.series) == {row["series"] for chart in charts for row in chart.rows} & set(part.series)
             assert part.series
-
-
-@each(kind=HERE)
-def test_a_run_without_records_has_no_report(kind: str, tmp_path: Path) -> None:
-    run = run_of(kind, tmp_path / kind)
-    assert kind_of(kind).report(StoredRun(run.path, run.identity, run.runs, [])) is None
+    assert declared.report(StoredRun(run.path, run.identity, run.runs, [])) is None
 
 
 def test_without_packages_that_draw_the_rest_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -129,11 +119,8 @@ def test_fields_of_tables_are_those_of_the_records(tmp_path: Path) -> None:
 
 
 def test_a_table_is_its_columns() -> None:
-    columns = [
-        Column[float]("word", str, label=True),
-        Column[float]("twice", lambda value: figure(2 * value, ".1f")),
-        Column[float]("more", lambda value: figure(None, ".1f"), detail=True),
-    ]
+    word, twice = Column[float]("word", str, label=True), Column[float]("twice", lambda x: figure(2 * x, ".1f"))
+    columns = [word, twice, Column[float]("more", lambda value: figure(None, ".1f"), detail=True)]
     found = table("t", columns, [1.5, float("nan")], "n")
     assert found.header == ("word", "twice", "more")
     assert found.rows == [("1.5", "3.0", "-"), ("nan", "-", "-")]

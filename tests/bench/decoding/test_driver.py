@@ -13,13 +13,21 @@ pytest.importorskip("torch")
 import otspec.bench.decoding.driver as decoding
 from otspec import ProblemError, UnknownSolver
 from otspec.bench.decoding.cells import CANDIDATES, FIELDS, DecodingCell, decoding_cell_of, decoding_grid
-from otspec.bench.decoding.driver import TRIALS, run
+from otspec.bench.decoding.driver import TRIALS, DecodingBenchmark, run
 from otspec.bench.decoding.summary import chosen
 from otspec.bench.records import KEY, RecordFolder
 from otspec.bench.spellings import every_rule
 from otspec.decode.base.metrics import AS_SERVED, Metrics
 from tests.bench.decoding.fakes import ASSISTED, GENERATE, INTERVAL, NESTED, VANILLA, benchmark, record
 from tests.processes import killed
+
+
+def kept(asked: DecodingBenchmark, path: Path) -> RecordFolder:
+    """A folder with what a benchmark measures, closed."""
+    folder = RecordFolder(path, asked.identity)
+    run(asked, folder)
+    folder.close()
+    return folder
 
 
 def keys_of(records: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
@@ -39,17 +47,23 @@ def test_grid_begins_with_vanilla_and_gives_every_method_what_it_has_settings_fo
     ]
     assert cells[-1].settings == {"paths": 3, "depth": 8, "solver": ["global_resolution", "kseq"]}
     assert [cell.settings for cell in cells if cell.method in ("vanilla", "generate")] == [{}, {}]
+    assert set(FIELDS) <= set(KEY)  # records of two cells do not stand for each other
     with pytest.raises(UnknownSolver, match=r"no solver 'guess'; known: .*; joint rules: nested, "):
         decoding_grid([2], [8], ["guess"], [])
     with pytest.raises(ProblemError, match="no method 'guess'"):
         decoding_grid([2], [8], [], ["guess"])
+    with pytest.raises(ProblemError, match="multi-draft has no draft_magic"):
+        decoding_grid([2], [8], ["nested"], [], truncations=[{"draft_magic": 3}])
+    every, _ = every_rule()
+    assert {"nested", "traversal", "interval", "kseq", "global_resolution/naive"} <= set(every)
+    assert "block" not in every
+    decoding_grid([2], [8], every, [])
 
 
 def test_grid_of_drafts_that_end_early() -> None:
     """At temperature 0 as well, unlike truncations; methods without a draft model are measured once."""
-    cells = decoding_grid(
-        [1], [4], [], ["block", "lookahead"], [1.0, 0.0], [{"draft_confidence": at} for at in (0, 0.4)]
-    )
+    early_ends = [{"draft_confidence": at} for at in (0, 0.4)]
+    cells = decoding_grid([1], [4], [], ["block", "lookahead"], [1.0, 0.0], early_ends)
     ends = [(cell.temperature, cell.draft_confidence) for cell in cells if cell.method == "block"]
     assert ends == [(1.0, 0), (1.0, 0.4), (0.0, 0), (0.0, 0.4)]
     assert len(cells) == 2 * (1 + 2 + 1)
@@ -60,12 +74,16 @@ def test_grid_of_drafts_that_end_early() -> None:
     assert decoding_cell_of(old) == replace(early, draft_confidence=None)
 
 
-def test_grid_of_several_temperatures() -> None:
+def test_grid_of_several_temperatures_paces_and_drafters() -> None:
+    """A pace is of the methods that have one; greedy decoding has it too."""
     cells = decoding_grid([2], [8], ["nested"], ["generate"], [1.0, 0.0])
     assert cells == [replace(cell, temperature=at) for at in (1.0, 0.0) for cell in (VANILLA, GENERATE, NESTED)]
-
-
-def test_grid_of_several_drafters() -> None:
+    cells = decoding_grid([2], [8], ["nested"], ["block"], [1.0, 0.0], [{"pace": None}, {"pace": "goodput"}])
+    warm = [VANILLA, DecodingCell("block", paths=1, depth=8), NESTED, replace(NESTED, pace="goodput")]
+    assert cells == [*warm, *(replace(cell, temperature=0.0) for cell in warm)]
+    assert "pace" not in cells[2].settings
+    assert cells[3].settings == {**cells[2].settings, "pace": "goodput"}
+    assert cells[3].notes == ["depth by goodput"]
     cells = decoding_grid([2], [8], ["nested"], ["generate", "typical", "assisted"], drafters=["", "fr:9"])
     typical = DecodingCell("typical", paths=2, depth=8)
     several = [replace(cell, drafter=name) for cell in (typical, NESTED) for name in ("", "fr:9")]
@@ -92,44 +110,15 @@ def test_grid_of_several_truncations_of_the_drafts() -> None:
     assert whole.settings["draft_top_k"] == 0
 
 
-def test_records_of_two_cells_do_not_stand_for_each_other() -> None:
-    assert set(FIELDS) <= set(KEY)
-
-
-def test_grid_of_several_paces() -> None:
-    """Of the methods that have one; greedy decoding has it too."""
-    cells = decoding_grid([2], [8], ["nested"], ["block"], [1.0, 0.0], [{"pace": None}, {"pace": "goodput"}])
-    warm = [VANILLA, DecodingCell("block", paths=1, depth=8), NESTED, replace(NESTED, pace="goodput")]
-    assert cells == [*warm, *(replace(cell, temperature=0.0) for cell in warm)]
-    assert "pace" not in cells[2].settings
-    assert cells[3].settings == {**cells[2].settings, "pace": "goodput"}
-    assert cells[3].notes == ["depth by goodput"]
-
-
 def test_drafts_are_truncated_and_the_target_is_not(tmp_path: Path) -> None:
     cells = [replace(NESTED, depth=2, draft_top_k=k) for k in (None, 1, 3)]
-    asked = benchmark(cells, max_new_tokens=12)
-    folder = RecordFolder(tmp_path, asked.identity)
-    run(asked, folder)
+    folder = kept(benchmark(cells, max_new_tokens=12), tmp_path)
     branched = {
         k: any(one["drafted_nodes"] > 2 * one["target_calls"] for one in folder.records if one["draft_top_k"] == k)
         for k in (None, 1, 3)
     }
     assert branched == {None: True, 1: False, 3: True}  # of the one likeliest token, both paths are one
     assert {one["lossless"] for one in folder.records} == {True}
-    folder.close()
-
-
-def test_drafts_that_nothing_can_cut_are_refused() -> None:
-    with pytest.raises(ProblemError, match="multi-draft has no draft_magic"):
-        decoding_grid([2], [8], ["nested"], [], truncations=[{"draft_magic": 3}])
-
-
-def test_every_rule_can_be_spelt() -> None:
-    rules, _ = every_rule()
-    assert {"nested", "traversal", "interval", "kseq", "global_resolution/naive"} <= set(rules)
-    assert "block" not in rules
-    decoding_grid([2], [8], rules, [])
 
 
 def test_records_are_whole_and_none_is_measured_twice(tmp_path: Path) -> None:
@@ -191,12 +180,8 @@ def test_time_is_that_of_the_whole_call(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr("otspec.bench.decoding.driver.time.perf_counter", lambda: now[0])
     monkeypatch.setattr(decoding, "decoder", lambda *_: decode)
     monkeypatch.setattr(decoding, "warm_up", lambda *_: None)
-    asked = benchmark([VANILLA], first=1)
-    folder = RecordFolder(tmp_path, asked.identity)
-    run(asked, folder)
-    (one,) = folder.records
+    (one,) = kept(benchmark([VANILLA], first=1), tmp_path).records
     assert one["seconds"] == {**Metrics().seconds, "target": 2.0, "verification": 0.5, "rest": 1.5}
-    folder.close()
 
 
 def test_temperatures_are_those_of_the_cells(tmp_path: Path) -> None:
@@ -213,9 +198,7 @@ def test_temperatures_are_those_of_the_cells(tmp_path: Path) -> None:
 
     asked.models.target.generate = noted
     try:
-        folder = RecordFolder(tmp_path, asked.identity)
-        run(asked, folder)
-        folder.close()
+        kept(asked, tmp_path)
     finally:
         del asked.models.target.generate
     assert len(seen[0.0]) == 1
@@ -224,19 +207,16 @@ def test_temperatures_are_those_of_the_cells(tmp_path: Path) -> None:
 
 def test_settings_of_assisted_generation_are_chosen_on_the_last_prompts(tmp_path: Path) -> None:
     asked = benchmark([VANILLA, ASSISTED], first=1, max_new_tokens=3)
-    folder = RecordFolder(tmp_path, asked.identity)
-    run(asked, folder)
+    folder = kept(asked, tmp_path)
     trials = [one for one in folder.records if one["trial"]]
     assert len(trials) == len(asked.trials) == len(CANDIDATES) * min(TRIALS, 3)
     assert asked.count == len(trials) + 2 == len(folder.records)
     (measured,) = (one for one in folder.records if not one["trial"] and one["method"] == "assisted")
     assert decoding_cell_of(measured) == chosen(folder.records, ASSISTED)
     assert (measured["depth"], measured["schedule"], measured["confidence"]) in CANDIDATES
-    before = list(folder.records)
-    run(benchmark([VANILLA, ASSISTED], first=2, max_new_tokens=3), folder)
-    assert folder.records[: len(before)] == before
-    assert len(folder.records) == len(before) + 2
-    folder.close()
+    again = kept(benchmark([VANILLA, ASSISTED], first=2, max_new_tokens=3), tmp_path)
+    assert again.records[: len(folder.records)] == folder.records
+    assert len(again.records) == len(folder.records) + 2
 
 
 def test_what_is_chosen_takes_the_least_time_a_token() -> None:
@@ -250,30 +230,17 @@ def test_what_is_chosen_takes_the_least_time_a_token() -> None:
 
 def test_a_cell_whose_solver_fails_or_whose_time_is_spent_gets_no_more_prompts(tmp_path: Path) -> None:
     failing = DecodingCell("multi-draft", "max_flow:max_cells=1", 2, 2)
-    asked = benchmark([failing])
-    folder = RecordFolder(tmp_path / "failing", asked.identity)
-    run(asked, folder)
-    (one,) = folder.records
+    (one,) = kept(benchmark([failing]), tmp_path / "failing").records
     assert "exceed max_cells = 1" in one["message"]
     assert one["tokens"] == 0
-    folder.close()
-
-    asked = benchmark([VANILLA], budget_s=1e-6, repeats=2)
-    folder = RecordFolder(tmp_path / "short", asked.identity)
-    run(asked, folder)
-    (one,) = folder.records
+    (one,) = kept(benchmark([VANILLA], budget_s=1e-6, repeats=2), tmp_path / "short").records
     assert 1 <= one["tokens"] < 5
-    folder.close()
-
-
-def whole_run() -> Any:
-    """Trials, repeats and two temperatures."""
-    cells = [VANILLA, replace(NESTED, depth=2), replace(GENERATE, temperature=0.0), ASSISTED]
-    return benchmark(cells, repeats=2, first=2, max_new_tokens=3)
 
 
 def test_a_run_that_is_killed_loses_nothing_and_measures_nothing_twice(tmp_path: Path) -> None:
-    trials, asked = len(CANDIDATES) * 3, whole_run()
+    """With trials, repeats and two temperatures."""
+    cells = [VANILLA, replace(NESTED, depth=2), replace(GENERATE, temperature=0.0), ASSISTED]
+    asked, trials = benchmark(cells, repeats=2, first=2, max_new_tokens=3), len(CANDIDATES) * 3
     after = trials + 9
 
     def work(die: Callable[[], None]) -> None:
@@ -285,10 +252,7 @@ def test_a_run_that_is_killed_loses_nothing_and_measures_nothing_twice(tmp_path:
     before = log.read_text()
     assert len(before.splitlines()) == after
     log.write_text(before + '{"method": "van')  # killed while it wrote
-    folder = RecordFolder(tmp_path, asked.identity)
-    run(asked, folder)
-    assert len(folder.records) == asked.count
-    folder.close()
+    assert len(kept(asked, tmp_path).records) == asked.count
     assert log.read_text().startswith(before)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     counts = Counter(keys_of(lines))

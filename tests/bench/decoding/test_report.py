@@ -6,18 +6,29 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_ind
 
 pytest.importorskip("torch")
 
 from otspec.bench.decoding.cells import DecodingCell
+from otspec.bench.decoding.charts import chart_groups
+from otspec.bench.decoding.drafters import compared, drafters_table, efficiencies
 from otspec.bench.decoding.labels import label
-from otspec.bench.decoding.summary import DecodingSummary, summarise
-from otspec.bench.decoding.tables import choice_table, decoding_table, efficiency_table, failed_table, speed_up_table
-from otspec.bench.intervals import difference, quotient, ratio
+from otspec.bench.decoding.summary import DecodingSummary, by_task, summarise
+from otspec.bench.decoding.tables import (
+    choice_table,
+    decoding_table,
+    efficiency_table,
+    failed_table,
+    speed_up_table,
+    task_tables,
+)
+from otspec.bench.intervals import difference, mean, quotient, ratio
 from tests.bench.decoding.fakes import ASSISTED, GENERATE, INTERVAL, NESTED, VANILLA, record
 
 BLOCK = DecodingCell("block", paths=1, depth=8)
 CHOSEN = replace(ASSISTED, depth=5, schedule="heuristic", confidence=0.0)
+LP = DecodingCell("multi-draft", "lp", 2, 8)
 
 
 def by_cell(summaries: list[DecodingSummary]) -> dict[DecodingCell, DecodingSummary]:
@@ -29,18 +40,16 @@ def test_figures_are_ratios_of_sums_on_common_texts() -> None:
     tokens, steps, others, other_steps = rng.integers(5, 30, (4, 2, 8))
     seconds, their_seconds, plain = rng.uniform(0.1, 2.0, (3, 2, 8))
     records = []
-    for repeat in range(2):
-        for prompt in range(8):
-            at = repeat, prompt
-            records.append(record(NESTED, prompt, int(tokens[at]), int(steps[at]), seconds[at], repeat=repeat))
-            if at != (1, 3):  # a text that the reference has not decoded
-                more = int(others[at]), int(other_steps[at]), their_seconds[at]
-                records.append(record(INTERVAL, prompt, *more, repeat=repeat))
-            records.append(record(GENERATE, prompt, 10, 10, plain[at], repeat=repeat))
-    records.append(record(DecodingCell("multi-draft", "lp", 2, 8), 0, 0, 0, message="too large"))
-    records.append(record(CHOSEN, 0, 1000, 1, trial=True))
+    for at in np.ndindex(2, 8):
+        repeat, prompt = at
+        records.append(record(NESTED, prompt, int(tokens[at]), int(steps[at]), seconds[at], repeat=repeat))
+        if at != (1, 3):  # a text that the reference has not decoded
+            more = int(others[at]), int(other_steps[at]), their_seconds[at]
+            records.append(record(INTERVAL, prompt, *more, repeat=repeat))
+        records.append(record(GENERATE, prompt, 10, 10, plain[at], repeat=repeat))
+    records += [record(LP, 0, 0, 0, message="too large"), record(CHOSEN, 0, 1000, 1, trial=True)]
     found = by_cell(summarise(records))
-    assert found.keys() == {NESTED, INTERVAL, GENERATE, DecodingCell("multi-draft", "lp", 2, 8)}
+    assert found.keys() == {NESTED, INTERVAL, GENERATE, LP}
     nested, interval, generate = found[NESTED], found[INTERVAL], found[GENERATE]
 
     assert (nested.prompts, nested.texts, interval.texts) == (8, 16, 15)
@@ -55,15 +64,13 @@ def test_figures_are_ratios_of_sums_on_common_texts() -> None:
     assert math.isnan(generate.gain.value)
 
     speed_up = nested.speed_ups[GENERATE]
-    expected = quotient(
-        *(np.asarray(one, dtype=float) for one in (tokens.sum(0), seconds.sum(0), [20] * 8, plain.sum(0)))
-    )
+    sums = (tokens.sum(0), seconds.sum(0), [20] * 8, plain.sum(0))
+    expected = quotient(*(np.asarray(one, dtype=float) for one in sums))
     assert (speed_up.value, speed_up.low, speed_up.high) == pytest.approx((expected.value, expected.low, expected.high))
     assert speed_up.value == pytest.approx((plain.sum() / 160) / (seconds.sum() / tokens.sum()))
     assert generate.speed_ups == {}
     assert nested.ms_by_phase["target"] == pytest.approx(1e3 * seconds.sum() / tokens.sum())
-    failed = found[DecodingCell("multi-draft", "lp", 2, 8)]
-    assert (failed.prompts, failed.message) == (0, "too large")
+    assert (found[LP].prompts, found[LP].message) == (0, "too large")
     table = failed_table(list(found.values()))
     assert table is not None
     assert table.rows == [("2", "8", "1", "lp", "too large")]
@@ -81,34 +88,25 @@ def test_another_reference() -> None:
 def test_cells_are_compared_at_their_own_temperature_depth_and_truncation() -> None:
     cut: Any = {"draft_top_k": 10}
     cold: Any = {"temperature": 0.0}
-    figures = {
-        NESTED: 8,
-        INTERVAL: 6,
-        replace(NESTED, **cut): 9,
-        replace(INTERVAL, **cut): 5,
-        replace(NESTED, depth=4): 7,
-        replace(NESTED, **cold): 10,
-        replace(INTERVAL, **cold): 4,
-        GENERATE: 4,
-        replace(GENERATE, **cold): 2,
-    }
+    figures = {NESTED: 8, INTERVAL: 6, replace(NESTED, **cut): 9, replace(INTERVAL, **cut): 5}
+    figures |= {replace(NESTED, depth=4): 7, replace(NESTED, **cold): 10, replace(INTERVAL, **cold): 4}
+    figures |= {GENERATE: 4, replace(GENERATE, **cold): 2}
     found = by_cell(summarise([record(cell, 0, tokens, 2) for cell, tokens in figures.items()]))
     ours = [NESTED, replace(NESTED, **cut), replace(NESTED, **cold)]
     assert [found[cell].gain.value for cell in ours] == [1.0, 2.0, 3.0]
     assert math.isnan(found[replace(NESTED, depth=4)].gain.value)
     assert found[NESTED].speed_ups[GENERATE].value == 2
-    cold_generate = replace(GENERATE, **cold)
-    assert found[replace(NESTED, **cold)].speed_ups.keys() == {cold_generate}
-    assert found[replace(NESTED, **cold)].speed_ups[cold_generate].value == 5
+    ((baseline, speed_up),) = found[replace(NESTED, **cold)].speed_ups.items()
+    assert (baseline, speed_up.value) == (replace(GENERATE, **cold), 5)
 
 
 def test_of_several_cells_of_a_baseline_the_fastest_stands() -> None:
-    slow, fast = BLOCK, replace(BLOCK, depth=4)
-    seconds = {slow: 3.0, fast: 2.0, NESTED: 1.0}
+    fast = replace(BLOCK, depth=4)
+    seconds = {BLOCK: 3.0, fast: 2.0, NESTED: 1.0}
     found = by_cell(summarise([record(cell, 0, 10, 5, spent) for cell, spent in seconds.items()]))
-    assert found[NESTED].speed_ups.keys() == {fast}
-    assert found[NESTED].speed_ups[fast].value == 2
-    assert found[slow].speed_ups == {}
+    ((baseline, speed_up),) = found[NESTED].speed_ups.items()
+    assert (baseline, speed_up.value) == (fast, 2)
+    assert found[BLOCK].speed_ups == {}
 
 
 def test_one_prompt_has_no_interval() -> None:
@@ -118,8 +116,7 @@ def test_one_prompt_has_no_interval() -> None:
         decoding_table(summaries, "t", "interval"),
         speed_up_table(summaries, "t"),
     )
-    for table in tables:
-        assert "nan" not in " ".join(cell for row in table.rows for cell in row)
+    assert "nan" not in str([table.rows for table in tables])
     assert tables[1].rows[1][2:5] == ("nested", "2.250", "+0.250")
     assert tables[2].header == ("rule", "ms/token")  # nothing was decoded to compare the time with
 
@@ -171,8 +168,7 @@ def test_tables() -> None:
 def test_columns_tell_depths_apart_where_there_are_several() -> None:
     cells = [replace(NESTED, depth=depth, paths=k) for k in (2, 3) for depth in (4, 8)]
     cells += [replace(BLOCK, depth=depth) for depth in (4, 8)]
-    summaries = summarise([record(cell, 0, 2 * cell.depth + cell.paths, 2) for cell in cells])
-    table = efficiency_table(summaries, "t")
+    table = efficiency_table(summarise([record(cell, 0, 2 * cell.depth + cell.paths, 2) for cell in cells]), "t")
     assert table.header == ("rule", "K = 2, L = 4", "K = 2, L = 8", "K = 3, L = 4", "K = 3, L = 8")
     rows = {row[0]: row[1:] for row in table.rows}
     assert rows["nested"] == ("5.000", "9.000", "5.500", "9.500")
@@ -184,12 +180,78 @@ def test_columns_tell_depths_apart_where_there_are_several() -> None:
 
 
 def test_what_a_cell_is_called() -> None:
-    cells = {
-        replace(NESTED, draft_top_k=10): "nested (drafts top-k 10)",
-        replace(NESTED, draft_top_p=0.9, draft_temperature=1.5): "nested (drafts top-p 0.9, drafts at temperature 1.5)",
-        replace(
-            ASSISTED, depth=8, schedule="constant", confidence=0.4
-        ): "assisted (one path, constant, confidence 0.4)",
-    }
-    for cell, name in cells.items():
+    warm = replace(NESTED, draft_top_p=0.9, draft_temperature=1.5)
+    constant = replace(ASSISTED, depth=8, schedule="constant", confidence=0.4)
+    for cell, name in (
+        (replace(NESTED, draft_top_k=10), "nested (drafts top-k 10)"),
+        (warm, "nested (drafts top-p 0.9, drafts at temperature 1.5)"),
+        (constant, "assisted (one path, constant, confidence 0.4)"),
+    ):
         assert label(summarise([record(cell, 0, 5, 2)])[0]) == name
+
+
+def test_figures_of_a_task_are_those_of_its_prompts() -> None:
+    rng = np.random.default_rng(0)
+    tokens, seconds, plain = rng.integers(5, 30, 12), rng.uniform(0.1, 2, 12), rng.uniform(0.1, 2, 12)
+    records = []
+    for prompt, task in enumerate(["math"] * 7 + ["qa"] * 5):
+        records.append(record(NESTED, prompt, int(tokens[prompt]), 4, seconds[prompt]) | {"task": task})
+        records.append(record(VANILLA, prompt, 10, 10, plain[prompt]) | {"task": task})
+    found = by_task(records)
+    assert list(found) == ["math", "qa"]
+    for task, mine in (("math", slice(0, 7)), ("qa", slice(7, 12))):
+        vanilla, nested = found[task]
+        some, calls = tokens[mine].astype(float), np.full(tokens[mine].size, 4.0)
+        assert nested.efficiency == ratio(some, calls)
+        expected = quotient(some, seconds[mine], np.full(calls.size, 10.0), plain[mine])
+        assert nested.speed_ups[vanilla.cell] == expected
+    efficiency, lengths, speed_up, times = task_tables(found, summarise(records), "t")
+    assert efficiency.header == lengths.header == speed_up.header == ("rule", "math", "qa", "mean", "all")
+    by_rule = {row[0]: row[1:] for row in efficiency.rows}
+    assert by_rule["nested, K = 2, L = 8"][0] == found["math"][1].efficiency.shown(".2f")
+    assert by_rule["vanilla"] == ("1.00 [1.00, 1.00]",) * 4
+    both = mean([found[task][1].efficiency for task in ("math", "qa")])
+    assert by_rule["nested, K = 2, L = 8"][2] == both.shown(".2f")
+    assert both.value == pytest.approx((tokens[:7].mean() / 4 + tokens[7:].mean() / 4) / 2)
+    assert {row[0]: row[1:] for row in speed_up.rows}["vanilla"] == ("-",) * 4
+    assert [row[0] for row in times.rows] == ["math", "math", "qa", "qa", "all", "all"]
+    assert times.header == ("task", "rule", "prompt", "draft", "target", "verification", "rest", "prompts")
+    assert times.rows[1][4] == f"{float(1e3 * seconds[:7].sum() / tokens[:7].sum()):.2f}"
+    without = [record(VANILLA, 0, 10, 10)]
+    assert by_task(without) == {}
+    assert task_tables({}, summarise(without), "t") == []
+
+
+def test_drafters_are_compared_by_means_over_repeats_welchs_test_and_speed_ups_of_the_same_texts() -> None:
+    other = replace(NESTED, drafter="fr:9")
+    steps = np.random.default_rng(0).integers(5, 9, (3, 6))
+    records = [  # the other drafter takes two steps more, and half of the time
+        record(cell, prompt, 30, int(steps[repeat, prompt]) + more, seconds, repeat=repeat)
+        for repeat, prompt in np.ndindex(3, 6)
+        for cell, more, seconds in ((GENERATE, 23, 4.0), (INTERVAL, 1, 3.0), (NESTED, 0, 2.0), (other, 2, 1.0))
+    ]
+    summaries = summarise(records)
+    assert [one.cell for one in compared(summaries)] == [NESTED, other]
+    table = drafters_table(summaries, records, "Drafters")
+    assert table is not None
+    plain, fewer = table.rows
+    taus, others = 180 / steps.sum(axis=1), 180 / (steps + 2).sum(axis=1)
+    assert efficiencies([one for one in records if one["drafter"]]) == pytest.approx(others)
+    assert plain[:4] == ("as it is", "nested, K = 2, L = 8", f"{taus.mean():.3f}", f"{taus.std(ddof=1):.3f}")
+    assert plain[4:7] == ("-", "-", "-")
+    told = ttest_ind(others, taus, equal_var=False)
+    assert (fewer[0], *fewer[4:6]) == ("fr:9", f"{told.statistic:.2f}", f"{told.pvalue:.3f}")
+    assert fewer[6].startswith("2.00 [2.00, 2.00]")
+    assert fewer[7].startswith("4.00")
+    (group,) = [one for one in chart_groups(summaries) if one.picture == "drafters.png"]
+    (chart,) = group.charts
+    assert {(row["series"], row["x"]): row["y"] for row in chart.rows} == {
+        (one.cell.name + (" (drafted by fr:9)" if one.cell.drafter else ""), 1): one.total.acceptance[0]
+        for one in compared(summaries)
+    }
+    alone = [one for one in records if one["drafter"] == ""]  # nothing is compared
+    assert drafters_table(summarise(alone), alone, "Drafters") is None
+    only = [one for one in records if one["drafter"] == "fr:9"]
+    table = drafters_table(summarise(only), only, "Drafters")
+    assert table is not None
+    assert [row[4:7] for row in table.rows] == [("-", "-", "-")]

@@ -36,8 +36,22 @@ def measure(path: Path, cells: list[Cell], positions: int = 3, budget_s: float =
     return folder
 
 
+CELL = Cell(4, 2, "max_flow")
+MOOD = moods()
+FIRST = MOOD.index(MOOD[2])
+
+
+def moody(does: str, position: int) -> Cell:
+    """A cell of the solver that misbehaves in the mood of a position."""
+    return Cell(4, 2, f"test_moody:{does}_on={MOOD[position]}")
+
+
+def statuses(folder: RecordFolder, cell: Cell) -> list[str]:
+    return [record["status"] for record in records_of(folder, cell)]
+
+
 def records_of(folder: RecordFolder, cell: Cell) -> list[Record]:
-    """The records of a cell, by position."""
+    """Of a cell, by position."""
     return sorted(grouped(folder.records, cell_of).get(cell, []), key=lambda record: record["position"])
 
 
@@ -66,12 +80,11 @@ def test_measures_every_cell_and_position_and_writes_them_twice(tmp_path: Path) 
 
 
 def test_resumes_where_an_interrupt_cut_it_even_in_the_middle_of_a_line(tmp_path: Path) -> None:
-    cell = Cell(4, 2, "max_flow")
-    whole = measure(tmp_path, [cell], positions=4).records
+    whole = measure(tmp_path, [CELL], positions=4).records
     log = tmp_path / "results.jsonl"
     lines = log.read_text().splitlines(keepends=True)
     log.write_text("".join(lines[:2]) + lines[2][:20])
-    again = measure(tmp_path, [cell], positions=4).records
+    again = measure(tmp_path, [CELL], positions=4).records
     assert again[:2] == whole[:2]
     assert [record["position"] for record in again] == [0, 1, 2, 3]
     assert again[3]["acceptance"] == whole[3]["acceptance"]
@@ -79,36 +92,32 @@ def test_resumes_where_an_interrupt_cut_it_even_in_the_middle_of_a_line(tmp_path
 
 
 def test_adds_positions_and_cells_to_a_finished_run(tmp_path: Path) -> None:
-    first = measure(tmp_path, [Cell(4, 1, "max_flow")], positions=2).records
-    more = measure(tmp_path, [Cell(4, 1, "max_flow"), Cell(4, 2, "max_flow")], positions=3).records
+    one = Cell(4, 1, "max_flow")
+    first = measure(tmp_path, [one], positions=2).records
+    more = measure(tmp_path, [one, CELL], positions=3).records
     assert more[:2] == first
     assert len(more) == 6
     # A run of one cell alone reports all that the folder holds.
-    held = summaries_of(measure(tmp_path, [Cell(4, 2, "max_flow")]))
-    assert [one.cell for one in held] == [Cell(4, 1, "max_flow"), Cell(4, 2, "max_flow")]
+    assert [held.cell for held in summaries_of(measure(tmp_path, [CELL]))] == [one, CELL]
 
 
 def test_a_hopeless_position_ends_its_cell_as_a_lower_bound_and_no_other(tmp_path: Path) -> None:
-    mood = moods()
-    hanging = Cell(4, 2, f"test_moody:hangs_on={mood[2]}")
-    first = mood.index(mood[2])
-    folder = measure(tmp_path, [hanging, Cell(4, 2, "max_flow")], positions=5, budget_s=1.0)
-    records = records_of(folder, hanging)
-    assert [record["status"] for record in records] == ["OPTIMAL"] * first + ["BUDGET"]
-    assert 0.9 <= sum(record["wall_s"] for record in records) < 5
+    hanging = moody("hangs", 2)
+    folder = measure(tmp_path, [hanging, CELL], positions=5, budget_s=1.0)
+    assert statuses(folder, hanging) == ["OPTIMAL"] * FIRST + ["BUDGET"]
+    assert 0.9 <= sum(record["wall_s"] for record in records_of(folder, hanging)) < 5
     summary = summary_of(folder, hanging)
     assert summary.times.lower_bound
     assert not summary.refused
-    assert len(records_of(folder, Cell(4, 2, "max_flow"))) == 5
+    assert len(records_of(folder, CELL)) == 5
     before = list(folder.records)
     assert measure(tmp_path, [hanging], positions=5, budget_s=1.0).records == before  # the budget is spent
 
 
 def test_failures_are_counted_and_successes_told_apart(tmp_path: Path) -> None:
-    mood = moods()
-    cell = Cell(4, 2, f"test_moody:gives_up_on={mood[0]}")
+    cell = moody("gives_up", 0)
     folder = measure(tmp_path, [cell], positions=6)
-    failed = [index for index in range(6) if mood[index] == mood[0]]
+    failed = [index for index in range(6) if MOOD[index] == MOOD[0]]
     assert 0 < len(failed) < 6  # else the test tells nothing apart
     summary = summary_of(folder, cell)
     assert summary.solved == 6 - len(failed)
@@ -123,37 +132,43 @@ def test_failures_are_counted_and_successes_told_apart(tmp_path: Path) -> None:
 def test_an_interrupt_ends_the_workers_and_keeps_what_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cell = Cell(4, 2, f"test_moody:hangs_on={moods()[2]}")
     folder = RecordFolder(tmp_path, IDENTITY)
     before = set(threading.enumerate())  # progress bars of other tests leave a thread of their own
 
     def interrupt(seconds: float) -> None:
-        if len(folder.records) == moods().index(moods()[2]):
+        if len(folder.records) == FIRST:
             raise KeyboardInterrupt
 
     monkeypatch.setattr("otspec.bench.solvers.driver.time.sleep", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        run(Benchmark([cell], SMALL, 5), folder)
+        run(Benchmark([moody("hangs", 2)], SMALL, 5), folder)
     folder.close()
     assert set(threading.enumerate()) <= before
     assert all(record["status"] == "OPTIMAL" for record in folder.records)
     assert pq.read_table(tmp_path / "results.parquet").num_rows == len(folder.records)
 
 
-def test_a_position_that_kills_its_process_is_recorded_and_the_next_goes_on(tmp_path: Path) -> None:
-    mood = moods()
-    cell = Cell(4, 2, f"test_moody:dies_on={mood[0]}")
+@pytest.mark.parametrize(("does", "status"), [("dies", "DIED"), ("raises", "RAISED")])
+def test_a_position_that_kills_its_process_or_raises_is_recorded_and_the_next_goes_on(
+    does: str, status: str, tmp_path: Path
+) -> None:
+    cell = moody(does, 0)
     folder = measure(tmp_path, [cell], positions=4)
-    expected = ["DIED" if mood[index] == mood[0] else "OPTIMAL" for index in range(4)]
-    assert {"DIED", "OPTIMAL"} == set(expected)  # else the test tells nothing apart
-    assert [record["status"] for record in records_of(folder, cell)] == expected
-    assert summary_of(folder, cell).reason == "DIED: the measuring process ended with exit code 9"
+    expected = [status if MOOD[index] == MOOD[0] else "OPTIMAL" for index in range(4)]
+    assert {status, "OPTIMAL"} == set(expected)  # else the test tells nothing apart
+    assert statuses(folder, cell) == expected
+    message = records_of(folder, cell)[0]["message"]
+    if does == "dies":
+        assert summary_of(folder, cell).reason == "DIED: the measuring process ended with exit code 9"
+    else:
+        assert re.fullmatch(r"ZeroDivisionError: in a mood \(.*fakes\.py, line \d+\)", message)
+        assert went_wrong([cell], folder.records)[0] == f"{cell.solver} at (4, 2), position 0: {message}"
 
 
 def test_a_process_that_cannot_start_is_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder = RecordFolder(tmp_path, IDENTITY)
     with pytest.raises(RuntimeError, match="a measuring process ended at its start, with exit code 1; see above"):
-        run(Benchmark([Cell(4, 2, "max_flow")], {"": Unreadable()}, 1), folder)
+        run(Benchmark([CELL], {"": Unreadable()}, 1), folder)
     folder.close()
     assert "cannot be read back" in capfd.readouterr().err
 
@@ -165,36 +180,23 @@ def test_refuses_more_positions_than_there_are(positions: int) -> None:
 
 
 def test_more_budget_goes_on_where_a_cell_ran_out(tmp_path: Path) -> None:
-    mood = moods()
-    cell = Cell(4, 2, f"test_moody:sleeps_on={mood[2]}")  # for half a second
-    first = mood.index(mood[2])
-    folder = measure(tmp_path, [cell], positions=first + 2, budget_s=0.2)
-    assert [one["status"] for one in records_of(folder, cell)] == ["OPTIMAL"] * first + ["BUDGET"]
+    cell = moody("sleeps", 2)  # for half a second
+    folder = measure(tmp_path, [cell], positions=FIRST + 2, budget_s=0.2)
+    assert statuses(folder, cell) == ["OPTIMAL"] * FIRST + ["BUDGET"]
     cut = records_of(folder, cell)[-1]
     assert re.fullmatch(r"stopped after 0\.\d+ s, the 0\.2 s of its cell being spent", cut["message"])
-    again = measure(tmp_path, [cell], positions=first + 2, budget_s=60.0)
-    assert [one["status"] for one in records_of(again, cell)] == ["OPTIMAL"] * (first + 2)
-    assert again.records[:first] == folder.records[:first]
+    again = measure(tmp_path, [cell], positions=FIRST + 2, budget_s=60.0)
+    assert statuses(again, cell) == ["OPTIMAL"] * (FIRST + 2)
+    assert again.records[:FIRST] == folder.records[:FIRST]
     assert again.added == 2
 
 
-def test_a_solver_that_raises_is_recorded_with_the_place(tmp_path: Path) -> None:
-    mood = moods()
-    cell = Cell(4, 2, f"test_moody:raises_on={mood[0]}")
-    folder = measure(tmp_path, [cell], positions=3)
-    expected = ["RAISED" if mood[index] == mood[0] else "OPTIMAL" for index in range(3)]
-    assert [one["status"] for one in records_of(folder, cell)] == expected
-    message = records_of(folder, cell)[0]["message"]
-    assert re.fullmatch(r"ZeroDivisionError: in a mood \(.*fakes\.py, line \d+\)", message)
-    assert went_wrong([cell], folder.records)[0] == f"{cell.solver} at (4, 2), position 0: {message}"
-
-
 def test_a_position_that_is_no_problem_is_named_and_the_others_are_measured(tmp_path: Path) -> None:
-    cells = [Cell(4, 2, "max_flow"), Cell(4, 2, "slackness")]
+    cells = [CELL, Cell(4, 2, "slackness")]
     folder = RecordFolder(tmp_path, IDENTITY)
     run(Benchmark(cells, {"": HoledSource()}, 3), folder)
     folder.close()
-    assert [one["status"] for one in records_of(folder, cells[0])] == ["OPTIMAL", "INVALID", "OPTIMAL"]
+    assert statuses(folder, CELL) == ["OPTIMAL", "INVALID", "OPTIMAL"]
     expected = "holed, position 1: draft_logits[5] is nan; logits are finite, or -inf for a masked token"
     assert went_wrong(cells, folder.records) == [expected]
 
@@ -202,10 +204,8 @@ def test_a_position_that_is_no_problem_is_named_and_the_others_are_measured(tmp_
 def test_a_solver_that_solves_nothing_is_an_error_and_one_out_of_time_is_not() -> None:
     refusing, slow = Cell(4, 2, "lp"), Cell(4, 2, "kseq")
     base = {"data": "", "k": 4, "n": 2, "position": 0, "solved": False}
-    records = [
-        base | {"solver": "lp", "status": "LIMIT", "message": "too large"},
-        base | {"solver": "kseq", "status": "BUDGET", "message": "stopped"},
-    ]
+    about = (("lp", "LIMIT", "too large"), ("kseq", "BUDGET", "stopped"))
+    records = [base | dict(zip(("solver", "status", "message"), one, strict=True)) for one in about]
     assert went_wrong([refusing, slow], records) == ["lp solved nothing; too large"]
     assert went_wrong([slow], records) == []
 

@@ -40,11 +40,8 @@ def test_the_overview_has_a_row_per_solver_and_the_optimum() -> None:
     known = {("", 10, 2, 0): 0.5, ("", 10, 2, 1): 0.7, ("", 10, 3, 0): 0.4}
     table = overview_table([SOLVED, other, CUT, REFUSED], known, "llama3")
     assert table.header == ("solver", "(10, 2)", "(10, 3)", "(100, 2)")
-    assert table.rows == [
-        ("lp", "2", ">= 10,001 (50%)", "refused"),
-        ("max_flow", "0.1", "-", "-"),
-        ("mean alpha*", "0.6000", "0.4000", "-"),
-    ]
+    lp, flow = ("lp", "2", ">= 10,001 (50%)", "refused"), ("max_flow", "0.1", "-", "-")
+    assert table.rows == [lp, flow, ("mean alpha*", "0.6000", "0.4000", "-")]
     assert "| --- | ---: |" in table.markdown()
 
 
@@ -80,12 +77,9 @@ def test_the_papers_rows_stand_beside_ours() -> None:
     assert "2511.15898" in table.note
     assert published_table([SOLVED], "mine.npz") is None
     assert published_table([summary(Cell(7, 2, "lp"), record(0))], "llama3") is None
-
-
-def test_the_papers_tables_are_complete() -> None:
-    for _, table in PUBLISHED.values():
-        assert list(table) == [(10, 2), (10, 3), (10, 4), (10, 5), (100, 2), (100, 3), (1000, 2)]
-        assert table[1000, 2]["General LP"] is None
+    for _, printed in PUBLISHED.values():
+        assert list(printed) == [(10, 2), (10, 3), (10, 4), (10, 5), (100, 2), (100, 3), (1000, 2)]
+        assert printed[1000, 2]["General LP"] is None
 
 
 def test_markdown_holds_every_table_and_picture() -> None:
@@ -100,30 +94,20 @@ def test_markdown_holds_every_table_and_picture() -> None:
 def test_a_narrow_screen_goes_without_details() -> None:
     table = results_table([SOLVED], "llama3")
     assert len(table.on_screen(160).columns) == len(table.header) == 10
-    assert [column.header for column in table.on_screen(80).columns] == [
-        "(k, n)",
-        "solver",
-        "mean",
-        "solved",
-        "acceptance",
-        "alpha* there",
-    ]
+    narrow = ["(k, n)", "solver", "mean", "solved", "acceptance", "alpha* there"]
+    assert [column.header for column in table.on_screen(80).columns] == narrow
 
 
-def test_the_grid_runs_from_small_to_large_and_ends_with_the_whole_vocabulary() -> None:
+def test_the_grid_runs_from_small_to_the_whole_vocabulary_and_checks_its_solvers_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cells = grid([100, 0, 10], [3, 2], ["max_flow"])
     assert [cell.setting for cell in cells] == ["(10, 2)", "(10, 3)", "(100, 2)", "(100, 3)", "(V, 2)", "(V, 3)"]
-
-
-def test_the_grid_checks_its_solvers_first(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnknownSolver, match="no solver 'lp2'"):
         grid([10], [2], ["lp2"])
     monkeypatch.setattr("otspec.extras.installed", lambda package: False)
     with pytest.raises(MissingExtra, match=r'lp needs highspy: pip install "otspec-toolkit\[solvers\]"'):
         grid([10], [2], ["lp"])
-
-
-def test_all_means_what_is_installed_and_names_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("otspec.extras.installed", lambda package: package == "igraph")
     ready, left_out = every_solver()
     assert {"max_flow", "max_flow:engine=igraph", "slackness"} <= set(ready)
