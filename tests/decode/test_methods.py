@@ -1,4 +1,4 @@
-"""The methods to compare with: lossless ones by enumeration or greedy equality, all of them measured alike."""
+"""What is special to each method: defaults, fixed drafts, typical acceptance, and transformers' own as baselines."""
 
 from typing import Any, NamedTuple
 
@@ -7,17 +7,25 @@ import pytest
 import torch
 from transformers import LogitsProcessorList
 
-from otspec import ProblemError
 from otspec.decode import run
+from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.sampling import Sampling
+from otspec.decode.drafters.lookahead import LookaheadDrafter
 from otspec.decode.drafters.model import ModelDrafter
-from otspec.decode.methods import PromptLookup, Typical, Vanilla, assisted, assisted_lookup, plain
+from otspec.decode.drafters.prompt_lookup import continuations
+from otspec.decode.methods import Lookahead, PromptLookup, Typical, Vanilla, assisted, assisted_lookup, plain
 from otspec.decode.methods.multi_draft import MultiDraft
-from otspec.decode.models.context import vocabulary
 from otspec.paths import Block, Nested, TokenWise, Tree, synthetic
-from tests.decode.models import pair
+from tests.decode.models import greedy_text, logits_after, pair
 
 PROMPTS = torch.tensor([[1, 2, 3, 1, 2], [4, 5, 6, 4, 5]])
+TARGET, DRAFT = pair(40)
+
+
+class _OnDevice(NamedTuple):
+    """What tells the device in place of a generator: there is none but of the CPU here."""
+
+    device: Any
 
 
 @pytest.mark.parametrize(
@@ -35,37 +43,104 @@ PROMPTS = torch.tensor([[1, 2, 3, 1, 2], [4, 5, 6, 4, 5]])
 def test_what_is_drafted_where_nothing_is_said(
     device: str, settings: dict[str, Any], branching: tuple[int, ...], rule: type
 ) -> None:
-    draft = pair(40)[1]
     generator: Any = _OnDevice(torch.device(device))
-    prepared = MultiDraft(draft, **settings).prepare(
-        vocabulary(draft), Sampling(LogitsProcessorList(), True), generator
-    )
+    prepared = MultiDraft(DRAFT, **settings).prepare(40, Sampling(LogitsProcessorList(), True), generator)
     assert isinstance(prepared.drafter, ModelDrafter)
     assert prepared.drafter.shape.branching == branching
     assert type(prepared.verifier) is rule
 
 
-class _OnDevice(NamedTuple):
-    """What tells the device in place of a generator: there is none but of the CPU here."""
-
-    device: Any
-
-
 def test_vanilla_is_one_token_a_call() -> None:
-    metrics = run(pair(40)[0], Vanilla(), PROMPTS, max_new_tokens=7, seed=0).metrics
+    metrics = run(TARGET, Vanilla(), PROMPTS, max_new_tokens=7, seed=0).metrics
     assert (metrics.block_efficiency, metrics.target_calls, metrics.offered, metrics.drafted_nodes) == (1.0, 7, [], 0)
 
 
-def test_prompt_lookup_pays_where_the_text_repeats_itself() -> None:
-    target = pair(40)[0]
-    prompt = target.generate(PROMPTS[:1], max_new_tokens=20, do_sample=False)
-    repeated = torch.cat((prompt, PROMPTS[:1]), dim=1)
-    generation = run(target, PromptLookup(4), repeated, max_new_tokens=20, temperature=0)
-    assert generation.sequences.tolist() == target.generate(repeated, max_new_tokens=20, do_sample=False).tolist()
-    assert generation.metrics.offered[0] > 0
+# --- fixed drafts
 
 
-def test_typical_acceptance_takes_the_longest_likely_path() -> None:
+def test_the_latest_different_continuations() -> None:
+    text = [1, 2, 3, 9, 1, 2, 4, 9, 5, 2, 7, 9, 1, 2]
+    assert continuations(text, 2, 2, 9) == [[4, 9], [3, 9], [7, 9]]  # of two tokens, the latest first; then of one
+    assert continuations(text, 2, 2, 2) == [[4, 9], [3, 9]]
+    assert continuations(text, 1, 1, 9) == [[7], [4], [3]]
+    assert continuations([5, 5, 5, 5], 2, 3, 9) == [[5], [5, 5], [5, 5, 5]]
+    assert continuations([1, 8, 1, 8, 8, 1, 8], 1, 2, 9) == [[1, 8], [8, 1]]  # the same twice is one
+    assert continuations([1, 2, 3], 3, 4, 9) == []
+
+
+def test_paths_that_begin_alike_share_nodes() -> None:
+    one, none, empty = Drafts.fixed([[[1, 2, 3], [1, 2], [1, 4, 4, 4], [7]], [], [[]]]).trees
+    assert none.size == empty.size == 1
+    lines = {tuple(one.token[one.line(node)].tolist()) for node in range(1, one.size)}
+    assert lines == {(1,), (7,), (1, 2), (1, 4), (1, 2, 3), (1, 4, 4), (1, 4, 4, 4)}
+    assert (one.length, one.size) == (4, 8)
+    assert (np.diff(one.depth) >= 0).all()
+
+
+def test_fixed_drafts_pay_where_the_text_repeats_itself() -> None:
+    """Looked up, by our way and by transformers', and looked ahead for."""
+    target = pair(40, seed=1)[0]  # whose greedy text goes round in circles
+    for found in (
+        run(target, PromptLookup(4), PROMPTS[:1], max_new_tokens=40, temperature=0),
+        assisted_lookup(target, PROMPTS[:1], depth=4, max_new_tokens=40, temperature=0),
+        run(target, Lookahead(2, 2, 3), PROMPTS[:1], max_new_tokens=40, temperature=0),
+    ):
+        assert found.new_tokens == [greedy_text(target, PROMPTS[0].tolist(), 40)[5:]]
+        assert 1.15 < found.metrics.block_efficiency <= 5
+
+
+def test_the_window_holds_what_the_target_puts_after_its_guesses() -> None:
+    """Step by step as the loop takes them; n-grams of the window are drafted when their first token comes up."""
+    target, width, ngram = pair(20)[0], 3, 3
+    text = [4, 9, 2, 4]
+    drafter = LookaheadDrafter(2, width, ngram, 0)
+    drafter.start([text])
+    seen = {tuple(text[at : at + ngram]) for at in range(len(text) - ngram + 1)}
+    for _ in range(6):
+        tree = drafter.draft([text], width + ngram - 2).trees[0]
+        lines = [tree.token[tree.line(node)].tolist() for node in range(tree.size)]
+        [window] = drafter._windows
+        columns, rows = window.columns, window._rows
+        assert [len(column) for column in columns] == [at + ngram - 1 for at in range(width)]
+        assert all(column in lines for column in columns)
+        drafted = [line for line in lines if len(line) == ngram - 1 and (text[-1], *line) in seen]
+        assert len(drafted) >= min(2, len({one for one in seen if one[0] == text[-1]}))
+        after = [int(logits_after(target, [*text, *line]).argmax()) for line in lines]
+        drafter.learn([tree], after)
+        new = [int(logits_after(target, [*text, *column]).argmax()) for column in columns]
+        assert window._rows == [*rows[1:], new]
+        seen |= {(*(row[at] for row in rows), new[at]) for at in range(width)}
+        node, accepted = 0, list[int]()
+        while [*accepted, after[node]] in lines:
+            accepted.append(after[node])
+            node = lines.index(accepted)
+        start = len(text)
+        text += [*accepted, after[node]]
+        seen |= {tuple(text[at : at + ngram]) for at in range(start - ngram + 1, len(text) - ngram + 1)}
+        drafter.commit([[]], [0])
+    assert text == greedy_text(target, [4, 9, 2, 4], len(text) - 4)
+
+
+def test_the_window_moves_on_with_the_text_and_the_latest_n_grams_are_drafted() -> None:
+    drafter = LookaheadDrafter(2, 3, 3, 0)
+    drafter.start([[5, 6, 7]])
+    tree = drafter.draft([[5, 6, 7]], 4).trees[0]
+    drafter.learn([tree], list(range(100, 100 + tree.size)))
+    [window] = drafter._windows
+    rows = [list(row) for row in window._rows]
+    drafter.draft([[5, 6, 7, 1, 2, 3]], 4)  # two tokens beside the one of every step
+    assert [row[0] for row in window._rows] == [row[2] for row in rows]
+    assert all(token in (5, 6, 7) for row in window._rows for token in row[1:])
+    drafter.draft([[5, 6, 7, 1, 2, 3, *range(10, 20)]], 4)
+    assert all(len(row) == 3 and set(row) <= {5, 6, 7} for row in window._rows)
+    window.follow([5, 6, 7, 1, 2, 3, *range(10, 20), 30, 1, 2, 30, 3, 4, 30, 5, 6])
+    assert window.continuations(30) == [(5, 6), (3, 4)]
+
+
+# --- typical acceptance
+
+
+def test_typical_acceptance_takes_the_longest_likely_path_and_asks_less_of_flat_laws() -> None:
     likely = np.array([0.9, 0.05, 0.05])
     tree = Tree.of([[1, 0], [0, 2], [0, 0]], lambda prefix: likely, lambda prefix: np.full(3, 1 / 3))
     law = Typical().stop_law(tree)
@@ -74,38 +149,22 @@ def test_typical_acceptance_takes_the_longest_likely_path() -> None:
     assert (tree.prefix(verdict.node), verdict.accepted) == ((0, 0), 2)
     np.testing.assert_allclose(law[verdict.node], likely)
     assert law.sum() == pytest.approx(1.0)
-
-
-def test_typical_acceptance_asks_less_of_flat_laws() -> None:
     flat = synthetic("tiny", 3).tree([[0], [1]])
     flat.target[0] = 1 / 3
     assert Typical(epsilon=0.4, delta=0.9).verify(flat, np.random.default_rng(0)).accepted == 1  # 0.9 / 3 < 1 / 3
     assert Typical(epsilon=0.4, delta=1.0).verify(flat, np.random.default_rng(0)).accepted == 0
-    with pytest.raises(ProblemError, match=r"epsilon is 0; it is in \(0, 1\]"):
-        Typical(epsilon=0)
 
 
-def test_assisted_generation_of_transformers() -> None:
-    target, draft = pair(40, noise=0.05)
-    before = draft.generation_config.to_dict()
-    generation = assisted(target, draft, PROMPTS[:1], depth=4, max_new_tokens=20, temperature=0)
-    assert generation.sequences.tolist() == target.generate(PROMPTS[:1], max_new_tokens=20, do_sample=False).tolist()
-    metrics = generation.metrics
-    assert (metrics.tokens, metrics.target_calls) == (20, metrics.sequence_steps)
-    assert 1 < metrics.block_efficiency <= 5
-    assert min(metrics.seconds[phase] for phase in ("prompt", "target", "draft")) > 0
-    assert draft.generation_config.to_dict() == before
-    state = torch.get_rng_state()
-    first, again = (assisted(target, draft, PROMPTS[:1], max_new_tokens=20, seed=1).new_tokens for _ in range(2))
-    assert first == again
-    assert (torch.get_rng_state() == state).all()
+# --- transformers' own
 
 
-def test_settings_of_assisted_generation_are_those_of_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_assisted_generation_of_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its settings, and with the draft model and the state of torch left as they were."""
     target, draft = pair(40, noise=0.05)
     greedy = target.generate(PROMPTS[:1], max_new_tokens=20, do_sample=False).tolist()
-    given: list[Any] = []
+    before, state = draft.generation_config.to_dict(), torch.get_rng_state()
     names = ("num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold")
+    given: list[Any] = []
     generate = target.generate
 
     def noted(*args: Any, **settings: Any) -> Any:
@@ -113,34 +172,29 @@ def test_settings_of_assisted_generation_are_those_of_transformers(monkeypatch: 
         return generate(*args, **settings)
 
     monkeypatch.setattr(target, "generate", noted)
-    for settings in ((3, "heuristic", 0.0), (5, "constant", 0.4)):
-        depth, schedule, confidence = settings
+    for depth, schedule, confidence in ((4, "constant", 0.0), (3, "heuristic", 0.0), (5, "constant", 0.4)):
         more: Any = {"depth": depth, "schedule": schedule, "confidence": confidence}
-        assert (
-            assisted(target, draft, PROMPTS[:1], max_new_tokens=20, temperature=0, **more).sequences.tolist() == greedy
-        )
-        assert given[-1] == settings
-    for wrong, message in (
-        ({"schedule": "magic"}, "no schedule 'magic'; known: constant, heuristic"),
-        ({"confidence": 2}, r"confidence is 2; it is a probability in \[0, 1\]"),
-        ({"depth": 0}, "depth is 0; pass an integer >= 1"),
-    ):
-        with pytest.raises(ProblemError, match=message):
-            assisted(target, draft, PROMPTS[:1], **wrong)
+        found = assisted(target, draft, PROMPTS[:1], max_new_tokens=20, temperature=0, **more)
+        assert found.sequences.tolist() == greedy
+        assert given[-1] == (depth, schedule, confidence)
+        assert (found.metrics.tokens, found.metrics.target_calls) == (20, found.metrics.sequence_steps)
+        assert 1 < found.metrics.block_efficiency <= depth + 1
+        assert min(found.metrics.seconds[phase] for phase in ("prompt", "target", "draft")) > 0
+    first, again = (assisted(target, draft, PROMPTS[:1], max_new_tokens=20, seed=1).new_tokens for _ in range(2))
+    assert first == again
+    assert draft.generation_config.to_dict() == before
+    assert (torch.get_rng_state() == state).all()
 
 
 def test_plain_generate_of_transformers() -> None:
-    target = pair(40)[0]
     for settings in ({"temperature": 0}, {"temperature": 0.7, "top_k": 5, "seed": 3}):
-        generation = plain(target, PROMPTS, max_new_tokens=20, **settings)
+        found = plain(TARGET, PROMPTS, max_new_tokens=20, **settings)
+        sampling = {"do_sample": True, "temperature": 0.7, "top_k": 5} if "seed" in settings else {"do_sample": False}
         with torch.random.fork_rng():
             torch.manual_seed(3)
-            sampling = (
-                {"do_sample": True, "temperature": 0.7, "top_k": 5} if "seed" in settings else {"do_sample": False}
-            )
-            expected = target.generate(PROMPTS, max_new_tokens=20, **sampling)
-        assert generation.sequences.tolist() == expected.tolist(), settings
-        metrics = generation.metrics
+            expected = TARGET.generate(PROMPTS, max_new_tokens=20, **sampling)
+        assert found.sequences.tolist() == expected.tolist(), settings
+        metrics = found.metrics
         assert (metrics.tokens, metrics.target_calls, metrics.sequence_steps) == (40, 20, 40)
         assert (metrics.block_efficiency, metrics.offered) == (1.0, [])
         assert min(metrics.seconds[phase] for phase in ("prompt", "target", "rest")) > 0
@@ -148,25 +202,12 @@ def test_plain_generate_of_transformers() -> None:
 
 
 def test_plain_generate_counts_each_text_to_its_end() -> None:
-    target = pair(40)[0]
-    texts = [row[5:] for row in target.generate(PROMPTS, max_new_tokens=20, do_sample=False).tolist()]
+    texts = [greedy_text(TARGET, prompt, 20)[5:] for prompt in PROMPTS.tolist()]
     eos = texts[0][2]
     ends = [row.index(eos) + 1 if eos in row else 20 for row in texts]
     assert ends[0] < ends[1]
     for given in (eos, [eos], torch.tensor([eos])):
-        generation = plain(target, PROMPTS, max_new_tokens=20, temperature=0, eos_token_id=given, pad_token_id=0)
-        assert generation.new_tokens == [row[:end] for row, end in zip(texts, ends, strict=True)]
-        assert (generation.metrics.tokens, generation.metrics.target_calls) == (sum(ends), max(ends))
-        assert generation.metrics.block_efficiency == 1
-    with pytest.raises(ProblemError, match=r"stop_strings and 2 prompts: .* pass one prompt at a time"):
-        plain(target, PROMPTS, max_new_tokens=20, stop_strings=["a"], tokenizer=object())
-
-
-def test_prompt_lookup_of_transformers() -> None:
-    target = pair(40, seed=1)[0]  # whose greedy text repeats itself
-    generation = assisted_lookup(target, PROMPTS[:1], depth=4, max_new_tokens=40, temperature=0)
-    plain_text = target.generate(PROMPTS[:1], max_new_tokens=40, do_sample=False)
-    assert generation.sequences.tolist() == plain_text.tolist()
-    assert 1.4 < generation.metrics.block_efficiency <= 5
-    with pytest.raises(ProblemError, match="ngram is 0; pass an integer >= 1"):
-        assisted_lookup(target, PROMPTS[:1], ngram=0)
+        found = plain(TARGET, PROMPTS, max_new_tokens=20, temperature=0, eos_token_id=given, pad_token_id=0)
+        assert found.new_tokens == [row[:end] for row, end in zip(texts, ends, strict=True)]
+        assert (found.metrics.tokens, found.metrics.target_calls) == (sum(ends), max(ends))
+        assert found.metrics.block_efficiency == 1

@@ -1,20 +1,27 @@
-"""Models whose pass over a tree is not their reading are refused before anything is decoded."""
+"""Models whose pass over a tree is not their reading are refused before anything is decoded; and laws after a text."""
 
 import copy
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import otspec
 from otspec import ProblemError
+from otspec.decode import model_after
+from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.self_check import check_reading
-from tests.decode.models import pair, tiny
+from otspec.paths import Nested, accepted_length
+from tests.decode.models import law_after, pair, tiny
 from tests.each import each
 
 PROMPT = torch.tensor([[5, 6, 7]])
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+READ = ("llama", "gpt2", "mistral", "qwen3", "gemma", "gpt_neox", "opt", "bert")
+FROM_PADDING = ("roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert", "data2vec-text")
+"""Whose positions count from the padding index."""
 
 
 def _of(architecture: str) -> Any:
@@ -28,19 +35,15 @@ def _of(architecture: str) -> Any:
         return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").eval()
 
 
-@each(architecture=["roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert", "data2vec-text"])
-def test_positions_that_count_from_the_padding_index(architecture: str) -> None:
+@each(architecture=[*READ, *FROM_PADDING])
+def test_who_reads_trees(architecture: str) -> None:
     model = _of(architecture)
     for dtype in DTYPES:
-        with pytest.raises(ProblemError, match=f"the target, {type(model).__name__}, gives other logits for a tree"):
+        if architecture in READ:
             check_reading(model.to(dtype), "target")
-
-
-@each(architecture=["llama", "gpt2", "mistral", "qwen3", "gemma", "gpt_neox", "opt", "bert"])
-def test_models_that_read_trees(architecture: str) -> None:
-    model = _of(architecture)
-    for dtype in DTYPES:
-        check_reading(model.to(dtype), "target")
+        else:
+            with pytest.raises(ProblemError, match=f"the target, {type(model).__name__}, gives other logits for a tre"):
+                check_reading(model.to(dtype), "target")
 
 
 def test_decoding_asks_target_and_draft_model() -> None:
@@ -63,13 +66,6 @@ def test_a_model_is_asked_once() -> None:
     assert spent == [4, 1]  # the prompt's own pass, and once the check's three
 
 
-def test_a_model_in_training_mode() -> None:
-    model = _of("gpt2").train()
-    with pytest.raises(ProblemError, match=r"It is in training mode.*call \.eval\(\) first"):
-        check_reading(model, "target")
-    check_reading(model.eval(), "target")
-
-
 @pytest.mark.parametrize("architecture", ["llama", "roberta"])
 def test_what_16_bits_round_away_is_asked_again_in_float32(architecture: str) -> None:
     model = _of(architecture).bfloat16()
@@ -81,9 +77,11 @@ def test_what_16_bits_round_away_is_asked_again_in_float32(architecture: str) ->
             check_reading(model, "target")
 
 
-def test_vocabularies_and_positions_of_next_to_nothing() -> None:
+def test_next_to_no_tokens_and_positions_and_training_mode() -> None:
     for vocab in (1, 2, 3):
         check_reading(tiny(vocab=vocab, positions=4), "target")
+    with pytest.raises(ProblemError, match=r"It is in training mode.*call \.eval\(\) first"):
+        check_reading(_of("gpt2").train(), "target")
 
 
 def overflowing(after: float) -> Any:
@@ -100,3 +98,23 @@ def test_logits_that_are_no_numbers_are_not_blamed_on_the_tree() -> None:
         check_reading(overflowing(0.0), "draft model")
     with pytest.raises(ProblemError, match=r"are nan or infinite after all of 12 short texts; torch.float64"):
         check_reading(overflowing(-1e9), "draft model")
+
+
+def test_fingerprints_tell_models_apart() -> None:
+    assert fingerprint(tiny(seed=0)) == fingerprint(tiny(seed=0)) != fingerprint(tiny(seed=1))
+
+
+def test_laws_after_a_text_are_those_of_the_models_own_passes() -> None:
+    """Of a pair, by which rules are measured."""
+    target, draft = pair(40, noise=0.1)
+    text = [1, 2, 3, 4, 9]
+    after = model_after(target, draft, text, temperature=0.7, top_k=9)
+    for prefix in ((), (5,), (5, 6, 1), (7,), (5, 6)):
+        for law, model in ((after.target, target), (after.draft, draft)):
+            own = law_after(model, [*text, *prefix], temperature=0.7, top_k=9)
+            np.testing.assert_allclose(law(prefix), own, atol=1e-6)
+    same, near = (
+        accepted_length(Nested(), model_after(target, other, text), (1, 2, 1), samples=3) for other in (target, draft)
+    )
+    assert same.value == pytest.approx(3.0)
+    assert 0 < near.value < 3

@@ -76,27 +76,6 @@ def test_tokens_that_are_never_drafted_are_always_refused() -> None:
     assert found == pytest.approx(_refused(p, whole, 3), abs=GRID * p.max() + 1e-6)
 
 
-def test_a_law_learns_to_be_accepted_more_often() -> None:
-    """By four drafts, more than one that was trained for a single draft: the best law for n drafts depends on n."""
-    p = softmax(1.5 * np.random.default_rng(0).normal(size=30))
-    frozen = torch.zeros(30)
-    frozen[::3] = 4.0  # what the model cannot say otherwise: some tokens are too likely by the same factor
-    found = {}
-    for name in ("alpha:1", "alpha:4"):
-        free = torch.zeros(10, requires_grad=True)
-        optimiser = torch.optim.Adam([free], lr=0.05)
-        for _ in range(400):
-            logits = frozen + free.repeat_interleave(3)
-            loss = loss_named(name)(Wanted(torch.from_numpy(np.log(p))), Prediction(logits))
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-        law = (frozen + free.repeat_interleave(3)).detach().double().softmax(-1).numpy()
-        found[name] = [1 - _refused(p, law / law.sum(), n) for n in (1, 4)]
-    assert found["alpha:4"][1] > found["alpha:1"][1] + 1e-3
-    assert found["alpha:1"][0] > found["alpha:4"][0] + 1e-3
-
-
 def test_a_sum_has_it_beside_others() -> None:
     both = _told(*_laws(1))
     torch.testing.assert_close(loss_named("kl+alpha:4")(*both), kl(*both) + Refusal(4)(*both))
