@@ -49,7 +49,7 @@ def _calculated(text: str) -> TextTable:
     shown = (
         {best.gamma: best} if gamma else {at: speed_up(alpha, c, at) for at in (1, 2, 3, 4, 6, 8)} | {best.gamma: best}
     )
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (str(at), f"{one.tokens:.3f}", f"{one.factor:.3f}", f"{one.operations:.3f}")
         for at, one in sorted(shown.items())
     ]
