@@ -16,7 +16,7 @@ DISTRIBUTION = "otspec-toolkit"
 """What pip calls this package; the name otspec belongs to another project there."""
 
 _EXTRAS = {
-    "solvers": ("highspy", "networkx", "igraph"),
+    "solvers": ("highspy", "networkx", "igraph", "ot"),
     "convex": ("cvxpy",),
     "bench": ("pyarrow", "pydantic"),
     "report": ("vl_convert", "jinja2"),

@@ -17,7 +17,7 @@ def exact_spellings() -> list[str]:
 
 
 def _spellings(info: SolverInfo) -> list[str]:
-    if "engine" in info.settings:
+    if info.settings.get("engine") in ENGINES:
         return [f"{info.name}:engine={engine}" for engine in ENGINES]
     return [info.name, *info.variants]
 

@@ -23,7 +23,7 @@ LINES = {
     "otspec/engines": 400,
     "otspec/verification": 12_200,
     REST: 11_600,
-    "solvers": 3_800,
+    "solvers": 3_900,
     "proofs_check": 12_900,
     "tests": 38_600,
     "benchmarks": 6_100,

@@ -77,10 +77,10 @@ def test_settings_take_the_types_of_the_fields() -> None:
     [
         ("lp2", "no solver 'lp2'; known: .*canonical.*lp, luce, max_flow"),
         ("", "no solver ''"),
-        ("lp:from=full", "lp has no setting 'from=full'; .*: form, tol, max_cells, time_limit_s$"),
+        ("lp:from=full", "lp has no setting 'from=full'; .*: form, engine, tol, max_cells, time_limit_s$"),
         ("lp:form", "lp has no setting 'form'"),
         ("lp:name=x", "lp has no setting 'name=x'"),
-        ("lp:form=fuller", "lp:form=fuller: no form 'fuller' of the program; known: relaxed, full"),
+        ("lp:form=fuller", "lp:form=fuller: no form 'fuller' of the program; known: relaxed, full, tuples"),
         ("lp:max_cells=many", "lp: max_cells takes int, not 'many'"),
         ("lp:max_cells=1.5", "lp: max_cells takes int, not '1.5'"),
         ("max_flow:engine=steam", "no max-flow engine 'steam'; known: numba, igraph, graph_tool, networkx"),

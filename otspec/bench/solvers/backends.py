@@ -80,7 +80,7 @@ def measure_cell(questions: Questions, todo: Todo, environment: Mapping[str, Any
 
 def _environment() -> dict[str, Any]:
     """What has to be the same on all workers."""
-    found = versions("numpy", "scipy", "numba", "highspy", "igraph", "networkx", "cvxpy")
+    found = versions("numpy", "scipy", "numba", "highspy", "igraph", "networkx", "pot", "cvxpy")
     return {"code": package_digest(), "Python": platform.python_version(), "versions": found}
 
 

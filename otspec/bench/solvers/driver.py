@@ -58,7 +58,7 @@ class Benchmark:
             "jobs": self.jobs,
             "processor": processor(),
             "python": platform.python_version(),
-            "versions": versions("numpy", "scipy", "numba", "highspy", "igraph", "networkx", "cvxpy"),
+            "versions": versions("numpy", "scipy", "numba", "highspy", "igraph", "networkx", "pot", "cvxpy"),
             "code": package_digest(),
         }
 
