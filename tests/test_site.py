@@ -11,7 +11,6 @@ import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -20,6 +19,7 @@ import pytest
 import otspec
 from otspec.proofs_check import CLAIMS
 from tests.each import each
+from tests.pages import FLAGS, Reader
 
 ROOT = Path(__file__).parents[1]
 PAGES = {str(path.relative_to(ROOT / "docs")): path.read_text() for path in sorted(ROOT.glob("docs/**/*.md"))}
@@ -96,45 +96,29 @@ def test_every_theorem_has_a_proof_and_says_what_checks_it(name: str) -> None:
         assert not [claim for claim in claims if claim not in CLAIMS], title
 
 
-class Page(HTMLParser):
-    """What a built page refers to."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.links: list[str] = []
-        self.loaded: list[str] = []
-        self.anchors: set[str] = set()
-        self.feed(path.read_text())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = {name: value for name, value in attrs if value is not None}
-        if "id" in found:
-            self.anchors.add(found["id"])
-        if tag == "a" and "href" in found:
-            self.links.append(found["href"])
-        elif tag in ("script", "img") and "src" in found:
-            self.loaded.append(found["src"])
-        elif tag == "link" and found.get("rel") in ("stylesheet", "icon", "preload"):
-            self.loaded.append(found.get("href", ""))
-
-
 @built
 def test_links_of_the_site_lead_somewhere_and_nothing_comes_from_a_network() -> None:
-    pages = {path: Page(path) for path in SITE.glob("**/*.html")}
+    pages = {path: Reader(path.read_text()).elements for path in SITE.glob("**/*.html")}
     assert len(pages) > 40
+    anchors = {path: {attrs.get("id") for _, attrs in page} for path, page in pages.items()}
     wrong = []
     for path, page in pages.items():
-        for source in page.loaded:
+        links = [attrs["href"] or "" for tag, attrs in page if tag == "a" and "href" in attrs]
+        loaded = [attrs["src"] or "" for tag, attrs in page if tag in ("script", "img") and "src" in attrs]
+        styled = [
+            attrs for tag, attrs in page if tag == "link" and attrs.get("rel") in ("stylesheet", "icon", "preload")
+        ]
+        for source in (*loaded, *(attrs.get("href") or "" for attrs in styled)):
             if re.match(r"[a-z]+:|//", source) or not (path.parent / source.partition("?")[0]).exists():
                 wrong += [] if source.startswith("data:") else [f"{path}: loads {source}"]
-        for link in page.links:
+        for link in links:
             target, _, anchor = link.partition("#")
             if re.match(r"[a-z]+:", link) or link in ("", "#") or target.endswith((".png", ".bib")):
                 continue
             led = (path.parent / target).resolve() if target else path
             if led not in pages:
                 wrong += [] if led.exists() else [f"{path}: {link}"]
-            elif anchor and anchor not in pages[led].anchors:
+            elif anchor and anchor not in anchors[led]:
                 wrong.append(f"{path}: {link}")
     assert not wrong
 
@@ -156,11 +140,7 @@ def address() -> Iterator[str]:
     thread.join()
 
 
-FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
-    *("--disable-background-networking", "--disable-component-update"),
-    *("--enable-logging=stderr", "--v=0", "--virtual-time-budget=20000", "--dump-dom"),
-)
+DUMP = ("--enable-logging=stderr", "--v=0", "--virtual-time-budget=20000", "--dump-dom")
 
 
 @built
@@ -168,7 +148,7 @@ FLAGS = (
 @pytest.mark.parametrize("page", ["index.html", "interval.html", "paths.html", "audit.html"])
 def test_a_browser_shows_the_page_with_its_math_and_has_no_complaint(page: str, address: str, tmp_path: Path) -> None:
     shown = subprocess.run(
-        ["chromium", *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", f"{address}/{page}"],
+        ["chromium", *FLAGS, *DUMP, f"--user-data-dir={tmp_path / 'profile'}", f"{address}/{page}"],
         capture_output=True,
         text=True,
         timeout=120,

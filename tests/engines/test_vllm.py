@@ -1,4 +1,4 @@
-"""vLLM's verification by blocks: chains as on the host, vLLM's flattened arguments, the plug-in, and vLLM itself.
+"""vLLM's verification by blocks: vLLM's flattened arguments, the plug-in, and vLLM itself.
 
 Where vLLM is installed (`.ci/vllm` makes an environment for it) engines run on a CPU with the pair that comes with the
 package, in processes of their own, one after the other: without drafts, with drafts verified by our rule, with drafts
@@ -32,14 +32,12 @@ import torch
 from otspec import MissingExtra, ProblemError
 from otspec.auditing.evidence import log_average_and_product, log_evidence
 from otspec.engines import vllm
-from otspec.engines.chains import verify_chains
 from otspec.engines.vllm import PLACEHOLDER, plug_in, rejection_sample
 from otspec.extras import installed
 from otspec.laws import FloatArray
-from otspec.verification.rules.block.block import block_weights
 from tests import laws
 from tests.each import each
-from tests.oracles import Floats, Ints
+from tests.oracles import Floats
 
 HERE = Path(__file__).parent
 without_vllm = pytest.mark.skipif(installed("vllm"), reason="vLLM is installed")
@@ -47,70 +45,12 @@ within_vllm = pytest.mark.skipif(
     not installed("vllm"), reason="vLLM is not installed; .ci/vllm FOLDER runs these tests"
 )
 
-# --- chains
-
-CHAINS = {
-    "model": laws.model,
-    "zeros": laws.zeros(laws.model, 0.3),
-    "same": laws.same(laws.model),
-    "ties": laws.tied_ratios,
-}
-
-
-def chains(name: str, rng: laws.Rng, rows: int, length: int, vocab: int) -> tuple[Floats, Floats, Ints]:
-    pairs = [[CHAINS[name](rng, vocab) for _ in range(length + 1)] for _ in range(rows)]
-    p, q = (np.array([[pair[which] for pair in row] for row in pairs]) for which in (0, 1))
-    tokens = np.array([[rng.choice(vocab, p=law / law.sum()) for law in row[:-1]] for row in q], dtype=np.int64)
-    return p, q[:, :-1], tokens.reshape(rows, length)
-
-
-def on_the_host(p: Floats, q: Floats, tokens: Ints, uniforms: Floats) -> tuple[int, int]:
-    """Block verification of one chain, by the figures of `otspec.paths`."""
-    weight, stop = block_weights(p, q, tokens)
-    accepted = max((i for i in range(1, tokens.size + 1) if uniforms[i - 1] < stop[i]), default=0)
-    law = p[accepted]
-    if accepted < tokens.size:
-        rest = np.maximum(weight[accepted] * p[accepted] - q[accepted], 0)
-        law = rest if rest.sum() > 0 else law
-    return accepted, int(np.searchsorted(np.cumsum(law), uniforms[-1] * law.sum(), side="right"))
-
-
-@each(name=list(CHAINS), length=(1, 2, 4))
-def test_chains_are_verified_as_on_the_host(name: str, length: int) -> None:
-    rng = np.random.default_rng(length)
-    p, q, tokens = chains(name, rng, 40, length, 7)
-    uniforms = rng.random((40, length + 1))
-    found = verify_chains(*(torch.from_numpy(array) for array in (p, q, tokens, uniforms)))
-    expected = [on_the_host(*row) for row in zip(p, q, tokens, uniforms, strict=True)]
-    assert list(zip(found.accepted.tolist(), found.token.tolist(), strict=True)) == expected
-
-
-def test_chains_wait_for_no_device() -> None:
-    p, q = torch.empty((2, 4, 9), device="meta"), torch.empty((2, 3, 9), device="meta")
-    tokens = torch.empty((2, 3), dtype=torch.int32, device="meta")
-    found = verify_chains(p, q, tokens, torch.empty((2, 4), dtype=torch.float64, device="meta"))
-    assert found.token.shape == (2,)
-
-
-def test_rows_that_are_not_valid_and_tokens_that_are_none() -> None:
-    rng = np.random.default_rng(3)
-    p, q, tokens = (torch.from_numpy(array) for array in chains("model", rng, 4, 3, 7))
-    uniforms = torch.from_numpy(rng.random((4, 4)))
-    right = verify_chains(p, q, tokens, uniforms)
-    p[1, 2, 0], tokens[2, 1] = torch.nan, -1
-    found = verify_chains(p, q, tokens, uniforms)
-    assert found.valid.tolist() == [True, False, True, True]
-    assert (found.accepted[1].item(), found.token[1].item()) == (0, 0)
-    assert found.accepted[2] <= 1
-    for b in (0, 3):
-        assert (found.accepted[b].item(), found.token[b].item()) == (right.accepted[b].item(), right.token[b].item())
-
-
 # --- requests as vLLM flattens them
 
 VOCAB = 7
 LENGTHS = (3, 0, 1, 4, 2, 0, 4)
 KINDS = {"model": laws.model, "zeros": laws.zeros(laws.model, 0.3), "same": laws.same(laws.model)}
+KINDS |= {"ties": laws.tied_ratios}
 
 
 @dataclass
@@ -133,17 +73,8 @@ class Batch(NamedTuple):
     metadata: Metadata
 
     def call(self, **named: Any) -> torch.Tensor:
-        return rejection_sample(
-            self.tokens,
-            self.counts,
-            max(self.counts),
-            self.ends,
-            self.draft,
-            self.logits,
-            self.bonus,
-            self.metadata,
-            **named,
-        )
+        drafted = self.tokens, self.counts, max(self.counts), self.ends, self.draft
+        return rejection_sample(*drafted, self.logits, self.bonus, self.metadata, **named)
 
 
 def seeds(counts: tuple[int, ...], seed: int) -> dict[int, torch.Generator]:
@@ -241,10 +172,8 @@ def test_random_and_greedy_requests_of_all_lengths_are_walked(kind: str, seed: i
 
 def test_greedy_requests_accept_what_the_target_says() -> None:
     batch = requests("model", 0)
-    agreed = batch._replace(
-        tokens=batch.logits.argmax(dim=1).to(torch.int32), metadata=Metadata(torch.zeros(7), True, False, {})
-    )
-    found = agreed.call()
+    tokens = batch.logits.argmax(dim=1).to(torch.int32)
+    found = batch._replace(tokens=tokens, metadata=Metadata(torch.zeros(7), True, False, {})).call()
     assert found.dtype == torch.int32
     for row, count in enumerate(batch.counts):
         assert found[row, count] == batch.bonus[row, 0]
@@ -253,28 +182,16 @@ def test_greedy_requests_accept_what_the_target_says() -> None:
 
 def test_the_numbers_of_a_seeded_request_do_not_depend_on_the_batch() -> None:
     batch = requests("model", 5)
-    alone = Batch(
-        batch.tokens[:3],
-        [3],
-        batch.ends[:1],
-        batch.draft[:3] if batch.draft is not None else None,
-        batch.logits[:3],
-        batch.bonus[:1],
-        Metadata(torch.ones(1), False, True, seeds((3,), 5)),
-    )
+    assert batch.draft is not None
+    laws_of = batch.draft[:3], batch.logits[:3], batch.bonus[:1]
+    alone = Batch(batch.tokens[:3], [3], batch.ends[:1], *laws_of, Metadata(torch.ones(1), False, True, seeds((3,), 5)))
     assert alone.call().tolist() == [batch.call()[0, :4].tolist()]
 
 
 def test_a_batch_of_which_nothing_is_drafted() -> None:
-    nothing = Batch(
-        torch.empty(0, dtype=torch.int32),
-        [0, 0],
-        torch.zeros(2, dtype=torch.int32),
-        None,
-        torch.empty((0, VOCAB)),
-        torch.tensor([[3], [4]]),
-        Metadata(torch.ones(2), False, True, {}),
-    )
+    none, ends = torch.empty(0, dtype=torch.int32), torch.zeros(2, dtype=torch.int32)
+    follow, metadata = torch.tensor([[3], [4]]), Metadata(torch.ones(2), False, True, {})
+    nothing = Batch(none, [0, 0], ends, None, torch.empty((0, VOCAB)), follow, metadata)
     assert nothing.call().tolist() == [[3], [4]]
 
 
@@ -288,54 +205,6 @@ def test_a_request_whose_laws_are_none_gets_a_token_and_leaves_others_alone() ->
     assert found[:3] + found[4:] == right[:3] + right[4:]
 
 
-TRIALS = 6000
-
-
-@each(how=("drawn", "n-gram", "grammar"))
-def test_the_output_has_the_law_of_the_target(how: str) -> None:
-    """Two tokens, the second law depending on the first: summed over all drafts, drawn many times for each."""
-    rng = np.random.default_rng(4)
-    first, second = rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3), 3)
-    if how == "grammar":
-        first = np.array([first[0], 0.0, 1 - first[0]])
-    draft_first, draft_second = rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3), 3)
-    joint = np.zeros((3, 3))
-    torch.manual_seed(0)
-    for x, y in itertools.product(range(3), repeat=2):
-        chance = draft_first[x] * draft_second[x, y] if how != "n-gram" else float((x, y) == (0, 2))
-        drafted = [x, y]
-        if first[x] == 0:  # the grammar refuses it, and all after it
-            drafted = [PLACEHOLDER] * 2
-        p, q = np.stack((first, second[x])), np.stack((draft_first, draft_second[x]))
-        bonus = rng.integers(3, size=(TRIALS, 1))
-        with np.errstate(divide="ignore"):
-            logits = torch.from_numpy(np.log(p)).repeat(TRIALS, 1)
-        found = rejection_sample(
-            torch.tensor(drafted, dtype=torch.int32).repeat(TRIALS),
-            [2] * TRIALS,
-            2,
-            torch.arange(2, 2 * TRIALS + 1, 2, dtype=torch.int32),
-            None if how == "n-gram" else torch.from_numpy(q).repeat(TRIALS, 1),
-            logits,
-            torch.from_numpy(bonus),
-            Metadata(torch.ones(TRIALS), False, True, {}),
-        )
-        out = found.numpy()
-        assert (out[:, 0] >= 0).all()
-        short = out[:, 1] < 0
-        joint += chance * completed(out, short, second)
-    assert np.abs(joint - first[:, None] * second).max() < 0.025
-    assert np.abs(joint.sum(axis=1) - first).max() < 0.02
-
-
-def completed(out: Any, short: Any, second: Floats) -> Floats:
-    """The law of two tokens, where those that stopped after one go on as the target does."""
-    counts = np.zeros((3, 3))
-    np.add.at(counts, (out[~short, 0], out[~short, 1]), 1 / TRIALS)
-    np.add.at(counts, out[short, 0], second[out[short, 0]] / TRIALS)
-    return counts
-
-
 STEPS = 34
 """Of a bisection: a probability is found to 1e-10."""
 LAST = 1 - 2.0**-53
@@ -343,23 +212,25 @@ Q = np.array([0.1, 0.2, 0.3, 0.4])
 P = np.array([[0.4, 0.3, 0.2, 0.1], [0.12, 0.2, 0.3, 0.38]])
 
 
-@each(ends=(True, False), masks=(True, False))
-def test_a_token_that_was_refused_beforehand_leaves_the_law_as_it_is(ends: bool, masks: bool) -> None:
+@each(how=("plain", "ends", "masks", "ends and masks", "n-gram"))
+def test_the_output_has_the_law_of_the_target(how: str) -> None:
     """A drafted token 3 ends the text, so that -1 fills up the chain; or a grammar excludes tokens, and refuses them.
 
-    The law of two tokens, exactly: over all chains, and of each over the uniforms, whose thresholds are bisected.
+    The law of two tokens, exactly: over all chains, and of each over the uniforms, whose thresholds are bisected.  What
+    n-grams draft is drawn from no law: each chain has it by itself.
     """
+    ends, masks, ngram = "ends" in how, "masks" in how, how == "n-gram"
     drafted, chances, rows = [], [], []
     for x, y in itertools.product(range(4), repeat=2):
         law = P[1] if (ends and x == 3) or not masks else np.where(np.arange(4) % 2 == 0, 0, P[1])
         padded = (ends and x == 3) or law[y] == 0
         drafted.append((x, PLACEHOLDER if padded else y))
-        chances.append(Q[x] * Q[y])
+        chances.append(1.0 if ngram else Q[x] * Q[y])
         rows.append(np.stack((P[0], law / law.sum())))
     targets, tokens = np.array(rows), np.array(drafted)
 
     def outputs(*uniforms: Floats) -> Any:
-        return verified(targets, tokens, np.stack(uniforms, axis=1))
+        return verified(targets, tokens, np.stack(uniforms, axis=1), None if ngram else Q)
 
     none, some, last = np.zeros(16), np.full(16, 0.5), np.full(16, LAST)
     both = bisected(lambda u: outputs(last, u, some)[:, 2] >= 0)
@@ -367,15 +238,16 @@ def test_a_token_that_was_refused_beforehand_leaves_the_law_as_it_is(ends: bool,
     kept = both + (1 - both) * one
     after_one = drawn(lambda u: outputs(none, last, u)[:, 1])
     after_none = drawn(lambda u: outputs(last, last, u)[:, 0])
-    joint, after = np.zeros((4, 4)), targets[::4, 1]
+    joint, after = np.zeros((16, 4, 4)), targets[::4, 1]
     for chain, (x, y) in enumerate(tokens):
-        joint += chances[chain] * (1 - kept[chain]) * after_none[:, chain, None] * after
-        joint[x] += chances[chain] * (1 - both[chain]) * one[chain] * after_one[:, chain]
-        joint[x, y] += chances[chain] * both[chain]
-    np.testing.assert_allclose(joint, P[0][:, None] * after, atol=1e-9)
+        joint[chain] = chances[chain] * (1 - kept[chain]) * after_none[:, chain, None] * after
+        joint[chain, x] += chances[chain] * (1 - both[chain]) * one[chain] * after_one[:, chain]
+        joint[chain, x, y] += chances[chain] * both[chain]
+    found = joint if ngram else joint.sum(axis=0)
+    assert np.abs(found - P[0][:, None] * after).max() < 1e-9
 
 
-def verified(targets: Floats, tokens: Any, uniforms: Floats) -> Any:
+def verified(targets: Floats, tokens: Any, uniforms: Floats, draft: Floats | None) -> Any:
     """What comes out for chains of two tokens, given the numbers that they are verified by."""
     count = len(tokens)
     with pytest.MonkeyPatch.context() as patched, np.errstate(divide="ignore"):
@@ -385,7 +257,7 @@ def verified(targets: Floats, tokens: Any, uniforms: Floats) -> Any:
             [2] * count,
             2,
             torch.arange(2, 2 * count + 1, 2, dtype=torch.int32),
-            torch.from_numpy(np.tile(Q, (2 * count, 1))),
+            None if draft is None else torch.from_numpy(np.tile(draft, (2 * count, 1))),
             torch.from_numpy(np.log(targets).reshape(2 * count, 4)),
             torch.zeros(count, 1, dtype=torch.int64),
             Metadata(torch.ones(count), False, True, {}),
@@ -416,38 +288,28 @@ def bisected(holds: Callable[[Floats], Any]) -> Floats:
 def test_nothing_waits_for_the_device() -> None:
     batch = requests("model", 1)
     for draft in (batch.draft, None):
-        away = batch._replace(
-            tokens=batch.tokens.to("meta"),
-            ends=batch.ends.to("meta"),
-            draft=None if draft is None else draft.to("meta"),
-            logits=batch.logits.to("meta"),
-            bonus=batch.bonus.to("meta"),
-            metadata=Metadata(torch.ones(7, device="meta"), False, False, {}),
-        )
-        out = away.call()
+        here: dict[str, Any] = {**batch._asdict(), "draft": draft}
+        moved = {name: one.to("meta") for name, one in here.items() if isinstance(one, torch.Tensor)}
+        metadata = Metadata(torch.ones(7, device="meta"), False, False, {})
+        out = batch._replace(**{**here, **moved, "metadata": metadata}).call()
         assert out.shape == (7, 5)
         assert out.device.type == "meta"
 
 
 def test_what_is_wrong_is_named() -> None:
     batch = requests("model", 0)
-    for named, message in (
-        ({"synthetic_mode": True}, "synthetic acceptance is not lossless"),
-        ({"fly_window_size": 4}, "fly_window_size = 4 is not lossless"),
-    ):
-        with pytest.raises(ProblemError, match=message):
-            batch.call(**named)
     assert batch.draft is not None
-    with pytest.raises(ProblemError, match=r"draft_probs has shape \(13, 7\); 7 requests with 14 drafted tokens need"):
-        batch._replace(draft=batch.draft[1:]).call()
-    with pytest.raises(ProblemError, match=r"bonus_token_ids has shape \(6,\); .* need \(7,\)"):
-        batch._replace(bonus=batch.bonus[1:, 0]).call()
-    with pytest.raises(ProblemError, match=r"bonus_token_ids has shape \(7, 2\); .* need \(7, 1\)"):
-        batch._replace(bonus=batch.bonus.expand(7, 2)).call()
-
-
-def test_the_token_after_a_whole_chain_comes_in_either_shape() -> None:
-    batch = requests("model", 0)
+    changed: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+        ({}, {"synthetic_mode": True}, "synthetic acceptance is not lossless"),
+        ({}, {"fly_window_size": 4}, "fly_window_size = 4 is not lossless"),
+        ({"draft": batch.draft[1:]}, {}, r"draft_probs has shape \(13, 7\); 7 requests with 14 drafted tokens need"),
+        ({"bonus": batch.bonus[1:, 0]}, {}, r"bonus_token_ids has shape \(6,\); .* need \(7,\)"),
+        ({"bonus": batch.bonus.expand(7, 2)}, {}, r"bonus_token_ids has shape \(7, 2\); .* need \(7, 1\)"),
+    ]
+    for fields, named, message in changed:
+        with pytest.raises(ProblemError, match=message):
+            batch._replace(**fields).call(**named)
+    # The token after a whole chain comes in either shape.
     flat = batch._replace(bonus=batch.bonus[:, 0], metadata=Metadata(torch.ones(7), False, True, seeds(LENGTHS, 0)))
     assert flat.call().tolist() == batch.call().tolist()
 

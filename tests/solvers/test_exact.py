@@ -10,9 +10,9 @@ from otspec import Problem, Status, solve
 from otspec.catalogue import get
 from otspec.tolerances import TOL
 from tests.each import check_each
-from tests.instances import BY_FAMILY, KNOWN, SMALL, Instance, Known
+from tests.instances import BY_FAMILY, SMALL, Instance
 from tests.oracles import enumerate_plan, optimal_acceptance
-from tests.spellings import exact_spellings, installed, installed_or_skipped, skipped
+from tests.spellings import exact_spellings, installed, skipped
 
 SUM_TOL = 1e-12
 """A conditional law adds up some ten floats."""
@@ -23,10 +23,6 @@ AT_LEAST = {"closed_form": 150, "interval": 250, "luce": 250, "spechub": 40}
 
 def takes(spelling: str, problem: Problem) -> bool:
     return get(spelling).supports(problem) is None
-
-
-def solvers_of_known_answers() -> list[Any]:
-    return installed_or_skipped([one for one in exact_spellings() if any(takes(one, known.problem) for known in KNOWN)])
 
 
 def solvers_and_families() -> list[Any]:
@@ -42,16 +38,6 @@ def solvers_and_families() -> list[Any]:
             if any(takes(spelling, instance.problem) for instance in instances)
         ]
     return sets
-
-
-@pytest.mark.parametrize("spelling", solvers_of_known_answers())
-def test_known_answers(spelling: str) -> None:
-    def check(known: Known) -> None:
-        result = solve(known.problem, spelling, strict=False)
-        assert result.plan is not None, result.message
-        assert result.plan.acceptance == pytest.approx(known.acceptance, abs=TOL), known.why
-
-    check_each(check, known=[known for known in KNOWN if takes(spelling, known.problem)])
 
 
 @pytest.mark.parametrize(("spelling", "family"), solvers_and_families())

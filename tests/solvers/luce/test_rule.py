@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from otspec import IID, Independent, Problem, ProblemError
-from otspec.plans import Pick
+from otspec import IID, Independent
 from otspec.solvers.luce.rule import LuceRule, laws_and_counts, luce_law
 from tests.each import each
 from tests.instances import SMALL, Instance
@@ -47,11 +46,3 @@ def test_slope_is_the_derivative_where_other_clocks_stay() -> None:
     luce_law(laws, counts, np.exp(level + shift), 3, 26, high, unused)
     luce_law(laws, counts, np.exp(level - shift), 3, 26, low, unused)
     assert (high[0] - low[0]) / 2e-4 == pytest.approx(slope[0], rel=1e-6)
-
-
-def test_a_draft_that_cannot_come_is_refused() -> None:
-    scheme = Independent(np.array([[1.0, 0.0], [0.5, 0.5]]))
-    plan = Pick(Problem(np.array([0.5, 0.5]), scheme), LuceRule(scheme, np.ones(2)), 1.0)
-    assert plan.conditional(np.array([0, 1])).sum() == pytest.approx(1)
-    with pytest.raises(ProblemError, match="drafts hold 1, whose draft probability is 0"):
-        plan.conditional(np.array([1, 0]))

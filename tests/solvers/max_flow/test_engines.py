@@ -3,7 +3,7 @@ import pytest
 
 from otspec.certificate import transport_network
 from otspec.kernels.max_flow import Network, max_flow
-from otspec.solvers.max_flow.engines import ENGINES, PACKAGES, FlowSolver
+from otspec.solvers.max_flow.engines import ENGINES
 from tests.each import each
 from tests.instances import Instance, sample_of_each
 from tests.networks import IDLE, assert_feasible, network, random_network, ring
@@ -41,15 +41,3 @@ def test_flow_comes_back_edge_by_edge(engine: str) -> None:
     # The only maximum flow: token 0 must leave set 0 to token 1.  Edges: (0, set 0), (1, set 0), (0, set 1).
     flow = ENGINES[engine](network([0.5, 0.25], [0.25, 0.5], [[0, 1], [0]]))
     np.testing.assert_allclose(flow, [0.0, 0.25, 0.5], atol=1e-15)
-
-
-def test_every_engine_says_what_it_needs() -> None:
-    assert PACKAGES.keys() == ENGINES.keys()
-    assert PACKAGES["numba"] == ()
-
-
-def test_settings_name_an_engine_and_its_packages() -> None:
-    for name in ENGINES:
-        assert FlowSolver(engine=name).packages == PACKAGES[name]
-    with pytest.raises(ValueError, match="no max-flow engine 'steam'; known: numba"):
-        FlowSolver(engine="steam")

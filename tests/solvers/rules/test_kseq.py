@@ -1,14 +1,10 @@
 """K-SEQ's gamma."""
 
-import math
-
 import numpy as np
 import pytest
 
 from otspec import IID, Problem, Status, solve
-from otspec.solvers import KSeq
 from otspec.solvers.rules.kseq import best_gamma
-from tests.each import each
 from tests.instances import P4, Q4, Instance
 from tests.oracles import enumerate_plan
 from tests.solvers.rules import published
@@ -32,12 +28,6 @@ def test_known_gammas() -> None:
     assert best_gamma(np.array([1.0, 0.0]), np.array([0.0, 1.0]), 3) == 3.0  # none does
     # p = (1, 0), n = 2: beta = min(q, 1/gamma) = q below gamma = 1/q, so gamma = 1 + (1 - q).
     assert best_gamma(np.array([1.0, 0.0]), np.array([0.25, 0.75]), 2) == pytest.approx(1.75, rel=1e-15)
-
-
-@each(gamma=(0.5, -1.0, math.nan, math.inf))
-def test_gamma_has_a_range(gamma: float) -> None:
-    with pytest.raises(ValueError, match="it is at least 1, or 0 to solve for the best"):
-        KSeq(gamma=gamma)
 
 
 def test_a_gamma_that_is_too_small_is_refused_or_measured() -> None:

@@ -27,8 +27,3 @@ def test_rejection_without_replacement_is_exact_or_a_bound(sizes: tuple[int, int
         assert from_above[0] - exact < 0.02  # close by
         single = np.maximum(q - p, 0.0).sum()
         assert max(from_above) <= single + ROUNDING
-
-
-def test_settings_have_ranges() -> None:
-    with pytest.raises(ValueError, match="max_histories is 0; follow at least one"):
-        RSD(max_histories=0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from otspec import IID, Problem, SolveError, Status, Table, WithoutReplacement, solve
+from otspec import IID, Problem, Status, Table, WithoutReplacement, solve
 from otspec.plans import BiasedPlan
 from otspec.solvers import RRS
 from otspec.solvers.rules.kseq import best_gamma
@@ -12,23 +12,6 @@ from tests.instances import P4, Q4, Instance
 from tests.oracles import enumerate_plan, optimal_acceptance
 from tests.solvers.rules import published
 from tests.solvers.rules.test_every_rule import ROUNDING, iid, plan_of, without_replacement
-
-TOP_TWO = Table(np.array([[3, 2]]), np.ones(1), 4)
-
-
-def test_a_rule_refuses_drafts_that_it_is_not_lossless_for() -> None:
-    result = solve(Problem(P4, WithoutReplacement(Q4, 2)), "rrs", strict=False)
-    assert result.status is Status.UNSUPPORTED
-    assert result.message == (
-        "rrs is lossless for independent drafts only, not for WithoutReplacement: each test takes the draft for a "
-        "fresh draw from q; pass otspec.IID, choose another solver, or measure the bias with rrs:allow_biased=true"
-    )
-    with pytest.raises(SolveError, match=r"rsd is lossless for drafts without replacement only, not for IID"):
-        solve(Problem(P4, IID(Q4, 2)), "rsd")
-    with pytest.raises(SolveError, match=r"kseq is lossless for i\.i\.d\. drafts only, not for Table"):
-        solve(Problem(P4, TOP_TWO), "kseq")
-    with pytest.raises(SolveError, match=r"spechub takes hub pairs \(otspec\.HubPairs\), not IID"):
-        solve(Problem(P4, IID(Q4, 2)), "spechub")
 
 
 @pytest.mark.parametrize("name", ["rsd", "rrs", "kseq"])
