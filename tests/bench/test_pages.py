@@ -1,0 +1,326 @@
+"""report.html: one file that loads nothing, with the figures of report.md; and what a browser makes of it."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from otspec.bench import Cell
+from otspec.bench.kinds import kind_of
+from otspec.bench.records import Record
+from otspec.bench.report import write
+from otspec.bench.solvers.charts import chart_groups, series_of
+from otspec.bench.solvers.summary import optima, summarise
+from otspec.bench.solvers.tables import failures_table, overview_table, results_table
+from otspec.reporting.page import PACKAGES, Section, lacking, sort_key, write_page
+from otspec.reporting.style import DARK, HUES, LIGHT
+from otspec.reporting.tables import literal
+from tests.bench.test_report import HERE, run_of
+from tests.pages import Browser, Reader, charts_of, no_browser
+
+needs_packages = pytest.mark.skipif(bool(lacking()), reason=str(lacking()))
+EVIL = "mine:</script><script>boom()</script><b>&\"'`<!--"
+"""A name that would break out of whatever is not escaped."""
+
+
+def records(cell: Cell, count: int, status: str = "OPTIMAL", ms: float = 1.0) -> list[Record]:
+    """So many positions of a cell, the last one with the status."""
+    rng = np.random.default_rng([cell.k, cell.n])
+    found = []
+    for position in range(count):
+        said = status if position == count - 1 else "OPTIMAL"
+        solved = said in ("OPTIMAL", "LOSSY")
+        plan = {"acceptance": 0.5 + 0.01 * position, "gap": 1e-16, "deviation": 0.0} if solved else {}
+        about = {"data": cell.data, "k": cell.k, "n": cell.n, "solver": cell.solver, "position": position}
+        time = {"wall_s": ms / 1000 * float(rng.uniform(0.9, 1.1)), "optimum": 0.6 + 0.01 * position}
+        found.append({**about, **time, "status": said, "solved": solved, "message": EVIL, **plan})
+    return found
+
+
+HELD = {
+    cell: records(cell, *more)
+    for cell, *more in (
+        (Cell(10, 2, "interval"), 4),
+        (Cell(10, 2, "lp"), 4, "OPTIMAL", 30),
+        (Cell(10, 2, EVIL), 4, "OPTIMAL", 2),
+        (Cell(10, 3, "interval"), 4),
+        (Cell(10, 3, "lp"), 3, "LIMIT", 400),
+        (Cell(0, 2, "interval"), 4, "OPTIMAL", 3),
+        (Cell(0, 2, "lp"), 2, "BUDGET", 20_000),
+        (Cell(0, 3, "interval"), 4, "OPTIMAL", 3),
+        (Cell(0, 3, "lp"), 1, "LIMIT"),
+    )
+}
+"""Two values of k and n, a lower bound, a solver that gave up, one that refuses, and a name full of markup."""
+KNOWN = optima([record for mine in HELD.values() for record in mine])
+SUMMARIES = [summarise(cell, mine, 4, KNOWN) for cell, mine in HELD.items()]
+TABLES = [
+    overview_table(SUMMARIES, {}, "llama3"),
+    results_table(SUMMARIES, "llama3"),
+    *filter(None, [failures_table(SUMMARIES)]),
+]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of those summaries."""
+    part = Section("llama3", series_of(SUMMARIES), chart_groups(SUMMARIES, KNOWN), TABLES)
+    about = [f"Measured on: {EVIL}.", f"Measured by:\n\n- 2026: `otspec bench {EVIL.replace('`', '')}`"]
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    write_page(path, f"Solvers {EVIL}", about, [part])
+    return path
+
+
+def page_of(kind: str, folder: Path) -> Path:
+    """The page of a run of a benchmark."""
+    run = run_of(kind, folder / kind)
+    report = kind_of(kind).report(run)
+    assert report is not None
+    write(report, run, [])
+    return run.path / "report.html"
+
+
+@needs_packages
+def test_the_page_is_one_file_that_loads_nothing(page: Path) -> None:
+    found = Reader(page.read_text())
+    loading = {"src", "href", "srcset", "data", "action"}
+    assert [(tag, attrs) for tag, attrs in found.elements if attrs.keys() & loading] == []
+    assert not {tag for tag, _ in found.elements} & {"link", "img", "iframe", "object", "embed", "base"}
+    metas = {attrs.get("http-equiv"): attrs.get("content") for tag, attrs in found.elements if tag == "meta"}
+    policy = metas["Content-Security-Policy"]
+    assert policy is not None
+    assert policy.startswith("default-src 'none';")
+    assert not re.search(r"https?:", policy)
+    assert not re.search(r"@import|url\(|@font-face", page.read_text().partition("</style>")[0])
+    assert [path.name for path in page.parent.iterdir()] == ["report.html"]
+    assert page.stat().st_size < 1_500_000
+
+
+@needs_packages
+def test_nothing_in_a_name_breaks_out_of_the_page(page: Path) -> None:
+    found = Reader(page.read_text())
+    assert [attrs.get("type") for attrs, _ in found.scripts] == ["application/json", "module", "module"]
+    assert "b" not in {tag for tag, _ in found.elements}
+    data = json.loads(found.scripts[0][1])
+    assert EVIL in json.dumps(data["charts"], ensure_ascii=False).replace('\\"', '"')
+    chips = [attrs["data-series"] for _, attrs in found.elements if "data-series" in attrs]
+    assert f"{EVIL} (suboptimal)" in chips
+    assert "NaN" not in found.scripts[0][1]
+    for shown, table in zip(found.tables, TABLES, strict=True):
+        assert [tuple(row) for row in shown] == [table.header, *table.rows]
+        for row in shown[1:]:
+            written = " | ".join(literal(cell).replace("|", "\\|") for cell in row)
+            assert f"| {written} |" in table.markdown()
+
+
+@needs_packages
+def test_charts_hold_every_point_with_its_interval_and_open_ends(page: Path) -> None:
+    settings, best, *charts = charts_of(page)
+    rows = [chart["data"]["values"] for chart in charts]
+    assert len(settings["data"]["values"]) == sum(not one.refused for one in SUMMARIES)
+    assert {row["x"]: row["y"] for row in best["data"]["values"]} == {
+        f"({k or 'V'}, {n})": pytest.approx(np.mean([value for key, value in KNOWN.items() if key[1:3] == (k, n)]))
+        for k in (10, 0)
+        for n in (2, 3)
+    }
+    panels = [("n", 2), ("n", 3), ("k", 10), ("k", 0)]  # over k twice, then over n
+    inside = [[one for one in SUMMARIES if getattr(one.cell, letter) == value] for letter, value in panels]
+    assert [len(one) for one in rows[:4]] == [sum(not one.refused for one in mine) for mine in inside]
+    for group in (rows[4:8], rows[8:]):
+        assert [len(one) for one in group] == [sum(one.plans.acceptance is not None for one in mine) for mine in inside]
+
+    times = {(row["series"], row["x"]): row for row in rows[0]}
+    assert len(times) == 5
+    assert [place for place, row in times.items() if row["open"]] == [("lp (suboptimal)", "V")]
+    interval = times["interval (suboptimal)", "10"]
+    assert (interval["low"], interval["y"], interval["high"]) == SUMMARIES[0].times.quartiles
+    accepted = {(row["series"], row["x"]): row for row in rows[5]}
+    assert [place for place, row in accepted.items() if row["part"]] == [("lp (suboptimal)", "10")]
+    interval = accepted["interval (suboptimal)", "10"]
+    assert interval["y"] == SUMMARIES[3].plans.acceptance
+    assert interval["high"] - interval["y"] == pytest.approx(SUMMARIES[3].plans.acceptance_error)
+    assert next(row for row in rows[9] if row["series"].startswith("lp"))["y"] == pytest.approx(-0.1)
+    for chart in charts:
+        scale = chart["layer"][0]["encoding"]["color"]["scale"]
+        colours = dict(zip(scale["domain"], scale["range"], strict=True))
+        assert (colours["interval (suboptimal)"], colours["lp (suboptimal)"]) == (HUES["blue"], LIGHT.ink)
+
+
+@needs_packages
+def test_charts_of_decoding_have_the_intervals_of_the_tables(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from otspec.bench.decoding import charts, labels, summary
+    from otspec.bench.decoding.cells import DecodingCell
+    from tests.bench.decoding.fakes import GENERATE, INTERVAL, NESTED, VANILLA, record
+
+    cells = [
+        VANILLA,
+        GENERATE,
+        DecodingCell("block", paths=1, depth=8),
+        DecodingCell("prompt-lookup", paths=2, depth=8),
+    ]
+    cells += [NESTED, INTERVAL, replace(NESTED, paths=3), replace(NESTED, drafter="fr:20")]
+
+    def charts_drawn(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        found = summary.summarise(records)
+        section = Section("T = 1", charts.series_of(found), charts.chart_groups(found), [])
+        write_page(tmp_path / "p.html", "t", [], [section])
+        return charts_of(tmp_path / "p.html")
+
+    measured = [record(cell, at, 8 + at + cell.paths, 4, 0.5 + 0.1 * at) for at in range(6) for cell in cells]
+    summaries = summary.summarise(measured)
+    efficiency, *over, phases, drafters = charts_drawn(measured)
+    shown = {(labels.label(one), one.cell.paths): one for one in summaries}
+    rows = {(row["series"], row["x"]): row for row in efficiency["data"]["values"]}
+    assert len(rows) == 4 + 2 + 1  # of two paths, block at each K, nested of three
+    for (name, place), row in rows.items():
+        one = shown[name, 1 if name.startswith("block") else int(place[-1])].efficiency
+        assert (row["y"], row["low"], row["high"]) == (one.value, one.low, one.high)
+    for chart, baseline in zip(over, ("generate", "vanilla", "prompt-lookup", "block"), strict=True):
+        bars = {row["y"]: row for row in chart["data"]["values"]}
+        expected = {
+            labels.whole_label(one): estimate
+            for one in summaries
+            for cell, estimate in one.speed_ups.items()
+            if cell.method == baseline
+        }
+        assert bars.keys() == expected.keys()
+        for name, row in bars.items():
+            estimate = expected[name]
+            assert (row["x"], row["low"], row["high"]) == (estimate.value, estimate.low, estimate.high)
+            assert row["hover"][f"over {baseline}"] == estimate.shown(".2f")
+    spent = sum(row["x"] for row in phases["data"]["values"] if row["series"] == "generate")
+    (plain,) = [one for one in summaries if one.cell == GENERATE]
+    assert spent == pytest.approx(plain.ms_per_token)
+    assert {row["series"] for row in drafters["data"]["values"]} == {"nested", "nested (drafted by fr:20)"}
+    few = charts_drawn([record(cell, 0, 9, 4) for cell in cells])[0]["data"]["values"]
+    assert all(row["low"] is row["high"] is None and row["y"] == 9 / 4 for row in few)
+    assert charts_drawn([record(NESTED, 0, 0, 0, message="too large")]) == []
+
+
+@needs_packages
+def test_charts_of_paths_have_what_rules_accept_and_how_deep_they_get(tmp_path: Path) -> None:
+    gains, accepted, reach, *_ = (chart["data"]["values"] for chart in charts_of(page_of("paths", tmp_path)))
+    assert [(row["x"], row["y"], row["series"]) for row in gains] == [(at, pytest.approx(0.1), "nested") for at in "ab"]
+    assert [row["series"] for row in accepted] == ["nested", "interval"]
+    assert accepted[1]["x"] == pytest.approx(0.625)
+    assert [(row["x"], row["y"]) for row in reach][2:] == [(1, 0.5), (2, pytest.approx(0.125))]
+
+
+def test_figures_sort_by_their_first_number() -> None:
+    cells = (">= 1,001 (0%)", "0.92 (17%)", "1.65 [1.55, 1.79]", "-0.083 [-0.480, +0.282]", "2e-16", "50/50")
+    assert [sort_key(cell) for cell in (*cells, "refused", "-")] == [
+        *("1001", "0.92", "1.65", "-0.083", "2e-16", "50", "", "")
+    ]
+
+
+def test_where_the_extra_is_missing_a_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    how = 'not installed: pip install "otspec-toolkit[report]"'
+    for absent, said in (
+        (PACKAGES, f"vl_convert, jinja2 are {how}"),
+        (("vl_convert",), f"vl_convert is {how}"),
+        ((), None),
+    ):
+        monkeypatch.setattr("otspec.extras.installed", lambda package, absent=absent: package not in absent)
+        assert lacking() == said
+
+
+# --- in a browser
+
+POINTS = "[data-chart='{}'] path[aria-roledescription='{}']"
+WIDE = "return document.documentElement.scrollWidth"
+PAPER = "return getComputedStyle(document.body).backgroundColor"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One for all; each test opens its page anew."""
+    if reason := no_browser() or lacking():
+        pytest.skip(reason)
+    shown = Browser(tmp_path_factory.mktemp("profile"))
+    yield shown
+    shown.driver.quit()
+
+
+def assert_drawn(browser: Browser, page: Path, width: int) -> None:
+    """Every figure has its mark, inside the window, and the console says nothing."""
+    assert browser.complaints() == []
+    for at, chart in enumerate(charts_of(page)):
+        mark = "bar" if chart["layer"][0]["mark"]["type"] == "bar" else "point"
+        rows = chart["data"]["values"]
+        assert len(browser.all(POINTS.format(at, mark))) == len(rows) + sum(row.get("open", False) for row in rows), at
+    assert browser.run(WIDE) <= width
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+@pytest.mark.parametrize("kind", HERE)
+def test_a_browser_draws_every_benchmark(kind: str, width: int, browser: Browser, tmp_path: Path) -> None:
+    page = page_of(kind, tmp_path)
+    browser.open(page, width)
+    assert_drawn(browser, page, width)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (360, "light")])
+def test_a_browser_draws_every_point_and_loads_nothing(page: Path, browser: Browser, width: int, scheme: str) -> None:
+    browser.open(page, width, scheme)
+    assert_drawn(browser, page, width)
+    assert browser.run("return performance.getEntriesByType('resource').map((one) => one.name)") == []
+    widths = browser.run("return [...document.querySelectorAll('svg')].map((one) => one.getBoundingClientRect().right)")
+    assert max(widths) <= width
+    colours = {"light": ("rgb(255, 255, 255)", LIGHT.ink), "dark": ("rgb(21, 24, 28)", DARK.ink)}[scheme]
+    assert browser.run(PAPER) == colours[0]
+    letters = "[...document.querySelectorAll('.role-axis-label text')].map((one) => one.getAttribute('fill'))"
+    assert set(browser.run(f"return {letters}")) == {colours[1]}
+
+
+def test_a_click_on_a_header_sorts(page: Path, browser: Browser) -> None:
+    browser.open(page)
+    table = "document.querySelectorAll('table')[1]"
+    rows = f"return [...{table}.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent))"
+    before = browser.run(rows)
+    heads = browser.run(f"return {table}").find_elements("css selector", "th button")
+    for click, sign in ((1, 1), (2, -1)):
+        heads[2].click()
+        after = browser.run(rows)
+        assert after != before
+        assert sorted(after) == sorted(before)  # whole rows move
+        keys = [sort_key(row[2]) for row in after]
+        known = [float(key) for key in keys if key]
+        assert known == sorted(known, key=lambda value: sign * value)
+        assert keys[len(known) :] == [""], click  # refused, at the end either way
+    assert browser.run(f"return {table}.tHead.querySelectorAll('[aria-sort=descending]').length") == 1
+    heads[0].click()
+    assert [row[0] for row in browser.run(rows)] == ["(10, 2)"] * 3 + ["(10, 3)"] * 2 + ["(V, 2)"] * 2 + ["(V, 3)"] * 2
+
+
+def test_series_are_switched_off_and_a_hover_tells_the_figures(page: Path, browser: Browser) -> None:
+    browser.open(page)
+    points = POINTS.format(0, "point")
+    (chip,) = [one for one in browser.all(".series button") if one.text.endswith("lp (suboptimal)")]
+    before = len(browser.all(points))
+    for compared in ("<", "==="):
+        chip.click()
+        browser.wait(f"return document.querySelectorAll(arguments[0]).length {compared} arguments[1]", points, before)
+
+    from selenium.webdriver import ActionChains
+
+    place = browser.all(points)[0]
+    browser.run("arguments[0].scrollIntoView({block: 'center'})", place)
+    ActionChains(browser.driver).move_to_element(place).perform()
+    browser.wait("return document.querySelector('#vg-tooltip-element.visible')?.textContent.includes('median ms')")
+    assert browser.complaints() == []
+
+
+def test_light_and_dark_follow_the_user(page: Path, browser: Browser) -> None:
+    browser.open(page)
+    browser.prefer("dark")
+    browser.wait("return document.documentElement.dataset.drawn === 'dark'")
+    browser.all("#theme")[0].click()
+    browser.wait("return document.documentElement.dataset.drawn === 'light'")
+    assert browser.run(PAPER) == "rgb(255, 255, 255)"
+    assert browser.complaints() == []
