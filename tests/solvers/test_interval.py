@@ -1,16 +1,13 @@
 import itertools
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import otspec
-from otspec import IID, Problem, SolveError, Status, Table
-from otspec.kernels.interval.exchange import Places, Sizes, empty_places, exchange_in_block, trim, workspace
+from otspec import IID, Problem
+from otspec.kernels.interval.exchange import Places
 from otspec.kernels.interval.measuring import numpy_sum, weights_are_chances
-from otspec.kernels.interval.ratio_sort import sort_by_ratio
-from otspec.kernels.majorant import concave_blocks
 from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule, quadrature
 from otspec.schemes.iid import power_increments
@@ -18,7 +15,6 @@ from tests import laws
 from tests.each import each
 from tests.laws import Kind, softmax
 from tests.oracles import Floats, Ints
-from tests.spellings import installed_or_skipped
 
 EXACT = 1e-12
 
@@ -57,9 +53,6 @@ def _iid(problem: Problem) -> IID:
     return problem.scheme
 
 
-# --- small problems, by enumeration -------------------------------------------------------------------------------
-
-
 def _alpha(problem: Problem) -> float:
     """min over token sets A of f(A) + 1 - p(A), by all 2**V of them."""
     subsets = np.arange(1 << problem.vocab)
@@ -80,7 +73,7 @@ def _multisets(problem: Problem) -> list[tuple[Ints, float]]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@each(seed=range(45))
+@each(seed=range(30))
 def test_enumeration(family: str, seed: int) -> None:
     problem = _problem(family, seed, vocab=1 + seed % 6, n=1 + seed // 2 % 5)
     plan, _ = _plan(problem)
@@ -95,15 +88,6 @@ def test_enumeration(family: str, seed: int) -> None:
     assert abs(plan.gap) <= EXACT
 
 
-@pytest.mark.parametrize("solver", installed_or_skipped(["lp", "max_flow"]))
-@each(family=FAMILIES.keys(), n=(2, 3))
-def test_agrees_with_the_programs(solver: str, family: str, n: int) -> None:
-    problem = _problem(family, 1, vocab=6, n=n)
-    other = otspec.solve(problem, solver).plan
-    assert other is not None
-    assert _plan(problem)[0].acceptance == pytest.approx(other.acceptance, abs=1e-9)
-
-
 def test_exchanges_share_recipients_somewhere() -> None:
     """The families do reach the branch in which one recipient belongs to several exchanges."""
     split = 0
@@ -112,9 +96,6 @@ def test_exchanges_share_recipients_somewhere() -> None:
         first, exchanges = places.first_recipient, np.arange(places.threshold.size)
         split += int(((places.exchange[first] != exchanges) & (first < places.first_donor)).sum())
     assert split >= 20
-
-
-# --- figures measured by the kernel -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -148,9 +129,6 @@ def test_a_tuple_of_more_drafts_than_are_listed() -> None:
     plan = _plan(Problem([0.5, 0.5], IID([1.0, 0.0], 3000)))[0]
     assert (plan.acceptance, plan.deviation) == (0.5, 0.0)
     assert Pick(plan.problem, plan.rule, plan.bound).deviation == 0.0
-
-
-# --- problems of any size -----------------------------------------------------------------------------------------
 
 
 def _contributions(places: Places, h: int) -> tuple[Ints, Floats]:
@@ -202,7 +180,7 @@ def _prefix_bound(problem: Problem) -> float:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@each(vocab=(300, 20_000), n=(1, 2, 5, 64), seed=range(3))
+@each(vocab=(300, 20_000), n=(1, 2, 5, 64), seed=range(2))
 def test_any_size(family: str, vocab: int, n: int, seed: int) -> None:
     problem = _problem(family, seed, vocab, n)
     plan, places = _plan(problem)
@@ -215,8 +193,7 @@ def test_any_size(family: str, vocab: int, n: int, seed: int) -> None:
     assert np.abs(law - places.proposal).sum() <= EXACT * max(1, n * vocab / 1e4)
 
 
-@each(n=(1, 2, 4, 10, 64))
-@pytest.mark.parametrize("family", ["model", "peaked", "tails", "float32", "nearly-same"])
+@each(family=["model", "peaked", "tails", "float32", "nearly-same"], n=(1, 4, 64))
 def test_largest_vocabulary(family: str, n: int) -> None:
     problem = _problem(family, n, 256_000, n)
     plan, places = _plan(problem)
@@ -225,57 +202,15 @@ def test_largest_vocabulary(family: str, n: int) -> None:
     _check_tiling(problem, places)
 
 
-def _proposal_from(problem: Problem, measures: Callable[[Floats, int], Floats]) -> tuple[Floats, Floats]:
-    """g by token as the solver would claim it with these measures of the places, and p; reachable tokens by rank."""
-    work, filled = workspace(problem.vocab), empty_places(problem.vocab)
-    k = sort_by_ratio(problem.p, _iid(problem).q, 1.0, 1.0, work.keys, filled.order, work.target, filled.size)
-    work.density[:k] = measures(filled.size[:k], problem.n) / filled.size[:k]
-    blocks = concave_blocks(work.target[:k], filled.size, work.density, filled.block, work.rise, work.run)
-    exchanges = 0
-    for b in range(blocks):
-        slope = work.rise[b + 1] / work.run[b + 1]
-        first, last = int(filled.block[b]), int(filled.block[b + 1])
-        exchanges = exchange_in_block(first, last, slope, work.target, work.density, filled, exchanges)
-    places = trim(filled, Sizes(k, blocks, exchanges))
-    return places.proposal, _realised(places, power_increments(places.size, problem.n))
+@each(n=(2, 10))
+def test_the_proposal_is_right_for_every_token(n: int) -> None:
+    """One that claims less than its law gives away lets too much through.
 
-
-def _differences_of_powers(size: Floats, n: int) -> Floats:
-    return np.maximum(np.diff(np.append(0.0, np.cumsum(size)) ** n), 0.0)
-
-
-@pytest.mark.parametrize("n", [2, 10])
-def test_differences_of_powers_would_fail(n: int) -> None:
-    """g has to be right for every token: one that claims less than its law gives away lets too much through.
-
-    Measured as differences, tokens below an ulp of what lies under them have no digit right.
+    Measured as differences of powers, tokens below an ulp of what lies under them would have no digit right.
     """
     rng = np.random.default_rng(5)
     logits = 3.5 * rng.laplace(size=20_000)
-    problem = Problem(softmax(logits), IID(softmax(logits + 0.4 * rng.standard_normal(logits.size)), n))
-    wrong = {}
-    for measures in (power_increments, _differences_of_powers):
-        claimed, true = _proposal_from(problem, measures)
-        wrong[measures] = np.mean(np.abs(claimed - true) > 1e-9 * true)
-    assert wrong[power_increments] == 0
-    assert wrong[_differences_of_powers] > 0.5
-    plan, places = _plan(problem)
+    plan, places = _plan(Problem(softmax(logits), IID(softmax(logits + 0.4 * rng.standard_normal(logits.size)), n)))
     true = _realised(places, power_increments(places.size, n))
     assert np.abs(places.proposal / true - 1).max() <= 1e-9
     assert abs(plan.gap) <= EXACT
-
-
-# --- the solver among the others ----------------------------------------------------------------------------------
-
-
-def test_default_for_iid_drafts() -> None:
-    result = otspec.solve(_problem("model", 0, 50, 3))
-    assert result.stats.solver == "interval"
-    assert result.status is Status.OPTIMAL
-
-
-def test_other_schemes_are_refused_with_a_reason() -> None:
-    problem = Problem(np.array([0.5, 0.5]), Table(np.array([[0, 1]]), np.ones(1), 2))
-    with pytest.raises(SolveError, match=r"takes i\.i\.d\. drafts"):
-        otspec.solve(problem, "interval")
-    assert otspec.solve(problem).status is Status.OPTIMAL
