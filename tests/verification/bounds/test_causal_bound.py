@@ -5,8 +5,9 @@ sample in which every outcome occurs as often as it is likely gives exact means.
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ from otspec.verification.bounds.causal_bound import Ratios, Sums, _best_cuts, bo
 from otspec.verification.reference.enumeration import prefixes
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.tree import Prefix
+from tests.each import each
 from tests.oracles import Floats
 
 SOLVED = 1e-7
@@ -342,19 +344,21 @@ def test_fewer_and_shorter_paths_are_part_of_more_and_longer_ones() -> None:
     np.testing.assert_array_equal(part.trees, drawn.trees[:, :2, :2])
 
 
-def _refused() -> Iterator[tuple[Callable[[], object], str]]:
-    models = partial(synthetic, "tiny", 2)
-    yield lambda: causal_bound(models(0), 2, 2), "models is a single model, and the bound is on a mean over models"  # type: ignore[arg-type]
-    yield lambda: causal_bound(None, 2, 2), "the model is None; pass otspec.paths.Model"  # type: ignore[arg-type]
-    yield lambda: causal_bound(models, 0, 2), "paths is 0; pass an integer >= 1"
-    yield lambda: causal_bound(models, 2, 2, samples=1), "samples is 1; pass an integer >= 2"
-    yield lambda: causal_bound(models, 2, 2, windows=()), "windows is empty; pass the numbers of levels"
-    yield lambda: causal_bound(models, 2, 2, windows=3), "windows is 3; pass the numbers of levels"  # type: ignore[arg-type]
-    yield lambda: causal_bound(models, 2, 2, windows=(0,)), "windows is 0; pass an integer >= 1"
-    yield lambda: causal_tree_bound(models, 4), "branching is 4; pass the number of children"  # type: ignore[arg-type]
+MODELS: Any = partial(synthetic, "tiny", 2)
+REFUSED: list[tuple[Callable[..., object], tuple[Any, ...], dict[str, Any], str]] = [
+    (causal_bound, (MODELS(0), 2, 2), {}, "models is a single model, and the bound is on a mean over models"),
+    (causal_bound, (None, 2, 2), {}, "the model is None; pass otspec.paths.Model"),
+    (causal_bound, (MODELS, 0, 2), {}, "paths is 0; pass an integer >= 1"),
+    (causal_bound, (MODELS, 2, 2), {"samples": 1}, "samples is 1; pass an integer >= 2"),
+    (causal_bound, (MODELS, 2, 2), {"windows": ()}, "windows is empty; pass the numbers of levels"),
+    (causal_bound, (MODELS, 2, 2), {"windows": 3}, "windows is 3; pass the numbers of levels"),
+    (causal_bound, (MODELS, 2, 2), {"windows": (0,)}, "windows is 0; pass an integer >= 1"),
+    (causal_tree_bound, (MODELS, 4), {}, "branching is 4; pass the number of children"),
+]
 
 
-@pytest.mark.parametrize(("call", "message"), list(_refused()))
-def test_bad_input_is_one_clear_error(call: Callable[[], object], message: str) -> None:
+@each(case=REFUSED)
+def test_bad_input_is_one_clear_error(case: tuple[Callable[..., object], tuple[Any, ...], dict[str, Any], str]) -> None:
+    call, given, more, message = case
     with pytest.raises(ProblemError, match=message):
-        call()
+        call(*given, **more)

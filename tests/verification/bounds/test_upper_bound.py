@@ -7,34 +7,14 @@ import pytest
 from scipy.optimize import linprog
 
 from otspec import IID, Problem, ProblemError, optimum
-from otspec.paths import (
-    Block,
-    LayerVerification,
-    Model,
-    Nested,
-    PathVerifier,
-    TokenWise,
-    Traversal,
-    bound,
-    path_law,
-    tree_bound,
-    tree_law,
-)
+from otspec.paths import Block, Model, Nested, bound, path_law, tree_bound, tree_law
 from otspec.verification.reference.enumeration import prefixes
 from otspec.verification.trees.tree import Prefix
+from tests.verification.catalogue import VERIFIERS
 from tests.verification.models import FAMILIES, model
 
 SOLVED = 1e-7
 """HiGHS keeps the constraints within this."""
-
-VERIFIERS: tuple[PathVerifier, ...] = (
-    Block(),
-    Traversal(),
-    LayerVerification(remember=1000),
-    TokenWise(remember=1000),
-    Nested(0.0),
-    Nested(),
-)
 
 
 def _antichains(vocab: int, length: int, prefix: Prefix = ()) -> list[list[Prefix]]:
@@ -112,7 +92,7 @@ def test_no_verifier_exceeds_it() -> None:
     for (vocab, branching), family in cases:
         laws = model(family, vocab, 13)
         limit = tree_bound(laws, branching)
-        for verifier in VERIFIERS:
+        for verifier in (*VERIFIERS.values(), Nested()):
             accepted = tree_law(verifier, laws, branching).mean_accepted
             assert accepted <= limit + SOLVED, (branching, family, verifier)
 

@@ -1,7 +1,6 @@
 """Rows of tensors: the same tokens as the rule for one position, whatever the laws, and nothing waits for a device."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,29 +21,19 @@ from otspec.verification.rules.interval.compiled import verify_one
 from otspec.verification.tensors import majorant
 from tests import laws
 from tests.each import each
-from tests.oracles import Floats, Ints
 from tests.verification.row_batches import KINDS, MESSAGES, VALID, batch, pairs_of, spoiled, tensors
 
 
-def host(p: Any, q: Any, drafts: Ints, uniforms: Floats) -> list[tuple[int, int]]:
-    """What the compiled rule puts out, row by row."""
-    mine = memory.of(p.shape[1])
-    return [verify_one(*row, mine.work, mine.places) for row in zip(p, q, drafts, uniforms, strict=True)]
-
-
 @pytest.mark.parametrize("name", KINDS)
-@each(vocab=(1, 2, 3, 5, 8, 40, 1000), n=(1, 2, 3, 4, 9))
-def test_sorted_rows_put_out_the_tokens_of_the_compiled_rule(name: str, vocab: int, n: int) -> None:
-    rng = np.random.default_rng([vocab, n])
-    made = batch(KINDS[name], rng, vocab, n, 24)
-    assert pairs_of(verify_rows(*tensors(*made))) == host(*made)
-
-
-@each(name=list(KINDS), vocab=(2, 4, 7), n=(2, 3))
-def test_sorted_rows_put_out_the_tokens_of_the_exact_reference(name: str, vocab: int, n: int) -> None:
-    made = batch(KINDS[name], np.random.default_rng([vocab, n]), vocab, n, 8)
-    rows = zip(*(array.tolist() for array in made), strict=True)
-    assert pairs_of(verify_rows(*tensors(*made))) == [tuple(reference.verify(*row)) for row in rows]
+@each(vocab=(1, 2, 3, 7, 40, 1000), n=(1, 2, 3, 9))
+def test_sorted_rows_put_out_the_tokens_of_the_compiled_rule_and_of_the_exact_reference(
+    name: str, vocab: int, n: int
+) -> None:
+    made = batch(KINDS[name], np.random.default_rng([vocab, n]), vocab, n, 24)
+    found, mine = pairs_of(verify_rows(*tensors(*made))), memory.of(vocab)
+    assert found == [verify_one(*row, mine.work, mine.places) for row in zip(*made, strict=True)]
+    if vocab <= 7 and n <= 3:
+        assert found[:8] == [tuple(reference.verify(*row)) for row in zip(*(x[:8].tolist() for x in made), strict=True)]
 
 
 @each(dtype=(torch.float32, torch.bfloat16, torch.float16), name=list(KINDS))
@@ -67,20 +56,14 @@ def test_laws_are_read_in_the_type_of_a_model(dtype: torch.dtype, name: str) -> 
         assert sum(one != other for one, other in zip(found, expected, strict=True)) <= 4
 
 
-def test_a_row_does_not_depend_on_those_beside_it() -> None:
+@each(by=("sorting", "buckets"))
+def test_a_row_does_not_depend_on_those_beside_it(by: str) -> None:
     made = tensors(*batch(laws.model, np.random.default_rng(0), 300, 4, 12))
-    for by in ("sorting", "buckets"):
-        together = verify_rows(*made, by=by)
-        alone = [verify_rows(*(array[b : b + 1] for array in made), by=by) for b in range(12)]
-        assert together.tokens.tolist() == [one.tokens.item() for one in alone]
-        assert together.accepted.tolist() == [one.accepted.item() for one in alone]
-
-
-def test_large_batches_are_worked_on_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = tensors(*batch(laws.model, np.random.default_rng(0), 30, 2, 5))
-    together = pairs_of(verify_rows(*made, by="buckets"))
-    monkeypatch.setattr(buckets, "GROUP", 2)
-    assert pairs_of(verify_rows(*made, by="buckets")) == together
+    together = pairs_of(verify_rows(*made, by=by))
+    assert together == [pairs_of(verify_rows(*(array[b : b + 1] for array in made), by=by))[0] for b in range(12)]
+    with pytest.MonkeyPatch.context() as patch:  # large batches are worked on in groups
+        patch.setattr(buckets, "GROUP", 5)
+        assert pairs_of(verify_rows(*made, by=by)) == together
 
 
 def test_verify_answers_by_the_type_of_its_input() -> None:
@@ -196,13 +179,15 @@ def test_what_is_wrong_is_named(case: tuple[Callable[[], object], str]) -> None:
 def test_support_is_looked_at_too() -> None:
     support = torch.arange(12).expand(5, 12).contiguous()
     assert verify_truncated(P, support, Q, DRAFTS, UNIFORMS, check=True).valid.all()
-    outside = support.clone()
+    outside, short, laws = support.clone(), support[:, :11], Q[:, :11] / Q[:, :11].sum(1, keepdim=True)
     outside[2, 0] = 99
-    found = verify_truncated(P, outside, Q, DRAFTS, UNIFORMS)
-    assert found.valid.tolist() == [True, True, False, True, True]
-    strange = torch.full_like(DRAFTS, 11)
-    with pytest.raises(ProblemError, match="q holds each of them"):
-        verify_truncated(P, support[:, :11], Q[:, :11] / Q[:, :11].sum(1, keepdim=True), strange, UNIFORMS, check=True)
+    assert verify_truncated(P, outside, Q, DRAFTS, UNIFORMS).valid.tolist() == [True, True, False, True, True]
+    for draft in (0, 1):  # one of them outside is enough
+        drafts = torch.zeros_like(DRAFTS)
+        drafts[3, draft] = 11
+        assert verify_truncated(P, short, laws, drafts, UNIFORMS).valid.tolist() == [True, True, True, False, True]
+        with pytest.raises(ProblemError, match="q holds each of them"):
+            verify_truncated(P, short, laws, drafts, UNIFORMS, check=True)
 
 
 PADDED = {
@@ -243,15 +228,6 @@ def test_a_token_that_has_two_probabilities_is_not_valid() -> None:
         verify_truncated(p, support, q, drafts, uniforms, check=True)
 
 
-@each(draft=(0, 1))
-def test_one_draft_outside_the_support_is_enough(draft: int) -> None:
-    support = torch.arange(12).expand(5, 12)[:, :11]
-    laws = Q[:, :11] / Q[:, :11].sum(1, keepdim=True)
-    drafts = torch.zeros_like(DRAFTS)
-    drafts[3, draft] = 11
-    assert verify_truncated(P, support, laws, drafts, UNIFORMS).valid.tolist() == [True, True, True, False, True]
-
-
 CALLS: dict[str, Callable[..., RowVerification]] = {
     "sorting": verify_rows,
     "buckets": lambda *given: verify_rows(*given, by="buckets"),
@@ -263,17 +239,6 @@ CALLS: dict[str, Callable[..., RowVerification]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_nothing_waits_for_the_device(name: str) -> None:
-    """The meta device has shapes and no values: to read one of them, or to let it decide on a shape, is an error."""
-    law, drafts = torch.empty((3, 50), device="meta"), torch.empty((3, 4), dtype=torch.int32, device="meta")
-    found = CALLS[name](law, law, drafts, torch.empty((3, 5, 3), dtype=torch.float64, device="meta"))
-    assert found.tokens.shape == found.accepted.shape == found.valid.shape == (3,)
-    assert found.tokens.device.type == "meta"
-    with pytest.raises(RuntimeError, match="meta"):
-        found.valid.all().item()
-
-
-@pytest.mark.parametrize("name", CALLS)
 def test_one_graph_without_breaks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a few rounds of one kind: 64 take long to trace."""
     monkeypatch.setattr(majorant, "ROUNDS", 3)
@@ -282,18 +247,17 @@ def test_one_graph_without_breaks(name: str, monkeypatch: pytest.MonkeyPatch) ->
     assert pairs_of(compiled(*given)) == pairs_of(CALLS[name](*given))
 
 
-@pytest.mark.parametrize("by", ["sorting", "buckets"])
-def test_the_audit_passes_it(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the audit's own instances."""
+def test_the_audit_passes_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the audit's own instances; sorted rows are those of the compiled rule."""
     monkeypatch.setattr(buckets, "BITS", 3)  # whatever the buckets: with 8 of them for p/q below 1, tokens do share one
 
     def rule(p: Tensor, q: Tensor, drafts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        found = verify_rows(p, q, drafts, generator, by=by)
+        found = verify_rows(p, q, drafts, generator, by="buckets")
         return found.tokens, found.accepted
 
-    audit = otspec.audit(rule, n=3, budget=150_000, resolution=0.06)
+    audit = otspec.audit(rule, n=3, resolution=0.12)
     assert audit.verdict is AuditVerdict.LOSSLESS
-    assert audit.outcome.draws > 80_000
+    assert audit.outcome.draws > 20_000
 
 
 def test_ties_keep_the_order_of_tokens() -> None:

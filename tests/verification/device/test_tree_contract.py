@@ -169,32 +169,11 @@ def test_a_row_that_there_is_not_is_named() -> None:
         verify_trees(TARGET[0, :1], torch.full((1, 6), 1 / 6), TOKENS, PATHS, UNIFORMS, rows=rows, check=True)
 
 
-TOPOLOGIES: dict[str, Any] = {"branching": PATHS, "links": None}
-
-
-@each(way=WAYS, case=(("branching", 5000), ("links", 6)))
-def test_nothing_waits_for_the_device(way: dict[str, Any], case: tuple[str, int]) -> None:
-    """The meta device has shapes and no values: to read one of them, or to let it decide on a shape, is an error."""
-    by, vocab = case
-    target, draft = (torch.empty((2, count, vocab), device="meta") for count in (10, 7))
-    tokens = torch.empty((2, 10), dtype=torch.int32, device="meta")
-    uniforms = torch.empty((2, 13, 3), dtype=torch.float64, device="meta")
-    topology = TOPOLOGIES[by] or Links(tokens, tokens, depth=3, width=3)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(majorant, "HALVINGS", 2)
-        patch.setattr(majorant, "ROUNDS", 2)
-        found = verify_trees(target, draft, tokens, topology, uniforms, **way)
-    assert found.slots.shape == found.tokens.shape == (2, 3)
-    assert found.token.shape == found.accepted.shape == found.valid.shape == (2,)
-    with pytest.raises(RuntimeError, match="meta"):
-        found.valid.all().item()
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_one_graph_without_breaks(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of few rounds of the same kind: all of them take minutes to trace."""
-    monkeypatch.setattr(majorant, "HALVINGS", 2)
-    monkeypatch.setattr(majorant, "ROUNDS", 2)
+    """Of one round of each kind: all of them take minutes to trace."""
+    monkeypatch.setattr(majorant, "HALVINGS", 1)
+    monkeypatch.setattr(majorant, "ROUNDS", 1)
     given = batch(drawn("tiny", 4, (2, 1), 2))
 
     def verified(target: Tensor, draft: Tensor, tokens: Tensor, uniforms: Tensor) -> TreeVerification:
@@ -204,15 +183,14 @@ def test_one_graph_without_breaks(way: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert outputs(compiled(*given)) == outputs(verified(*given))
 
 
-@pytest.mark.parametrize("rule", ["nested", "interval"])
-def test_the_audit_passes_trees_of_one_level(rule: str) -> None:
+def test_the_audit_passes_trees_of_one_level() -> None:
     """They are single positions: the first token is a draft, or one that is put out in their place."""
 
     def first_token(p: Tensor, q: Tensor, drafts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         rows = len(p), drafts.shape[1]
         tokens = torch.nn.functional.pad(drafts, (1, 0))
         target = torch.cat((p[:, None], torch.full((*rows, p.shape[1]), 1 / p.shape[1])), dim=1)
-        found = verify_trees(target.double(), q[:, None], tokens, rows[1:], generator, rule=rule)
+        found = verify_trees(target.double(), q[:, None], tokens, rows[1:], generator)
         picked = found.accepted > 0
         return torch.where(picked, found.tokens[:, 0], found.token), torch.where(picked, found.slots[:, 0] - 1, -1)
 
@@ -220,6 +198,6 @@ def test_the_audit_passes_trees_of_one_level(rule: str) -> None:
     instances = [kind(rng, 6) for kind in (laws.zeros(laws.model, 0.3, 0.8), laws.model)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grid, "BINS", 16)
-        audit = otspec.audit(first_token, n=3, instances=instances, resolution=0.1)
+        audit = otspec.audit(first_token, n=3, instances=instances, resolution=0.2)
     assert audit.verdict is AuditVerdict.LOSSLESS
-    assert audit.outcome.draws > 2000
+    assert audit.outcome.draws > 600

@@ -1,8 +1,8 @@
 """The walk along texts of the target: its exact mean is that over all drafts, and its estimates have that mean."""
 
 import itertools
-from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +10,6 @@ import pytest
 from otspec import ProblemError
 from otspec.paths import (
     Block,
-    GreedyMultiPath,
     Model,
     Nested,
     PickRule,
@@ -22,16 +21,12 @@ from otspec.paths import (
 from otspec.verification.evaluation.walking import Estimate, length_along, target_line
 from otspec.verification.rules.nested.nested import LabelVerifier
 from otspec.verification.trees.shape import Shape
+from tests.each import each
 from tests.oracles import Floats, Ints
+from tests.verification.catalogue import EXACT, LABELS
 from tests.verification.models import FAMILIES, model
 
-EXACT = 1e-12
-RULES: dict[str, LabelVerifier | Block] = {
-    "nested": Nested(sigma=0.0),
-    "look-ahead": Nested(sigma=0.7, parts=3, grain=0.3),
-    "greedy multi-path": GreedyMultiPath(),
-    "block": Block(),
-}
+RULES: dict[str, LabelVerifier | Block] = {**LABELS, "block": Block()}
 SHAPES = ((2, (1,)), (2, (2, 1)), (3, (3,)), (3, (2, 2)), (2, (1, 3)), (2, (1, 2, 2)), (2, (2, 1, 2)))
 
 
@@ -79,17 +74,6 @@ def test_estimates_have_the_exact_mean() -> None:
         exact = tree_law(RULES[name], laws, branching).mean_accepted
         assert abs(found.value - exact) <= 4.5 * found.error, (name, branching)
         assert 1e-4 < found.error < 0.05
-
-
-def test_estimates_agree_with_drafted_trees() -> None:
-    for name, branching in itertools.product(("nested", "look-ahead"), ((4, 1, 1), (2, 1, 2))):
-        rule, lengths = RULES[name], []
-        for seed in range(80):
-            tree = synthetic("mixed", 60, seed).drawn(branching, seed)
-            lengths.append(float(tree.depth @ rule.stop_law(tree).sum(axis=1)))
-        walked = accepted_length(rule, partial(synthetic, "mixed", 60), branching, samples=200, rng=1)
-        error = np.hypot(walked.error, np.std(lengths, ddof=1) / np.sqrt(len(lengths)))
-        assert abs(walked.value - np.mean(lengths)) <= 4.5 * error, (name, branching)
 
 
 def test_all_rules_walk_along_the_same_texts() -> None:
@@ -146,17 +130,18 @@ def test_intervals() -> None:
         Estimate(2.0, 0.1).interval(95)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: accepted_length(TokenWise(), synthetic("tiny", 2), (2, 1)), "pass one that knows the law of the path"),  # type: ignore[arg-type]
-        (lambda: accepted_length(Nested(), None, (2, 1)), "the model is None; pass otspec.paths.Model"),  # type: ignore[arg-type]
-        (lambda: accepted_length(Nested(), lambda seed: seed, (2, 1)), "the model is .*; pass otspec.paths.Model"),  # type: ignore[arg-type,return-value]
-        (lambda: accepted_length(Nested(), synthetic("tiny", 2), 3), "branching is 3; pass the number of children"),  # type: ignore[arg-type]
-        (lambda: accepted_length(Nested(), synthetic("tiny", 2), (2, 1), 1), "samples is 1; pass an integer >= 2"),
-        (lambda: accepted_length(Nested(), synthetic("tiny", 2), (2, 1), rng=-1), "rng is -1; pass a generator"),
-    ],
-)
-def test_bad_input_is_one_clear_error(call: Callable[[], object], message: str) -> None:
+WRONG: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
+    (TokenWise(), (synthetic("tiny", 2), (2, 1)), {}, "pass one that knows the law of the path"),
+    (Nested(), (None, (2, 1)), {}, "the model is None; pass otspec.paths.Model"),
+    (Nested(), (lambda seed: seed, (2, 1)), {}, "the model is .*; pass otspec.paths.Model"),
+    (Nested(), (synthetic("tiny", 2), 3), {}, "branching is 3; pass the number of children"),
+    (Nested(), (synthetic("tiny", 2), (2, 1), 1), {}, "samples is 1; pass an integer >= 2"),
+    (Nested(), (synthetic("tiny", 2), (2, 1)), {"rng": -1}, "rng is -1; pass a generator"),
+]
+
+
+@each(case=WRONG)
+def test_bad_input_is_one_clear_error(case: tuple[Any, tuple[Any, ...], dict[str, Any], str]) -> None:
+    rule, given, more, message = case
     with pytest.raises(ProblemError, match=message):
-        call()
+        accepted_length(rule, *given, **more)

@@ -1,99 +1,35 @@
-"""Trees of i.i.d. siblings of every shape: the laws of outputs and picks by enumeration, bounds, and known figures."""
+"""Rules that pick a path of a tree: the law of the pick, what it is worth, deep trees, and figures of before."""
 
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
 import pytest
 
 from otspec import ProblemError
-from otspec.paths import (
-    Block,
-    GreedyMultiPath,
-    LayerVerification,
-    Model,
-    Nested,
-    PathVerifier,
-    TokenWise,
-    Traversal,
-    synthetic,
-    tree_law,
-)
+from otspec.paths import Block, GreedyMultiPath, Model, Nested, synthetic, tree_law
 from otspec.verification.reference.enumeration import trees_of
-from otspec.verification.rules.block.block import PickVerifier
 from otspec.verification.rules.nested.growth import Sharings
 from otspec.verification.rules.nested.nested import LabelVerifier
 from otspec.verification.rules.nested.sharing import PLAIN
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.tree import Prefix
 from tests.oracles import Floats
+from tests.verification.catalogue import EXACT, LABELS, VERIFIERS, follows, shapes
 from tests.verification.models import FAMILIES, model
 
-EXACT = 1e-12
-LABELS: dict[str, LabelVerifier] = {
-    "nested": Nested(sigma=0.0),
-    "look-ahead": Nested(sigma=0.7, parts=3, grain=0.3),
-    "greedy multi-path": GreedyMultiPath(),
-}
-VERIFIERS: dict[str, PathVerifier] = {
-    **LABELS,
-    "token-wise interval": TokenWise("interval", remember=5000),
-    "block": Block(),
-    "traversal": Traversal(),
-    "layer": LayerVerification(remember=5000),
-}
-MOST_LEAVES, MOST_TREES = 12, 500
 
-
-def _trees(vocab: int, branching: tuple[int, ...], exchangeable: bool = True) -> int:
-    many = 1
-    for children in reversed(branching):
-        many = math.comb(vocab * many + children - 1, children) if exchangeable else (vocab * many) ** children
-    return many
-
-
-def _shapes(vocab: int, most: int = MOST_TREES, exchangeable: bool = True) -> Iterator[tuple[int, ...]]:
-    """All shapes of at most 3 levels and `MOST_LEAVES` leaves that have at most so many trees."""
-    for depth in (1, 2, 3):
-        for branching in itertools.product(range(1, MOST_LEAVES + 1), repeat=depth):
-            if math.prod(branching) <= MOST_LEAVES and _trees(vocab, branching, exchangeable) <= most:
-                yield branching
-
-
-def _picked(verifier: PickVerifier, laws: Model, branching: tuple[int, ...]) -> dict[Prefix, float]:
-    """The law of the picked path, over all trees."""
-    law: dict[Prefix, float] = defaultdict(float)
-    for chance, tree in trees_of(laws, Shape(branching), True):
-        for nodes, weight in zip(tree.node, verifier.picks(tree)[0], strict=True):
-            law[tree.prefix(int(nodes[-1]))] += chance * weight
-    return law
-
-
-def _along(
-    verifier: LabelVerifier, laws: Model, branching: tuple[int, ...], path: Prefix
-) -> np.typing.NDArray[np.float64]:
-    target = np.array([laws.target(path[:i]) for i in range(len(path))])
-    draft = np.array([laws.draft(path[:i]) for i in range(len(path))])
+def along(verifier: LabelVerifier, laws: Model, branching: tuple[int, ...], path: Prefix) -> Floats:
+    target, draft = (np.array([law(path[:i]) for i in range(len(path))]) for law in (laws.target, laws.draft))
     return verifier.along(target, draft, np.array(path), Shape(branching))
 
 
-def _always(law: Floats, prefix: Prefix) -> Floats:
-    return law
-
-
-def _after(laws: Model, token: int) -> Model:
-    """The models after a token."""
-    return Model(lambda prefix: laws.target((token, *prefix)), lambda prefix: laws.draft((token, *prefix)))
-
-
-def _mean(verifier: LabelVerifier, laws: Model, vocab: int, branching: tuple[int, ...]) -> float:
+def mean_along(verifier: LabelVerifier, laws: Model, vocab: int, branching: tuple[int, ...]) -> float:
     """Mean accepted length: the sum of A(v) = min(A(parent) p, g) over all prefixes, by refining along each."""
     seen: dict[Prefix, float] = {}
     for path in itertools.product(range(vocab), repeat=len(branching)):
-        proposal = _along(verifier, laws, branching, path)
+        proposal = along(verifier, laws, branching, path)
         g = accepted = 1.0
         for i, token in enumerate(path):
             g *= proposal[i, token]
@@ -102,43 +38,19 @@ def _mean(verifier: LabelVerifier, laws: Model, vocab: int, branching: tuple[int
     return sum(seen.values())
 
 
-@pytest.mark.parametrize("name", VERIFIERS)
-def test_output_has_the_law_of_the_target_in_all_shapes(name: str) -> None:
-    for vocab in (2, 3):
-        verifier = VERIFIERS[name]
-        for number, branching in enumerate(_shapes(vocab, 40 if name in LABELS else 30, verifier.exchangeable)):
-            family = FAMILIES[number % len(FAMILIES)]
-            law = tree_law(verifier, model(family, vocab, 3), branching)
-            assert law.deviation <= EXACT, (vocab, branching, family)
-            assert law.target.sum() == pytest.approx(1.0, abs=EXACT), (vocab, branching, family)
-            if name in LABELS:
-                mean = _mean(LABELS[name], model(family, vocab, 3), vocab, branching)
-                # A prefix that comes after a refusal may be a draft that was not picked.
-                assert law.mean_accepted == pytest.approx(mean, abs=EXACT), (vocab, branching, family)
-
-
-@pytest.mark.parametrize("name", VERIFIERS)
-@pytest.mark.parametrize("family", FAMILIES)
-def test_output_has_the_law_of_the_target_in_branching_trees(name: str, family: str) -> None:
-    verifier = VERIFIERS[name]
-    first = FAMILIES.index(family) % 2
-    for vocab, branching in ((3, (2, 2)), (2, (1, 2, 2)), (2, (2, 1, 2)), (2, (2, 3)))[first::2]:
-        if _trees(vocab, branching, verifier.exchangeable) <= 800:
-            assert tree_law(verifier, model(family, vocab, 11), branching).deviation <= EXACT, (vocab, branching)
-
-
 @pytest.mark.parametrize("name", LABELS)
 def test_the_picked_path_has_the_law_that_block_verification_is_told(name: str) -> None:
-    for number, (vocab, branching) in enumerate([(2, shape) for shape in _shapes(2, 50)] + [(3, (2, 2)), (3, (1, 3))]):
-        family = FAMILIES[number % len(FAMILIES)]
-        laws = model(family, vocab, 4)
-        picked = _picked(LABELS[name], laws, branching)
+    for number, (vocab, branching) in enumerate([(2, shape) for shape in shapes(2, 50)] + [(3, (2, 2)), (3, (1, 3))]):
+        laws = model(FAMILIES[number % len(FAMILIES)], vocab, 4)
+        picked: dict[Prefix, float] = defaultdict(float)
+        for chance, tree in trees_of(laws, Shape(branching), True):
+            for nodes, weight in zip(tree.node, LABELS[name].picks(tree)[0], strict=True):
+                picked[tree.prefix(int(nodes[-1]))] += chance * weight
         for path in itertools.product(range(vocab), repeat=len(branching)):
-            proposal = _along(LABELS[name], laws, branching, path)
+            proposal = along(LABELS[name], laws, branching, path)
             told = math.prod(float(proposal[i, token]) for i, token in enumerate(path))
-            drawn = math.prod(float(np.asarray(laws.draft(path[:i]))[x]) for i, x in enumerate(path))
-            if drawn > 0:
-                assert picked[path] == pytest.approx(told, abs=EXACT), (vocab, branching, family, path)
+            if math.prod(float(np.asarray(laws.draft(path[:i]))[x]) for i, x in enumerate(path)) > 0:
+                assert picked[path] == pytest.approx(told, abs=EXACT), (vocab, branching, path)
 
 
 def test_picks_sum_to_one_and_follow_their_law() -> None:
@@ -149,54 +61,53 @@ def test_picks_sum_to_one_and_follow_their_law() -> None:
         for verifier in (Nested(0.0), Nested(), GreedyMultiPath()):
             weights, _ = verifier.picks(tree)
             assert weights.sum() == pytest.approx(1.0, abs=EXACT), (branching, verifier)
-            picks = np.bincount([verifier.pick(tree, rng).path for _ in range(600)], minlength=weights.size) / 600
-            np.testing.assert_allclose(picks, weights, atol=5 * 0.5 / np.sqrt(600), err_msg=str((branching, verifier)))
+            picks = [verifier.pick(tree, rng).path for _ in range(600)]
+            assert follows(np.bincount(picks, minlength=weights.size), weights), (branching, verifier)
 
 
 def test_a_stem_is_verified_as_a_block_and_the_paths_after_it_as_paths() -> None:
     """Behind a stem the labels are those of K paths from the root."""
     for seed in range(4):
         laws = model("tiny" if seed % 2 else "peaked", 3, seed)
-        after = _after(laws, 1)
+        after = Model(*(lambda prefix, law=law: law((1, *prefix)) for law in (laws.target, laws.draft)))  # type: ignore[misc]
         for verifier in LABELS.values():
             for path in itertools.product(range(3), repeat=2):
-                stem = _along(verifier, laws, (1, 3, 1), (1, *path))
+                stem = along(verifier, laws, (1, 3, 1), (1, *path))
                 np.testing.assert_allclose(stem[0], laws.draft(()), rtol=1e-15)
                 if verifier is not LABELS["look-ahead"]:  # it weighs by what block verification left of the stem
-                    np.testing.assert_allclose(stem[1:], _along(verifier, after, (3, 1), path), atol=1e-15)
+                    np.testing.assert_allclose(stem[1:], along(verifier, after, (3, 1), path), atol=1e-15)
+
+
+DEEP = ((1e-12, (2, *(1,) * 20, 2, *(1,) * 20, 2)), (1e-12, (4, *(1,) * 59)), (1e-3, (2, 1, 2, 2)))
 
 
 def test_deep_trees_of_rare_tokens() -> None:
     """Labels that are out of floats as numbers on [0, 1]: picks stay sound, and where they can be told apart exact."""
     rng = np.random.default_rng(3)
     p = rng.dirichlet(np.ones(21))
-    for rare, branching in ((1e-12, (2, *(1,) * 20, 2, *(1,) * 20, 2)), (1e-3, (2, 1, 2, 2))):
+    for rare, branching in DEEP:
         q = np.append(np.full(20, rare), 1 - 20 * rare)
         shape = Shape(branching)
         tokens = rng.integers(0, 20, shape.slots)
-        tree = Model(lambda prefix: p, partial(_always, q)).tree(tokens[shape.paths_of_slots[:, 1:]], branching)
+        tree = Model(lambda prefix: p, lambda prefix, q=q: q).tree(tokens[shape.paths_of_slots[:, 1:]], branching)  # type: ignore[misc]
         for verifier in (Nested(0.0), Nested()):
-            at = (rare, verifier)
             picked = verifier.pick(tree, rng)
-            np.testing.assert_allclose(picked.proposal.sum(axis=1), 1.0, atol=EXACT, err_msg=str(at))
+            np.testing.assert_allclose(picked.proposal.sum(axis=1), 1.0, atol=EXACT, err_msg=str((rare, verifier)))
             assert verifier.verify(tree, rng).accepted >= 0
             if rare == 1e-3:
-                assert verifier.picks(tree)[0].sum() == pytest.approx(1.0, abs=EXACT), at
-
-
-# --- what is accepted ---------------------------------------------------------------------------------------------
+                assert verifier.picks(tree)[0].sum() == pytest.approx(1.0, abs=EXACT), verifier
 
 
 def test_nested_is_never_below_the_others() -> None:
     """Token-wise transport and single-path block verification, on trees with branching nodes."""
     others = {name: VERIFIERS[name] for name in ("token-wise interval", "block")}
     better = dict.fromkeys(others, 0)
-    shapes = ((2, (1, 2, 2)), (2, (2, 1, 2)), (3, (2, 2)), (3, (1, 3)))
+    trees = ((2, (1, 2, 2)), (2, (2, 1, 2)), (3, (2, 2)), (3, (1, 3)))
     paths = ((2, (2, 1)), (3, (2, 1)), (2, (2, 1, 1)), (2, (3, 1)))
-    cases = (*itertools.product(shapes, range(2)), *itertools.product(paths, range(20)))
+    cases = (*itertools.product(trees, range(2)), *itertools.product(paths, range(20)))
     for number, ((vocab, branching), seed) in enumerate(cases):
         laws = model("tiny" if number < 8 or seed % 2 else "peaked", vocab, seed)
-        nested = _mean(LABELS["nested"], laws, vocab, branching)
+        nested = mean_along(LABELS["nested"], laws, vocab, branching)
         for name, other in others.items():
             worth = tree_law(other, laws, branching).mean_accepted
             assert nested >= worth - EXACT, (branching, seed, name)

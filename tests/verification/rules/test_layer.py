@@ -8,24 +8,16 @@ import pytest
 
 import otspec
 from otspec import IID, Problem, ProblemError, WithoutReplacement
-from otspec.paths import Block, LayerVerification, Nested, TokenWise, Traversal, Tree, path_law, synthetic, tree_law
+from otspec.paths import LayerVerification, Nested, TokenWise, Traversal, Tree, path_law, synthetic, tree_law
 from otspec.verification.reference.enumeration import trees_of
-from otspec.verification.rules.layer import Swept, scores
+from otspec.verification.rules.layer import scores
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.tree import Prefix
 from tests.oracles import Floats
+from tests.verification.catalogue import EXACT, SCORED
 from tests.verification.models import FAMILIES, model
 
-EXACT = 1e-12
-RULES = ("interval", "max_flow", "single", "naive", "kseq", "rrs")
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_every_rule_that_tells_its_scores_is_lifted_without_loss(rule: str) -> None:
-    verifier = LayerVerification(rule, remember=5000)
-    for (vocab, branching), family in itertools.product([(2, (2, 2)), (3, (2, 1)), (2, (1, 2, 1))], FAMILIES):
-        law = tree_law(verifier, model(family, vocab, 7), branching)
-        assert law.deviation <= (1e-9 if rule == "max_flow" else EXACT), (vocab, branching, family)
+RULES = ("interval", *SCORED)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -42,15 +34,6 @@ def test_scores_have_the_mean_that_the_rule_states(rule: str) -> None:
                 assert score.sum() <= 1 + EXACT
                 np.add.at(total, drafts, chance * score)
             np.testing.assert_allclose(total, mean, atol=EXACT, err_msg=str((family, n)))
-
-
-@pytest.mark.parametrize("rule", ["interval", "single", "kseq", "rrs"])
-def test_a_single_path_is_a_block_whatever_the_rule(rule: str) -> None:
-    for family in FAMILIES:
-        laws = model(family, 3, 5)
-        lifted, block = (path_law(by, laws, 1, 2).accepted for by in (LayerVerification(rule), Block()))
-        for prefix, accepted in block.items():
-            assert lifted[prefix] == pytest.approx(accepted, abs=EXACT), (family, prefix)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -76,36 +59,6 @@ def test_masses_are_chances_of_acceptance() -> None:
         accepted = tree_law(verifier, laws, branching).accepted
         for prefix, mass in mean.items():
             assert accepted[prefix] == pytest.approx(mass, abs=EXACT), (family, branching, prefix)
-
-
-class EachNodeAlone(LayerVerification):
-    """Negative control: stops at a node as if no other node of the tree had any mass."""
-
-    def _sweep(self, tree: Tree) -> Swept:
-        swept = super()._sweep(tree)
-        mass = [1.0 - step.slack for step in swept.steps]
-        return swept._replace(steps=[s._replace(slack=s.slack + m / 2) for s, m in zip(swept.steps, mass, strict=True)])
-
-
-class Unscaled(LayerVerification):
-    """Negative control: as many drafts as there are paths, at every node."""
-
-    def _sweep(self, tree: Tree) -> Swept:
-        return super()._sweep(Repeating.with_laws(tree, tree.target, tree.draft))
-
-
-class Repeating(Tree):
-    """A tree that has K draws at every node."""
-
-    def drafts(self, alive: np.typing.NDArray[np.int64], level: int) -> np.typing.NDArray[np.int64]:
-        return np.resize(super().drafts(alive, level), self.count)
-
-
-@pytest.mark.parametrize(
-    "wrong", [EachNodeAlone(remember=1000), Unscaled(remember=1000)], ids=lambda w: type(w).__name__
-)
-def test_mistakes_are_seen(wrong: LayerVerification) -> None:
-    assert max(path_law(wrong, model("tiny", 3, seed), 2, 2).deviation for seed in range(5)) > 1e-3
 
 
 def _mean_accepted(verifier: LayerVerification | Nested | TokenWise | Traversal, trees: list[Tree]) -> Floats:

@@ -1,7 +1,9 @@
 """Every verifier over all drafts of small models: its output has the target's law, and it accepts what it should."""
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,48 +11,43 @@ import pytest
 from otspec import ProblemError
 from otspec.paths import (
     Block,
-    GreedyMultiPath,
-    Hierarchical,
     LayerVerification,
+    Match,
     Model,
     Nested,
     PathVerifier,
     TokenWise,
-    Traversal,
     Tree,
     path_law,
+    synthetic,
+    tree_law,
 )
-from otspec.verification.reference.enumeration import prefixes
+from otspec.verification.reference.enumeration import law_over, prefixes
 from otspec.verification.rules.block.block import Picked, PickVerifier, block_weights, residual_law
+from otspec.verification.rules.layer import Swept
 from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.topology import NONE, Topology
+from tests.each import each
 from tests.oracles import Floats, Ints
+from tests.verification.catalogue import ALL, EXACT, LABELS, LOOSE, OTHERS, VERIFIERS, cases, follows
 from tests.verification.models import FAMILIES, model
-
-EXACT = 1e-12
-SHAPES = [(2, 2, 2), (3, 2, 2), (2, 3, 2), (2, 2, 3), (3, 1, 3), (2, 3, 1)]
-"""V, L, K."""
-
-VERIFIERS: dict[str, PathVerifier] = {
-    "block": Block(),
-    "hierarchical": Hierarchical(),
-    "token-wise interval": TokenWise("interval", remember=5000),
-    "token-wise lp": TokenWise("lp", remember=5000),
-    "traversal": Traversal(),
-    "layer": LayerVerification(remember=5000),
-    "layer kseq": LayerVerification("kseq", remember=5000),
-    "greedy multi-path": GreedyMultiPath(),
-    "nested": Nested(sigma=0.0),
-    "look-ahead": Nested(sigma=0.7, parts=3, grain=0.3),
-}
+from tests.verification.rules.test_branching import mean_along
 
 
-@pytest.mark.parametrize("name", VERIFIERS)
+@pytest.mark.parametrize("name", [*VERIFIERS, *OTHERS])
 def test_output_has_the_law_of_the_target(name: str) -> None:
-    for (vocab, length, count), family in itertools.product(SHAPES, FAMILIES):
-        law = path_law(VERIFIERS[name], model(family, vocab, 3), count, length)
-        # An LP's vertex is feasible to 1e-9 only.
-        assert law.deviation <= (1e-8 if name == "token-wise lp" else EXACT), (vocab, length, count, family)
-        assert law.target.sum() == pytest.approx(1.0, abs=EXACT), (vocab, length, count, family)
+    """Of paths and of trees of every small shape; and rules that pick a path accept what they say along each."""
+    verifier = ALL[name]
+    for case in cases(name):
+        vocab, branching, family = case
+        laws = model(family, vocab, 3)
+        law = tree_law(verifier, laws, branching)
+        assert law.deviation <= LOOSE.get(name, EXACT), case
+        assert law.target.sum() == pytest.approx(1.0, abs=EXACT), case
+        if name in LABELS:
+            # A prefix that comes after a refusal may be a draft that was not picked.
+            mean = mean_along(LABELS[name], laws, vocab, branching)
+            assert law.mean_accepted == pytest.approx(mean, abs=EXACT), case
 
 
 @pytest.mark.parametrize("name", ["token-wise interval", "nested", "look-ahead"])
@@ -90,7 +87,7 @@ class InOrder:
         return self.verifier.stop_law(tree)
 
 
-@pytest.mark.parametrize("name", [name for name, verifier in VERIFIERS.items() if verifier.exchangeable])
+@each(name=[name for name, verifier in VERIFIERS.items() if verifier.exchangeable])
 def test_the_order_of_the_paths_does_not_matter(name: str) -> None:
     laws = model("peaked", 2, 8)
     once = path_law(VERIFIERS[name], laws, 3, 2)
@@ -99,50 +96,127 @@ def test_the_order_of_the_paths_does_not_matter(name: str) -> None:
     assert once.mean_accepted == pytest.approx(all_orders.mean_accepted, abs=1e-8)
 
 
-def test_one_path_is_block_verification() -> None:
-    for family in FAMILIES:
-        laws = model(family, 3, 6)
-        block = path_law(Block(), laws, 1, 2)
-        for name in ("hierarchical", "traversal", "layer", "nested", "look-ahead"):
-            law = path_law(VERIFIERS[name], laws, 1, 2)
-            for prefix in prefixes(3, 2):
-                assert law.accepted[prefix] == pytest.approx(block.accepted[prefix], abs=EXACT), (family, name)
+ONE_PATH = ("hierarchical", "traversal", "nested", "look-ahead", "layer", "layer single", "layer kseq", "layer rrs")
 
 
-def test_one_step_is_the_interval_solver() -> None:
-    for family, seed in itertools.product(FAMILIES, range(2)):
-        laws = model(family, 4, seed)
-        token_wise = path_law(VERIFIERS["token-wise interval"], laws, 3, 1).mean_accepted
-        for name in ("layer", "nested", "look-ahead"):
-            # The token after a refusal may be a draft that was not picked: the output counts it, the rule does not.
-            accepted = path_law(VERIFIERS[name], laws, 3, 1).mean_accepted
-            assert accepted == pytest.approx(token_wise, abs=1e-11), (family, name, seed)
+@each(family=FAMILIES)
+def test_one_path_is_block_verification_and_one_step_the_interval_solver(family: str) -> None:
+    laws, once = model(family, 3, 6), [model(family, 4, seed) for seed in range(2)]
+    block = path_law(Block(), laws, 1, 2)
+    for name in ONE_PATH:
+        law = path_law(ALL[name], laws, 1, 2)
+        for prefix in prefixes(3, 2):
+            assert law.accepted[prefix] == pytest.approx(block.accepted[prefix], abs=EXACT), name
+    for name, small in itertools.product(("layer", "nested", "look-ahead"), once):
+        # The token after a refusal may be a draft that was not picked: the output counts it, the rule does not.
+        accepted, expected = (path_law(ALL[one], small, 3, 1).mean_accepted for one in (name, "token-wise interval"))
+        assert accepted == pytest.approx(expected, abs=1e-11), name
 
 
-def test_accepted_prefixes_by_sampling() -> None:
-    rng = np.random.default_rng(0)
-    trials = 500
-    for family, (name, verifier) in itertools.product(("tiny", "tied"), VERIFIERS.items()):
-        laws = model(family, 3, 2)
-        tree = laws.tree(laws.sample(3, 3, np.random.default_rng(0)))
-        if name == "token-wise lp":
-            continue  # 3 linear programs a trial
-        counts = np.zeros_like(tree.target)
-        for _ in range(trials):
+# --- fixed drafts
+
+
+FIXED: dict[str, list[list[int]]] = {
+    "one path": [[1, 0, 2]],
+    "paths of different lengths": [[1, 0, 2], [2], [1, 2]],
+    "the same twice": [[0, 0], [0, 0]],
+    "all children of the root": [[0], [1], [2]],
+    "a path within a path": [[2, 1, 1], [2, 1]],
+    "nothing": [],
+}
+
+
+def fixed_tree(laws: Model, paths: list[list[int]]) -> Tree:
+    """The target's laws at the nodes of fixed paths."""
+    longest = max(map(len, paths), default=0)
+    tokens = np.full((longest, len(paths)), NONE)
+    for column, path in enumerate(paths):
+        tokens[: len(path), column] = path
+    topology = Topology.merge(Shape.paths(len(paths), longest) if paths else Shape(()), tokens.ravel())
+    prefixes = [tuple(topology.token[topology.line(node)].tolist()) for node in range(topology.size)]
+    return Tree.with_laws(topology, np.array([laws.target(prefix) for prefix in prefixes]), np.empty((0, 3)))
+
+
+@each(paths=FIXED, family=FAMILIES)
+def test_fixed_drafts_are_matched_as_often_as_the_target_writes_them(paths: list[list[int]], family: str) -> None:
+    laws = model(family, 3, 1)
+    found = law_over([(1.0, fixed_tree(laws, paths))], Match(), laws, 3)
+    assert found.deviation <= EXACT
+    for prefix in {tuple(path[:size]) for path in paths for size in range(1, len(path) + 1)}:
+        chance = np.prod([laws.target(prefix[:i])[token] for i, token in enumerate(prefix)])
+        assert found.accepted[prefix] == pytest.approx(chance, abs=EXACT), prefix
+
+
+@each(family=FAMILIES)
+def test_drafts_that_were_drawn_are_matched_as_by_the_naive_rule(family: str) -> None:
+    """Lossless whatever law they are from, and no better than not to know it."""
+    laws = model(family, 3, 3)
+    found, naive = (path_law(rule, laws, 2, 2) for rule in (Match(), TokenWise("naive", 1000)))
+    assert found.deviation <= EXACT
+    assert found.mean_accepted == pytest.approx(naive.mean_accepted, abs=1e-9)
+
+
+# --- what is drawn
+
+
+def drawn_trees(name: str) -> list[Tree]:
+    if name == "match":
+        return [fixed_tree(model("tiny", 3, 2), paths) for paths in FIXED.values()]
+    if name == "pick by plan":
+        return [model("tiny", 4, 3).tree([[0, 1], [0, 2], [3, 1], [3, 3]])]
+    return [laws.tree(laws.sample(3, 3, 0)) for laws in (model("tiny", 3, 2), model("tied", 3, 2))]
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name not in ("token-wise lp", "pick by plan")])
+def test_draws_have_the_exact_law_and_log_probabilities_are_the_targets(name: str) -> None:
+    """But of rules that solve a program at every draw."""
+    verifier, rng = ALL[name], np.random.default_rng(0)
+    for tree in drawn_trees(name):
+        law, counts = verifier.stop_law(tree), np.zeros_like(tree.target, dtype=np.int64)
+        assert law.sum() == pytest.approx(1.0, abs=1e-8)
+        for _ in range(600):
             verdict = verifier.verify(tree, rng)
             assert verdict.accepted == len(tree.prefix(verdict.node))
             counts[verdict.node, verdict.token] += 1
-        law = verifier.stop_law(tree)
-        assert law.sum() == pytest.approx(1.0, abs=1e-8)
-        expected = law * trials
-        often = expected >= 5
-        assert counts[law == 0].sum() == 0
-        chi2 = ((counts - expected)[often] ** 2 / expected[often]).sum()
-        freedom = often.sum()
-        assert chi2 <= freedom + 5 * np.sqrt(2 * freedom) + 5, (name, family)
+        assert follows(counts, law)
+        nodes = [0, *tree.line(verdict.node)]
+        text = (*tree.prefix(verdict.node), verdict.token)
+        expected = [np.log(tree.target[node, token]) for node, token in zip(nodes, text, strict=True)]
+        np.testing.assert_allclose(verdict.logprobs(tree), expected)
 
 
-# --- negative controls: mistakes that the enumeration must see ----------------------------------------------------
+SEEDED = synthetic("tiny", 4, 3)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_seed_verifies_as_its_generator_does(name: str) -> None:
+    verifier, tree = ALL[name], SEEDED.tree(SEEDED.sample(3, 2, 5))
+    if name == "pick by plan":
+        tree = SEEDED.tree([[token] for token in verifier.scheme(SEEDED.draft(())).sample(1)])  # type: ignore[attr-defined]
+    for seed in range(20):
+        verified = verifier.verify(tree, seed)
+        assert verified == verifier.verify(tree, np.random.default_rng((seed, 1)))
+        assert verified == verifier.verify(tree, np.int64(seed))
+    if isinstance(verifier, PickVerifier):
+        assert verifier.pick(tree, 3).path == verifier.pick(tree, np.random.default_rng((3, 1))).path
+    for wrong in (None, -1, 0.5, True):
+        with pytest.raises(ProblemError, match=f"rng is {wrong}; pass a generator"):
+            verifier.verify(tree, wrong)  # type: ignore[arg-type]
+    with pytest.raises(ProblemError, match="the tree is 3; pass what"):
+        verifier.verify(3, 0)  # type: ignore[arg-type]
+
+
+@each(name=("block", "nested", "traversal", "layer", "token-wise interval"))
+def test_one_seed_for_drafts_and_verification_gives_the_law_of_the_target(name: str) -> None:
+    first = np.zeros(4, dtype=np.int64)
+    for seed in range(1000):
+        tree = SEEDED.tree(SEEDED.sample(2, 1, seed))
+        verified = ALL[name].verify(tree, seed)
+        first[(*tree.prefix(verified.node), verified.token)[0]] += 1
+    assert follows(first, SEEDED.target(()))
+
+
+# --- negative controls: mistakes that the enumeration must see
 
 
 class AllAlive(PickVerifier):
@@ -151,23 +225,18 @@ class AllAlive(PickVerifier):
     def __init__(self, tell_draft: bool) -> None:
         self.tell_draft = tell_draft
 
-    def pick(self, tree: Tree, rng: np.random.Generator) -> Picked:
+    def pick(self, tree: Tree, rng: Any) -> Picked:
         raise NotImplementedError
 
     def picks(self, tree: Tree) -> tuple[Floats, list[Floats]]:
-        nested = Nested(sigma=0.0)
-        weights, _ = nested.picks(tree)
-        told = []
+        nested, told = Nested(sigma=0.0), []
         for nodes in tree.node:
-            if self.tell_draft:
-                told.append(tree.draft[nodes[:-1]])
-            else:
-                afresh = [
-                    nested.along(tree.target[[v]], tree.draft[[v]], tree.token[[w]], Shape((tree.count,)))[0]
-                    for v, w in itertools.pairwise(nodes)
-                ]
-                told.append(np.array(afresh))
-        return weights, told
+            afresh = [
+                nested.along(tree.target[[v]], tree.draft[[v]], tree.token[[w]], Shape((tree.count,)))[0]
+                for v, w in itertools.pairwise(nodes)
+            ]
+            told.append(tree.draft[nodes[:-1]] if self.tell_draft else np.array(afresh))
+        return nested.picks(tree)[0], told
 
 
 class TokenWiseResidual(Block):
@@ -175,23 +244,13 @@ class TokenWiseResidual(Block):
 
     def stop_law(self, tree: Tree) -> Floats:
         law = np.zeros_like(tree.target)
-        (weights, proposals), chance = self.picks(tree), 1.0
-        assert weights[0] == 1
-        nodes = tree.node[0]
+        (_, proposals), chance, nodes = self.picks(tree), 1.0, tree.node[0]
         weight, stop = block_weights(tree.target[nodes], proposals[0], tree.token[nodes[1:]])
         for accepted in range(tree.length, -1, -1):
-            law[nodes[accepted]] += (
-                chance * stop[accepted] * residual_law(tree, 0, proposals[0], np.ones_like(weight), accepted)
-            )
+            rest = residual_law(tree, 0, proposals[0], np.ones_like(weight), accepted)
+            law[nodes[accepted]] += chance * stop[accepted] * rest
             chance *= 1 - stop[accepted]
         return law
-
-
-class AlwaysAllDrafts(TokenWise):
-    """Verifies the survivors as if all K paths had come this far, their tokens repeated."""
-
-    def stop_law(self, tree: Tree) -> Floats:
-        return super().stop_law(Repeating.with_laws(tree, tree.target, tree.draft))
 
 
 class Repeating(Tree):
@@ -201,14 +260,42 @@ class Repeating(Tree):
         return np.resize(super().drafts(alive, level), self.count)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [AllAlive(tell_draft=False), AllAlive(tell_draft=True), TokenWiseResidual(), AlwaysAllDrafts(remember=5000)],
-    ids=["n = K at every level", "q in place of g", "token-wise residual", "token-wise with n = K"],
-)
-def test_mistakes_are_seen(wrong: PathVerifier) -> None:
-    deviations = [path_law(wrong, model("tiny", 3, seed), 2, 2).deviation for seed in range(5)]
-    assert max(deviations) > 1e-3
+class AlwaysAllDrafts(TokenWise):
+    """Verifies the survivors as if all K paths had come this far, their tokens repeated."""
+
+    def stop_law(self, tree: Tree) -> Floats:
+        return super().stop_law(Repeating.with_laws(tree, tree.target, tree.draft))
+
+
+class EachNodeAlone(LayerVerification):
+    """Stops at a node as if no other node of the tree had any mass."""
+
+    def _sweep(self, tree: Tree) -> Swept:
+        swept = super()._sweep(tree)
+        steps = [step._replace(slack=step.slack + (1.0 - step.slack) / 2) for step in swept.steps]
+        return swept._replace(steps=steps)
+
+
+class Unscaled(LayerVerification):
+    """As many drafts as there are paths, at every node."""
+
+    def _sweep(self, tree: Tree) -> Swept:
+        return super()._sweep(Repeating.with_laws(tree, tree.target, tree.draft))
+
+
+MISTAKES: dict[str, Callable[[], PathVerifier]] = {
+    "n = K at every level": lambda: AllAlive(tell_draft=False),
+    "q in place of g": lambda: AllAlive(tell_draft=True),
+    "token-wise residual": TokenWiseResidual,
+    "token-wise with n = K": lambda: AlwaysAllDrafts(remember=5000),
+    "each node alone": lambda: EachNodeAlone(remember=1000),
+    "layer with n = K": lambda: Unscaled(remember=1000),
+}
+
+
+@each(wrong=MISTAKES)
+def test_mistakes_are_seen(wrong: Callable[[], PathVerifier]) -> None:
+    assert max(path_law(wrong(), model("tiny", 3, seed), 2, 2).deviation for seed in range(5)) > 1e-3
 
 
 def test_large_models_are_refused() -> None:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -64,3 +66,22 @@ def test_laws_of_different_vocabularies() -> None:
 def test_negative_tokens() -> None:
     with pytest.raises(ProblemError, match="a path has token -1; tokens are counted from 0"):
         _uniform(2).tree([[0, 1], [0, -1]])
+
+
+def test_paths_are_drafted_from_a_seed() -> None:
+    laws = synthetic("tiny", 4, 3)
+    np.testing.assert_array_equal(laws.sample(3, 2, 7), laws.sample(3, 2, np.random.default_rng(7)))
+    assert len({laws.sample(3, 2, seed).tobytes() for seed in range(20)}) > 10
+    wrong: list[tuple[tuple[Any, ...], str]] = [
+        ((3, 2, None), "rng is None; pass a generator"),
+        ((0, 2, 1), "paths is 0; pass an integer >= 1"),
+        ((2, 1.5, 1), "depth is 1.5; pass an integer >= 1"),
+        ((10**6, 8, 1), "have 8,000,001 slots, and a tree at most"),
+    ]
+    for arguments, message in wrong:
+        with pytest.raises(ProblemError, match=message):
+            laws.sample(*arguments)
+    with pytest.raises(ProblemError, match=r"draft\(\) sums to 0.8"):
+        Model(lambda prefix: [0.5, 0.5], lambda prefix: [0.4, 0.4]).sample(1, 1, 0)
+    with pytest.raises(ProblemError, match="not an array of token ids"):
+        laws.tree([[0], [1, 2]])

@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from otspec.laws import as_generator
-from otspec.paths import GreedyMultiPath, Model, Nested, Tree
+from otspec.paths import Model, Nested, Tree
 from otspec.verification.rules.nested.growth import Grown, grow
 from otspec.verification.rules.nested.labels import coordinate, place_at
 from otspec.verification.rules.nested.nested import LabelVerifier, _arrays
 from tests.oracles import Floats, Ints
+from tests.verification.catalogue import LABELS
 from tests.verification.models import FAMILIES, model
 
-VERIFIERS = (Nested(sigma=0.0), Nested(), Nested(sigma=0.7, parts=3, grain=0.3), GreedyMultiPath())
+VERIFIERS = (*LABELS.values(), Nested())
 SHAPES = ((4, 1, 1, 1), (1, 1, 3, 1), (2, 2, 2), (3, 1, 2), (1, 1, 1), (5,), (6, 1, 1, 1, 1, 1))
 
 Shown = tuple[int, float]
