@@ -1,6 +1,7 @@
 """What looks at a target, made of decoders of many architectures and for them: trained, saved, loaded, lossless."""
 
 import copy
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +63,10 @@ def _made(kind: str, name: str, vocab: int = VOCAB) -> Any:
 
 # --- trained, saved, loaded, and greedy text token for token
 
-EVERY = list(zip(("sd2", "eagle", "eagle1") * 4, FAMILIES, strict=True))
-IN_TURN = list(zip(("eagle3", "medusa", "parallel", "mlp") * 3, FAMILIES, strict=True))
+TRAINED = ("sd2", "eagle", "eagle1", "eagle3", "medusa", "parallel", "mlp")
 
 
-@pytest.mark.parametrize(("kind", "name"), [*EVERY, *IN_TURN])
+@pytest.mark.parametrize(("kind", "name"), [*zip(cycle(TRAINED), [*FAMILIES, *FAMILIES][:17], strict=False)])
 def test_trained_saved_and_loaded_it_drafts_the_targets_text(kind: str, name: str, tmp_path: Path) -> None:
     target, draft = (copy.deepcopy(family(name, seed=seed)).float() for seed in (0, 1))
     own, texts = KINDS[kind], np.random.default_rng(0).integers(0, VOCAB, (8, 9))
@@ -187,7 +187,10 @@ def test_what_is_made_of_kin_of_a_llama_has_the_lean_pass(kind: str, name: str) 
             Conditioning(shifts=model.shifts(told)) if kind == "sd2" else Conditioning(added=model.conditioning(told))
         )
         place = torch.ones(2, 4, dtype=torch.bool), torch.arange(4).expand(2, -1)
-        found.append(reader.begin(IDS, *place, keep=4, conditioning=given))
+        found.append([*reader.begin(IDS, *place, keep=4, conditioning=given)])
+        mask = torch.zeros(1, 1, 4, 8)
+        mask[..., 0, 6] = torch.finfo(torch.float32).min
+        found[-1] += reader.read(IDS, 4 + place[1], mask, 4, 4, given)
     assert all(torch.equal(*both) for both in zip(*found, strict=True))
 
 

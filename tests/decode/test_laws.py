@@ -11,7 +11,7 @@ from otspec import ProblemError
 from otspec.decode.base.draft_laws import DRAFT_LAWS, draft_law
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.methods import Typical
-from otspec.decode.verify.laws import LocalTree, Merged, Rows, local_trees, merged_to_host
+from otspec.decode.verify.laws import LocalTree, Merged, Rows, local_trees, merged_to_host, to_host
 from otspec.decode.verify.verifiers import merges, verifier
 from otspec.paths import PathVerifier, Tree, synthetic
 from otspec.verification.rules.catalogue import BY_PLAN
@@ -231,3 +231,19 @@ def test_what_is_no_law_is_named() -> None:
             on_host = merged_to_host(laws["target"], drafts, _generator())
             with pytest.raises(ProblemError, match=role):
                 local_trees(drafts, on_host)
+
+
+def test_laws_come_whole_however_many_tokens_were_foreseen() -> None:
+    laws = torch.zeros(3, 20, dtype=torch.float32)
+    laws[0, 7] = 1.0
+    laws[1, [19, 0, 4]] = torch.tensor([0.5, 0.25, 0.25])
+    laws[2, [3, 5]] = 0.5
+    for support in (None, 1, 2, 3, 40):
+        rows = to_host(laws, support)
+        assert (rows.token is None) == (support != 3), support
+        whole = np.zeros((3, 20))
+        if rows.token is None:
+            whole = rows.probability
+        else:
+            np.add.at(whole, (np.arange(3)[:, None], rows.token), rows.probability)
+        np.testing.assert_array_equal(whole, laws.double().numpy(), err_msg=f"support {support}")

@@ -1,4 +1,4 @@
-"""Sums merge, and laws come to the host whole."""
+"""What is said of texts: sums that merge, times of phases, and log-probabilities of tokens."""
 
 import json
 import subprocess
@@ -13,12 +13,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otspec.decode import run
+import otspec
+from otspec.decode import Generation, run, shipped
 from otspec.decode.base.metrics import Clock, Metrics
-from otspec.decode.methods import Vanilla, block, typical
+from otspec.decode.methods import DynamicTree, PromptLookup, Vanilla, block, typical
+from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.step.strategy import Strategy
 from otspec.decode.verify import step
-from otspec.decode.verify.laws import to_host
 from tests.decode.models import pair
 from tests.each import each
 
@@ -32,11 +33,11 @@ def _metrics(*steps: tuple[int, int]) -> Metrics:
 
 def test_two_runs_together_are_one_run_of_all_steps() -> None:
     one, other = _metrics((3, 1), (2, 2)), _metrics((4, 0), (0, 0), (4, 4))
-    assert one + other == _metrics((3, 1), (2, 2), (4, 0), (0, 0), (4, 4))
-    assert (one + other).offered == [4, 4, 3, 2]
-    assert (one + other).accepted == [3, 2, 1, 1]
-    assert (one + other).acceptance == [3 / 4, 2 / 4, 1 / 3, 1 / 2]
-    assert (one + other).block_efficiency == 12 / 5
+    both = one + other
+    assert both == _metrics((3, 1), (2, 2), (4, 0), (0, 0), (4, 4))
+    assert (both.offered, both.accepted) == ([4, 4, 3, 2], [3, 2, 1, 1])
+    assert both.acceptance == [3 / 4, 2 / 4, 1 / 3, 1 / 2]
+    assert both.block_efficiency == 12 / 5
     assert Metrics(**json.loads(json.dumps(one.record()))) == one
     assert np.isnan(Metrics().block_efficiency)
 
@@ -67,10 +68,8 @@ def test_an_end_among_accepted_drafts_ends_what_is_counted() -> None:
     ids, text = next((ids, text) for ids, text in texts if text[2] not in text[:2])
     found = greedy(ids, max_new_tokens=9, eos_token_id=text[2])
     assert found.new_tokens[0] == text
-    assert found.metrics.mean_acceptance_length == 3.0
-    assert found.metrics.num_accepted_tokens == 3
-    assert found.metrics.acceptance_rate_per_position[:3] == [1, 1, 1]
-    assert found.metrics.acceptance[:3] == [1, 1, 1]
+    assert (found.metrics.mean_acceptance_length, found.metrics.num_accepted_tokens) == (3.0, 3)
+    assert found.metrics.acceptance_rate_per_position[:3] == found.metrics.acceptance[:3] == [1, 1, 1]
 
 
 def test_texts_have_metrics_of_their_own() -> None:
@@ -78,28 +77,11 @@ def test_texts_have_metrics_of_their_own() -> None:
     ids = torch.tensor([[1, 2], [3, 4], [5, 6]])
     found = run(target, block(draft, 3), ids, max_new_tokens=9, seed=1)
     total = sum(found.metrics_of_texts[1:], start=found.metrics_of_texts[0])
-    for name, value in total.as_served().items():
-        assert value == getattr(found.metrics, name), name
+    assert total.as_served() == {name: getattr(found.metrics, name) for name in total.as_served()}
     assert [one.tokens for one in found.metrics_of_texts] == [9, 9, 9]
     assert total.sequence_steps == found.metrics.sequence_steps == total.target_calls
     alone = run(target, block(draft, 3), ids[:1], max_new_tokens=9, seed=1)
     assert alone.metrics_of_texts[0].as_served() == alone.metrics.as_served()
-
-
-def test_laws_come_whole_however_many_tokens_were_foreseen() -> None:
-    laws = torch.zeros(3, 20, dtype=torch.float32)
-    laws[0, 7] = 1.0
-    laws[1, [19, 0, 4]] = torch.tensor([0.5, 0.25, 0.25])
-    laws[2, [3, 5]] = 0.5
-    for support in (None, 1, 2, 3, 40):
-        rows = to_host(laws, support)
-        assert (rows.token is None) == (support != 3), support
-        whole = np.zeros((3, 20))
-        if rows.token is None:
-            whole = rows.probability
-        else:
-            np.add.at(whole, (np.arange(3)[:, None], rows.token), rows.probability)
-        np.testing.assert_array_equal(whole, laws.double().numpy(), err_msg=f"support {support}")
 
 
 @each(
@@ -148,3 +130,85 @@ def test_what_waits_for_the_device_is_timed_there_and_nothing_is_timed_twice(cas
 def test_the_package_itself_needs_no_torch() -> None:
     code = "import sys, otspec; assert not {'torch', 'transformers'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- log-probabilities, against a pass over the whole text of each
+
+NEW = 10
+WAYS: dict[str, Any] = {
+    "plain": lambda draft: Vanilla(),
+    "one path": lambda draft: MultiDraft(draft, paths=1, depth=3, solver="block"),
+    "three paths": lambda draft: MultiDraft(draft, paths=3, depth=3, solver="nested"),
+    "a tree": lambda draft: MultiDraft(draft, branching=(2, 2), solver="interval"),
+    "siblings": lambda draft: MultiDraft(draft, branching=(2, 2), law="without_replacement", solver="pick_by_plan"),
+    "prompt lookup": lambda draft: PromptLookup(depth=3),
+    "dynamic tree": lambda draft: DynamicTree(draft, depth=3),
+}
+PROMPTS = torch.tensor([[0, 3, 4, 3], [5, 3, 5, 3]])
+MASK = torch.tensor([[0, 1, 1, 1], [1, 1, 1, 1]])
+
+
+def decoded(way: str, **settings: Any) -> Generation:
+    target, draft = pair(12)
+    given = {"max_new_tokens": NEW, "seed": 3, "attention_mask": MASK, "eos_token_id": None, "pad_token_id": 0}
+    return run(target, WAYS[way](draft), PROMPTS, **{**given, **settings})
+
+
+def rows_of(found: Generation) -> Iterator[tuple[int, list[int], list[int], Any]]:
+    """Of each text its number, prompt and new tokens, and the logits before each of these, from one pass, float64."""
+    for row, tokens in enumerate(found.new_tokens):
+        prompt = PROMPTS[row][MASK[row].bool()].tolist()
+        with torch.no_grad():
+            yield row, prompt, tokens, pair(12)[0](torch.tensor([[*prompt, *tokens]])).logits[0, len(prompt) - 1 : -1]
+
+
+@each(case=[(way, temperature) for way in WAYS for temperature in (1.0, 0.6, 0.0)])
+def test_they_are_those_of_the_target_after_temperature_and_before(case: tuple[str, float]) -> None:
+    way, temperature = case
+    found = decoded(way, temperature=temperature, logprobs=3)
+    for row, _, tokens, logits in rows_of(found):
+        at, raw = torch.tensor(tokens)[:, None], logits.log_softmax(-1)
+        scaled = (logits / temperature).log_softmax(-1).gather(1, at)[:, 0] if temperature else torch.zeros(NEW)
+        np.testing.assert_allclose(found.raw_logprobs[row], raw.gather(1, at)[:, 0], atol=1e-5)
+        np.testing.assert_allclose(found.logprobs[row], scaled, atol=1e-5)
+        likeliest = raw.topk(3)
+        assert [list(top) for top in found.top_logprobs[row]] == likeliest.indices.tolist()
+        np.testing.assert_allclose([list(top.values()) for top in found.top_logprobs[row]], likeliest.values, atol=1e-5)
+
+
+@each(way=("plain", "three paths"))
+def test_truncation_and_penalties_count(way: str) -> None:
+    found = decoded(way, temperature=0.8, top_k=4, repetition_penalty=1.7, logprobs=0)
+    assert found.top_logprobs == [[{}] * NEW] * 2
+    for row, prompt, tokens, logits in rows_of(found):
+        for number, (scores, token) in enumerate(zip(logits.clone(), tokens, strict=True)):
+            seen = torch.tensor(sorted({*prompt, *tokens[:number]}))
+            scores[seen] = torch.where(scores[seen] < 0, scores[seen] * 1.7, scores[seen] / 1.7)
+            scores = scores / 0.8
+            scores[scores < scores.topk(4).values[-1]] = -torch.inf
+            raw = logits[number].log_softmax(-1)[token].item()
+            assert found.logprobs[row][number] == pytest.approx(scores.log_softmax(-1)[token].item(), abs=1e-5)
+            assert found.raw_logprobs[row][number] == pytest.approx(raw, abs=1e-5)
+
+
+def test_texts_that_end_early_have_one_for_each_token_and_nothing_is_kept_where_nobody_asks() -> None:
+    found = decoded("three paths", logprobs=1, eos_token_id=list(range(6)))
+    assert [len(own) for own in found.logprobs] == [len(own) for own in found.new_tokens]
+    assert min(map(len, found.logprobs)) < NEW
+    silent = decoded("three paths", eos_token_id=list(range(6)))
+    assert silent.new_tokens == found.new_tokens
+    assert not any((silent.logprobs, silent.raw_logprobs, silent.top_logprobs))
+
+
+def test_half_precision_is_as_near_as_its_passes() -> None:
+    """A pass over a tree and one over the whole text differ in the last bits of bfloat16 logits."""
+    target, draft, tokenizer = shipped.load(torch.bfloat16)
+    prompt = tokenizer("import numpy as", return_tensors="pt")
+    given: dict[str, Any] = {"paths": 3, "depth": 3, "logprobs": 0, "seed": 0, "tokenizer": tokenizer}
+    found = otspec.generate(target, draft, **prompt, **given, max_new_tokens=32, stop_strings=["e"])
+    tokens = found.new_tokens[0]
+    assert len(found.logprobs[0]) == len(tokens) < 32
+    with torch.no_grad():
+        logits = target(found.sequences).logits[0, prompt.input_ids.shape[1] - 1 : -1].double()
+    raw = logits.log_softmax(-1).gather(1, torch.tensor(tokens)[:, None])[:, 0]
+    assert np.abs(np.array(found.raw_logprobs[0]) - raw.numpy()).max() <= 0.15

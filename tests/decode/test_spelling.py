@@ -47,7 +47,7 @@ def _matching(name: str) -> Matching:
 @pytest.mark.parametrize("kind", KINDS)
 def test_tokens_spell_the_bytes_that_they_are_made_of(kind: str) -> None:
     spelling, rng = Spelling(KINDS[kind](), "tokenizer"), np.random.default_rng(0)
-    for _ in range(150):
+    for _ in range(60):
         data = _text(rng).encode()
         start, stop = sorted(rng.integers(0, len(data) + 1, size=2))  # within a character, often
         noise = rng.integers(0, 256, size=rng.integers(0, 4), dtype=np.uint8).tobytes()
@@ -64,7 +64,7 @@ def test_texts_have_the_tokens_that_the_tokenizer_gives_them(kind: str) -> None:
     names = [re.escape(name) for name in spelling.special.values()]
     lossy = "▁" if not spelling.cuts_words or "piece" in kind or "meta" in kind else "\0"
     compared = 0
-    for text in [TEXT, *(_text(rng) for _ in range(150))]:
+    for text in [TEXT, *(_text(rng) for _ in range(80))]:
         if re.search("|".join(names), text) or lossy in text or (spelling.prepends and text.startswith(" ")):
             continue
         before = b" " if spelling.prepends else b""
@@ -72,7 +72,7 @@ def test_texts_have_the_tokens_that_the_tokenizer_gives_them(kind: str) -> None:
         assert spelling.encode(before + text.encode()) == own
         assert spelling.begin == tokenizer(text).input_ids[: len(spelling.begin)]
         compared += 1
-    assert compared > 50
+    assert compared > 25
 
 
 def test_special_tokens_written_out_are_text() -> None:
@@ -92,7 +92,7 @@ def test_a_text_that_grows_has_the_tokens_of_the_whole(name: str) -> None:
     matching, rng = _matching(name), np.random.default_rng(2)
     target, draft = matching.target, matching.draft
     usual = np.array(sorted(target.bytes_of))
-    for trial in range(30):
+    for trial in range(12):
         text = list(target.begin) if trial % 3 else []
         growing = Retokenised(matching)
         while len(text) < 60:
@@ -135,7 +135,7 @@ def test_prompts_are_what_the_draft_models_tokenizer_makes_of_their_text(name: s
     matching, rng = _matching(name), np.random.default_rng(3)
     target, draft = (make() for make in _matchings()[name])
     special = [*matching.target.special.values(), *matching.draft.special.values(), "▁"]
-    for _ in range(60):
+    for _ in range(30):
         text = _text(rng)
         if text.startswith(" ") or any(one in text for one in special):
             continue
