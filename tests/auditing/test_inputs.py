@@ -230,6 +230,6 @@ def test_a_result_repeats_what_its_figures_depend_on_and_survives_a_pickle() -> 
     assert str(again) == str(audit)
     assert again.settings == audit.settings
     with pytest.raises(dataclasses.FrozenInstanceError):
-        audit.settings.alpha = 0.5
+        audit.settings.alpha = 0.5  # type: ignore[misc]
     with pytest.raises(ProblemError, match="budget is 0; pass an integer >= 1"):
         dataclasses.replace(audit.settings, budget=0)

@@ -24,8 +24,8 @@ TARGET, DRAFT = pair(40)
 
 def decoded(prompts: Any = PROMPTS, **settings: Any) -> otspec.decode.Generation:
     """By the pair, twelve tokens unless other models and numbers are said."""
-    models = settings.pop("models", (TARGET, DRAFT))
-    return otspec.generate(*models, prompts, **{"max_new_tokens": 12, **settings})
+    target, draft = settings.pop("models", (TARGET, DRAFT))
+    return otspec.generate(target, draft, prompts, **{"max_new_tokens": 12, **settings})
 
 
 def theirs(method: Any, prompts: Any = PROMPTS, **settings: Any) -> Any:

@@ -127,7 +127,8 @@ def test_what_a_graph_reads_is_filled_anew_at_every_step(rule: str, monkeypatch:
     for seed, trees in given.items():
         *found, logprobs = trees.verify(DeviceRule(rule), (3, 1))
         assert logprobs is None
-        assert all(map(torch.equal, outputs[seed], found))
+        again: Any = outputs[seed]
+        assert all(map(torch.equal, again, found))
 
 
 def stacked(trees: list[Tree]) -> Inputs:

@@ -275,7 +275,7 @@ def _law_of_texts(looks_ahead: bool) -> tuple[Any, Counter[int]]:
         for path in itertools.product(range(VOCAB), repeat=depth):
             chances = [model.draft(path[:at])[token] for at, token in enumerate(path)]
             if not path:
-                return Counter({(token,): float(chance) for token, chance in enumerate(model.target(()))})  # type: ignore[misc]
+                return Counter({(token,): float(chance) for token, chance in enumerate(model.target(()))})
             tree = model.tree([path[:1] if looks_ahead and depth == 2 and chances[1] < 0.3 else path])
             stop = Block().stop_law(tree)
             for node, token in np.ndindex(stop.shape):
@@ -350,7 +350,7 @@ def test_copies_are_paced_where_rows_are_dear() -> None:
         drafted(per_row, 3, temperature=0),
     ):
         assert found.sequences.tolist() == plain
-    wild = {"temperature": 3.0, "seed": 1}
+    wild: dict[str, Any] = {"temperature": 3.0, "seed": 1}
     assert drafted(per_row, **wild).metrics.drafted_nodes < 0.5 * drafted(None, **wild).metrics.drafted_nodes
     assert drafted(per_row, temperature=0).metrics.block_efficiency > 1.2
 

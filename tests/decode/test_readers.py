@@ -204,7 +204,7 @@ def test_a_packed_model_is_what_it_was(tmp_path: Path, tied: bool) -> None:
     assert not any(type(module) is nn.Linear for module in model.modules())
     assert sum(weights.nbytes for weights in model.parameters()) < held / 4  # embedding, norms and biases
     assert fingerprint(model) == known
-    near = {"rtol": 1e-4, "atol": 1e-4}
+    near: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4}
     torch.testing.assert_close(model(tokens).logits, before, **near)  # transformers' own pass
     assert torch.equal(model.generate(tokens, max_new_tokens=20, do_sample=False), greedy)
     # Its head may be narrow, or apart.

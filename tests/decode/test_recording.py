@@ -64,7 +64,7 @@ class Recorded:
         vocab = self.recording.vocab
         contexts: list[list[int]] = []
         laws: list[Any] = []
-        own_places, drafting = positions.own_places, trees.drafting
+        own_places, drafting = positions.own_places, positions.drafting
 
         def noted(target: Any, prompts: Any, *rest: Any) -> Any:
             texts, after = own_places(target, prompts, *rest)
@@ -133,7 +133,7 @@ def test_positions_are_what_the_models_say(tmp_path: Path, case: tuple[str, str]
     off: tuple[list[float], list[float]] = [], []
     for row, context in made.contexts.items():
         assert context[: len(PROMPTS[row % 3])] == PROMPTS[row % 3]
-        problem = made.source.position(row).problem(2)
+        problem: Any = made.source.position(row).problem(2)
         for one, exact, held in zip(off, made.laws(row), (problem.p, problem.scheme.q), strict=True):
             one.append(float(np.abs(exact - held).sum()))
     made.check(off)
@@ -180,8 +180,8 @@ def test_the_likeliest_tokens_are_enough_for_drafts_among_them(tmp_path: Path) -
     assert source.identity["bytes"] == path.stat().st_size
 
     def check(row: int, n: int, settings: dict[str, Any]) -> None:
-        exact = Problem.from_logits(*made.logits(row), n, **settings)
-        held = source.position(row).problem(n, **settings)
+        exact: Any = Problem.from_logits(*made.logits(row), n, **settings)
+        held: Any = source.position(row).problem(n, **settings)
         assert optimum(held).acceptance == pytest.approx(optimum(exact).acceptance, abs=1e-6)
         assert held.scheme.q == pytest.approx(exact.scheme.q, abs=1e-6)
         if n <= settings["top_k"] and "top_p" not in settings:
@@ -227,7 +227,7 @@ def test_the_mean_over_recorded_trees_is_that_over_all_drafts(tmp_path: Path, mo
     monkeypatch.setattr(
         positions, "own_places", lambda target, prompts, *_: (prompts, np.zeros(len(prompts), dtype=np.int64))
     )
-    shape = {"vocab": 4, "positions": count, "batch": count, "paths": 2}
+    shape: dict[str, Any] = {"vocab": 4, "positions": count, "batch": count, "paths": 2}
     made = Recorded(tmp_path / "trees.safetensors", TreeRecording, prompts=[[1, 2]], **shape)
     both = made.recording.models.target, made.recording.models.draft
 

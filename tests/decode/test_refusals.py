@@ -203,7 +203,9 @@ def repeated(token: int) -> Any:
     return torch.tensor([[1, 2, 3], [1, token, 3]])
 
 
-PAIR, POOR, SEVERAL = (TARGET, DRAFT), pair(40, noise=1.0)[1], {"law": "independent"}
+PAIR, POOR = (TARGET, DRAFT), pair(40, noise=1.0)[1]
+SEVERAL: dict[str, Any] = {"law": "independent"}
+NOTHING: tuple[tuple[str, Any], ...] = (("1, 0", (1, 0)), ("0, 3", (0, 3)), ("3,", (3,)))
 CALLS: list[tuple[str, Callable[[], object]]] = [
     # Prompts and models that do not go together.
     *(
@@ -211,8 +213,11 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
         for one in (40, -1)
     ),
     *(
-        (rf"shape \({shape}\); .* each prompt of at least one token", of(PAIR, torch.zeros(size, dtype=int), decode))
-        for shape, size in (("1, 0", (1, 0)), ("0, 3", (0, 3)), ("3,", (3,)))
+        (
+            rf"shape \({shape}\); .* each prompt of at least one token",
+            of(PAIR, torch.zeros(size, dtype=torch.int64), decode),
+        )
+        for shape, size in NOTHING
         for decode in (generate, assisted)
     ),
     (r"stop_strings of the target's generation_config are text \(\['end'\]\)", lambda: of((stopping(), DRAFT))()),

@@ -39,7 +39,8 @@ def small(**settings: Any) -> dict[str, Any]:
 
 def on_own_clock(draft_cost: float, row: float = 0.0, models: Any = (TARGET, DRAFT), **settings: Any) -> Tuning:
     """Tune a pair on a clock that passes alone move: the target's takes a second, and `row` for each further token."""
-    costs = {id(models[0]): lambda rows: 1 + row * (rows - 1), id(models[1]): lambda rows: draft_cost}
+    target, draft = models
+    costs: dict[int, Any] = {id(target): lambda rows: 1 + row * (rows - 1), id(draft): lambda rows: draft_cost}
     clock, read = [0.0], Context.read
 
     def timed(context: Context, tokens: Any, *rest: Any, **more: Any) -> Any:
@@ -48,7 +49,7 @@ def on_own_clock(draft_cost: float, row: float = 0.0, models: Any = (TARGET, DRA
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Context, "read", timed)
-        return tune(*models, PROMPTS, now=lambda: clock[0], **small(**settings))
+        return tune(target, draft, PROMPTS, now=lambda: clock[0], **small(**settings))
 
 
 # --- the cost model

@@ -65,4 +65,4 @@ def test_a_gpu_without_room_says_for_what(models: Any, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(static, "Workspace", full)
     with pytest.raises(torch.OutOfMemoryError, match="LlamaForCausalLM at 256 tokens of each of 1 texts; decode fewer"):
-        generate(*models, torch.tensor([[1, 2, 3]]), max_new_tokens=4, seed=2)
+        generate(models[0], models[1], torch.tensor([[1, 2, 3]]), max_new_tokens=4, seed=2)

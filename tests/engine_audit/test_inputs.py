@@ -53,7 +53,7 @@ class Short(Faulty):
         return super().texts(prompt, max(count - 1, 1), *rest, **more)
 
 
-HALVES, SHORT_OF_1 = (FunctionLaws(lambda before, law=law: law) for law in ([0.5, 0.5], [0.5, 0.3, 0.1]))  # type: ignore[misc]
+HALVES, SHORT_OF_1 = (FunctionLaws(lambda before, law=law: law) for law in ([0.5, 0.5], [0.5, 0.3, 0.1]))
 BREAKING: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     (Dying(), {}, EngineDied, r"laws died at 1 texts of 6 tokens after 'x', T = 0, plain: .*: gone"),
     (Short(), {}, ProblemError, "was asked for 32 texts after 'x' and gave 31"),

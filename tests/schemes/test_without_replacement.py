@@ -1,5 +1,6 @@
 """Drafts without replacement, beyond what is enumerated, and sums of powers and products that do not cancel."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -76,7 +77,7 @@ def test_increments_are_exact_where_a_difference_of_powers_is_not(n: int) -> Non
     below, increments = [Fraction(0)] * n, []
     for column in qs.T:
         above = [b + Fraction(x) for b, x in zip(below, column.tolist(), strict=True)]
-        increments.append(float(np.prod(above) - np.prod(below)))
+        increments.append(float(math.prod(above) - math.prod(below)))
         below = above
     assert_allclose(product_increments(qs), increments, rtol=1e-13, atol=0)
     power, mass = [], Fraction(0)

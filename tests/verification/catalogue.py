@@ -57,7 +57,7 @@ ALL: dict[str, PathVerifier] = {
 LOOSE = {"token-wise lp": 1e-8, "layer max_flow": 1e-9}
 """The vertex of a linear program is feasible to 1e-9 only, and so is a flow."""
 PATHS = ((2, (2, 1)), (3, (2, 1)), (2, (2, 1, 1)), (2, (3, 1)), (3, (3,)), (2, (1, 1, 1)))
-TREES = ((3, (2, 2)), (2, (1, 2, 2)), (2, (2, 1, 2)), (2, (2, 3)))
+TREES: tuple[tuple[int, tuple[int, ...]], ...] = ((3, (2, 2)), (2, (1, 2, 2)), (2, (2, 1, 2)), (2, (2, 3)))
 MOST_LEAVES = 12
 
 

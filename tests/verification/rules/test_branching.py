@@ -69,7 +69,7 @@ def test_a_stem_is_verified_as_a_block_and_the_paths_after_it_as_paths() -> None
     """Behind a stem the labels are those of K paths from the root."""
     for seed in range(4):
         laws = model("tiny" if seed % 2 else "peaked", 3, seed)
-        after = Model(*(lambda prefix, law=law: law((1, *prefix)) for law in (laws.target, laws.draft)))  # type: ignore[misc]
+        after = Model(*(lambda prefix, law=law: law((1, *prefix)) for law in (laws.target, laws.draft)))
         for verifier in LABELS.values():
             for path in itertools.product(range(3), repeat=2):
                 stem = along(verifier, laws, (1, 3, 1), (1, *path))

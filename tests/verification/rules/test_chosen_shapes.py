@@ -138,7 +138,7 @@ def _chosen_reach(rule: PickRule, choice: Choice, text: Line, deepest: int) -> F
     stem, below = next((stem, below) for stem, below in each if below is not None)
     branching = (*(1,) * stem, *below)
     found, end = np.zeros(deepest), len(branching)
-    found[:end] = reach_along(rule, Line(*(part[:end] for part in text)), Shape(branching))
+    found[:end] = reach_along(rule, Line._make(part[:end] for part in text), Shape(branching))
     return found
 
 

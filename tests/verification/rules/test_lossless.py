@@ -190,28 +190,30 @@ SEEDED = synthetic("tiny", 4, 3)
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_seed_verifies_as_its_generator_does(name: str) -> None:
-    verifier, tree = ALL[name], SEEDED.tree(SEEDED.sample(3, 2, 5))
+    verifier: Any = ALL[name]
+    tree: Any = SEEDED.tree(SEEDED.sample(3, 2, 5))
     if name == "pick by plan":
-        tree = SEEDED.tree([[token] for token in verifier.scheme(SEEDED.draft(())).sample(1)])  # type: ignore[attr-defined]
+        tree = SEEDED.tree([[token] for token in verifier.scheme(SEEDED.draft(())).sample(1)])
     for seed in range(20):
         verified = verifier.verify(tree, seed)
         assert verified == verifier.verify(tree, np.random.default_rng((seed, 1)))
         assert verified == verifier.verify(tree, np.int64(seed))
-    if isinstance(verifier, PickVerifier):
+    if isinstance(ALL[name], PickVerifier):
         assert verifier.pick(tree, 3).path == verifier.pick(tree, np.random.default_rng((3, 1))).path
     for wrong in (None, -1, 0.5, True):
         with pytest.raises(ProblemError, match=f"rng is {wrong}; pass a generator"):
-            verifier.verify(tree, wrong)  # type: ignore[arg-type]
+            verifier.verify(tree, wrong)
     with pytest.raises(ProblemError, match="the tree is 3; pass what"):
-        verifier.verify(3, 0)  # type: ignore[arg-type]
+        verifier.verify(3, 0)
 
 
 @each(name=("block", "nested", "traversal", "layer", "token-wise interval"))
 def test_one_seed_for_drafts_and_verification_gives_the_law_of_the_target(name: str) -> None:
+    verifier: Any = ALL[name]
     first = np.zeros(4, dtype=np.int64)
     for seed in range(1000):
         tree = SEEDED.tree(SEEDED.sample(2, 1, seed))
-        verified = ALL[name].verify(tree, seed)
+        verified = verifier.verify(tree, seed)
         first[(*tree.prefix(verified.node), verified.token)[0]] += 1
     assert follows(first, SEEDED.target(()))
 
