@@ -7,10 +7,11 @@ import otspec
 from otspec import IID, Problem, ProblemError
 from otspec.paths import GreedyMultiPath, Nested, Tree, synthetic
 from otspec.schemes.iid import power_increments
-from otspec.verification.rules.nested.labels import Label, label_of, owned_by, whole
+from otspec.verification.rules.nested.labels import ChildPlaces, Label, coordinate, label_of, owned_by, place_at, whole
 from otspec.verification.rules.nested.powers import mean_density
 from otspec.verification.rules.nested.ranking import REACH, bucket
 from otspec.verification.rules.nested.sharing import PLAIN, Sharing, measure_places, refine
+from otspec.verification.rules.nested.winning import largest
 from tests.oracles import Floats
 from tests.verification.models import FAMILIES, model
 
@@ -59,6 +60,34 @@ def test_children_partition_their_parent(ahead: Sharing) -> None:
             assert places.proposal.sum() == pytest.approx(1.0, abs=EXACT), at
 
 
+def test_positions_follow_the_label() -> None:
+    """A token's coordinate, through place and fraction to the parent's, runs through its label monotonely."""
+    laws = synthetic("mixed", 30, 4)
+    p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
+    for ahead in (PLAIN, AHEAD):
+        places = refine(p, q, _all(3), whole(), 1.0, ahead)
+        for token in np.argsort(-q)[:5].tolist():
+            owned = owned_by(places, token)
+            label = label_of(owned, places, whole())
+            positions = np.linspace(0, 1, 201)[1:-1]
+            u = [coordinate(places, *place_at(owned, t)) for t in positions]
+            assert (np.diff(u) > 0).all()
+            np.testing.assert_allclose([_share_below(label, x) for x in u], positions, atol=EXACT)
+
+
+def test_largest_label_against_sampling() -> None:
+    laws = synthetic("mixed", 8, 1)
+    places = refine(np.asarray(laws.target(())), np.asarray(laws.draft(())), _all(3), whole(), 1.0, PLAIN)
+    labels = [label_of(owned_by(places, x), places, whole()) for x in (0, 3, 3, 5)]
+    rng = np.random.default_rng(2)
+    draws = []
+    for label in labels:
+        piece = rng.choice(label.share.size, 40_000, p=label.share)
+        draws.append((label.low[0, piece] + label.length[0, piece] * rng.random(40_000)) * label.scale)
+    wins = np.bincount(np.argmax(draws, axis=0), minlength=4) / 40_000
+    np.testing.assert_allclose(largest([[label] * 4 for label in labels]), wins, atol=5 * 0.5 / 200)
+
+
 def test_places_of_one_label_are_measured_without_loss() -> None:
     """A place below an ulp of what lies under it has its measure all the same."""
     size = np.array([0.5, 1e-20, 0.25, 1e-300, 0.25])
@@ -86,6 +115,44 @@ def test_first_level_reaches_the_optimum() -> None:
         optimum = otspec.optimum(Problem(p, IID(q, count)))
         assert np.minimum(p, proposal).sum() == pytest.approx(optimum.bound, abs=1e-10), (regime, count, seed)
         assert proposal.sum() == pytest.approx(1.0, abs=EXACT), (regime, count, seed)
+
+
+def test_second_level_reaches_its_own_cut() -> None:
+    """At weight w, min over H of w p(H) + M(outside H), the measure being that of the label at hand."""
+    for regime, seed in itertools.product(["sharp", "mixed"], range(4)):
+        laws = synthetic(regime, 1000, seed)
+        p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
+        places = refine(p, q, _all(4), whole(), 1.0, PLAIN)
+        for token in np.argsort(-q)[:3].tolist():
+            label = label_of(owned_by(places, token), places, whole())
+            p2, q2 = np.asarray(laws.target((token,))), np.asarray(laws.draft((token,)))
+            weight = min(1.0, p[token] / places.proposal[token])
+            proposal = refine(p2, q2, _all(4), label, weight, PLAIN).proposal
+            order = np.argsort(p2 / q2)
+            piece, used, density = np.empty(1000, dtype=np.int64), np.empty(1000), np.empty(1000)
+            measure_places(q2[order], label, _all(4), piece, used, density)
+            worth = q2[order] * density
+            inside = weight * np.append(0.0, np.cumsum(p2[order]))
+            outside = np.append(np.cumsum(worth[::-1])[::-1], 0.0) / worth.sum()
+            cut = (inside + outside).min()
+            assert np.minimum(weight * p2, proposal).sum() == pytest.approx(cut, abs=1e-10), (regime, seed, token)
+
+
+def test_long_paths_of_rare_tokens() -> None:
+    """60 tokens of probability 1e-12: labels as absolute numbers would be out of floats."""
+    rng = np.random.default_rng(3)
+    q = np.append(np.full(20, 1e-12), 1 - 20e-12)
+    p = rng.dirichlet(np.ones(21))
+    laws = otspec.paths.Model(lambda prefix: p, lambda prefix: q)
+    paths = rng.integers(0, 20, (4, 60))
+    paths[1, :30] = paths[0, :30]
+    tree = laws.tree(paths)
+    for sigma in (0.0, 0.5):
+        verifier = Nested(sigma)
+        picked = verifier.pick(tree, rng)
+        assert np.isfinite(picked.proposal).all(), sigma
+        np.testing.assert_allclose(picked.proposal.sum(axis=1), 1.0, atol=EXACT, err_msg=f"sigma = {sigma}")
+        assert verifier.verify(tree, rng).accepted >= 0, sigma
 
 
 def test_denormal_probabilities() -> None:
@@ -141,6 +208,21 @@ def test_settings_out_of_range() -> None:
     for name, value in (("sigma", -0.1), ("sigma", np.nan), ("grain", -1.0), ("parts", 0)):
         with pytest.raises(ProblemError, match=f"{name} is {value}"):
             Nested(**{name: value})  # type: ignore[arg-type]
+
+
+def test_swaps_stay_within_places() -> None:
+    for family in FAMILIES:
+        for seed in range(5):
+            laws = model(family, 40, seed)
+            p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
+            for ahead in (PLAIN, AHEAD):
+                places: ChildPlaces = refine(p, q, _all(3), whole(), 0.7, ahead)
+                assert (places.kept >= 0).all()
+                assert (places.recipient < places.donor).all()
+                filled = places.kept.copy()
+                np.add.at(filled, places.recipient, places.amount)
+                np.add.at(filled, places.donor, places.amount)
+                np.testing.assert_allclose(filled, places.size, rtol=EXACT)
 
 
 def test_buckets_hold_tokens_of_nearly_equal_ratio_in_ascending_order() -> None:
