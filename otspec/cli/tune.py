@@ -18,7 +18,6 @@ from otspec.cli.sampling import DecodingOptions, MaxNewTokens, PairOptions, Samp
 from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
 from otspec.reporting.tables import TextTable
-from otspec.walltime import speed_up
 from otspec.writing import write_text
 
 if TYPE_CHECKING:
@@ -44,6 +43,8 @@ def _calculated(text: str) -> TextTable:
         raise typer.BadParameter(
             f"{text!r}; write alpha,c or alpha,c,gamma, as in 0.8,0.05", param_hint="--calculate"
         ) from None
+
+    from otspec.walltime import speed_up
 
     best = speed_up(alpha, c, *gamma[:1])
     shown = (
