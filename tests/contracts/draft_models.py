@@ -5,6 +5,7 @@ papers' formulas.
 """
 
 import math
+from collections.abc import Callable
 from functools import cache, lru_cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -229,6 +230,17 @@ def law_on(model: Any, text: list[int], shortlist: Any, **settings: Any) -> Floa
     logits = np.full(len(whole), -np.inf)
     logits[shortlist] = whole[shortlist]
     return law_from_logits("logits", logits, **settings)
+
+
+DRAFT_MODELS: dict[str, Callable[[Any, Any], Any]] = {
+    "a model": lambda target, draft: draft,
+    "eagle": lambda target, draft: eagle(draft),
+    "a layer of the target": lambda target, draft: layer_of(target),
+    "steered": lambda target, draft: steered(draft),
+    "shared, of some tokens": lambda target, draft: shared(target, kept=(0, 2, 5, 7)),
+    "parallel": lambda target, draft: shared(target, masks=2),
+}
+"""Of a target of eight tokens, and of a draft model of its own: those that are captured in one run."""
 
 
 # --- with another tokenizer

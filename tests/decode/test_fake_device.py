@@ -19,7 +19,7 @@ from otspec.decode.models.head import Head
 from otspec.decode.step.loop import Decoder
 from otspec.decode.verify.on_device import device_rule
 from otspec.decode.verify.step import step_verifier
-from tests.contracts.draft_models import eagle, layer_of, random_router, shared, steered
+from tests.contracts.draft_models import DRAFT_MODELS, random_router
 from tests.decode.models import pair
 from tests.fake_device import device, there, without_numbers
 
@@ -27,14 +27,6 @@ VOCAB = 8
 NEW = 3
 """Tokens of a text, of which no draft is accepted: so many steps."""
 
-MODELS: dict[str, Callable[[Any, Any], Any]] = {
-    "a model": lambda target, draft: draft,
-    "eagle": lambda target, draft: eagle(draft),
-    "a layer of the target": lambda target, draft: layer_of(target),
-    "steered": lambda target, draft: steered(draft),
-    "shared, of some tokens": lambda target, draft: shared(target, kept=(0, 2, 5, 7)),
-    "parallel": lambda target, draft: shared(target, masks=2),
-}
 RULES: dict[str, dict[str, Any]] = {
     "nested": {"paths": 2, "depth": 3},
     "block": {"paths": 1, "depth": 3, "solver": "block"},
@@ -63,11 +55,11 @@ def waits(strategy: Callable[[Any], Any], model: Any, target: Any, temperature: 
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.0])
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", DRAFT_MODELS)
 def test_a_step_waits_for_its_drafts_and_for_what_is_accepted(kind: str, temperature: float) -> None:
     target, draft = pair(VOCAB, positions=128)
     with torch.no_grad():
-        model = MODELS[kind](target, draft)
+        model = DRAFT_MODELS[kind](target, draft)
     found = waits(lambda own: MultiDraft(own, paths=1, depth=3), model, target, temperature)
     assert (1, 3) in found  # the tokens of a path
 

@@ -2,7 +2,6 @@
 
 import copy
 import gc
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +17,7 @@ from otspec.decode.models.passes import static
 from otspec.decode.models.passes.single_graph import Run
 from otspec.decode.models.passes.static import LEAST_COLUMNS, StaticReader, can_stand, filled_up
 from otspec.decode.models.passes.transformers_reader import TransformersReader
-from tests.contracts.draft_models import eagle, layer_of, shared, steered
+from tests.contracts.draft_models import DRAFT_MODELS
 from tests.decode.graph_stand_in import called_again
 from tests.decode.models import pair, tiny
 from tests.each import each
@@ -84,14 +83,6 @@ def test_logits_are_those_of_ordinary_passes(way: str, case: tuple[tuple[int, ..
 
 # --- texts
 
-MODELS: dict[str, Callable[[Any, Any], Any]] = {
-    "a model": lambda target, draft: draft,
-    "eagle": lambda target, draft: eagle(draft),
-    "layer of the target": lambda target, draft: layer_of(target),
-    "steered": lambda target, draft: steered(draft),
-    "shared, of some tokens": lambda target, draft: shared(target, kept=(0, 2, 5, 7)),
-    "parallel": lambda target, draft: shared(target, masks=2),
-}
 SEVERAL, LONG = (3, 5, 2), (LEAST_COLUMNS - 8,)
 CASES: tuple[tuple[dict[str, Any], tuple[int, ...]], ...] = (
     ({"paths": 2, "depth": 3}, SEVERAL),
@@ -111,7 +102,7 @@ OF_A_MODEL = (
 
 @pytest.mark.parametrize(
     ("kind", "case"),
-    [*(("a model", case) for case in OF_A_MODEL), *((one, case) for one in [*MODELS][1:] for case in CASES)],
+    [*(("a model", case) for case in OF_A_MODEL), *((one, case) for one in [*DRAFT_MODELS][1:] for case in CASES)],
 )
 def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict[str, Any], tuple[int, ...]]) -> None:
     """By transformers' passes, over a fixed cache, in one run a step, and captured and replayed by a stand-in.
@@ -122,7 +113,7 @@ def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict
     settings, lengths = case
     target, draft = (copy.deepcopy(model) for model in pair(VOCAB, positions=2 * LEAST_COLUMNS))
     with torch.no_grad():
-        model = MODELS[kind](target, draft)
+        model = DRAFT_MODELS[kind](target, draft)
     ids = torch.from_numpy(np.random.default_rng(1).integers(VOCAB, size=(len(lengths), max(lengths))))
     mask = torch.tensor([[0] * (max(lengths) - length) + [1] * length for length in lengths])
     rooms: list[static.Workspace] = []
