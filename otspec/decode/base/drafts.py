@@ -15,7 +15,7 @@ from otspec.verification.trees.topology import NONE, Topology
 
 
 class Drawn(NamedTuple):
-    """The part of a tree that was drawn from laws; the rest of it is fixed."""
+    """The part of a tree that its drafter drafted; the rest of it is fixed paths beside that."""
 
     tree: Topology
     node: IntArray
@@ -40,7 +40,7 @@ class Drafts:
     columns: torch.Tensor | None = None
     """The tokens that laws are over, ascending, shape (k,), where all are over the same; None: all tokens."""
     drawn: Sequence[Drawn] | None = None
-    """What `laws` and `rows` are of, where other paths of the trees are fixed; None where they are of all trees."""
+    """What the drafter drafted, `laws` and `rows` being of it, where fixed paths are beside; None: the whole trees."""
 
     def with_fixed(self, paths: Sequence[Sequence[Sequence[int]]]) -> Drafts:
         """The same with fixed paths beside them, merged where they begin alike.
@@ -53,13 +53,11 @@ class Drafts:
         if not any(paths):
             return self
         whole = [_merged([*_to_leaves(tree), *own]) for tree, own in zip(self.trees, paths, strict=True)]
-        if not len(self.laws):
-            return Drafts.fixed_trees(whole)
-        drawn = [Drawn(tree, nodes_in(one, tree)) for one, tree in zip(whole, self.trees, strict=True)]
+        drawn = [Drawn(tree, _nodes_in(one, tree)) for one, tree in zip(whole, self.trees, strict=True)]
         return replace(self, trees=whole, drawn=drawn)
 
     def without_fixed(self) -> Drafts:
-        """What was drawn from laws alone."""
+        """What the drafter drafted alone."""
         return self if self.drawn is None else replace(self, trees=[part.tree for part in self.drawn], drawn=None)
 
     def over(self, vocab: int) -> torch.Tensor:
@@ -113,12 +111,11 @@ def _to_leaves(tree: Topology) -> list[list[int]]:
     return [tree.token[tree.line(leaf)].tolist() for leaf in leaves.tolist()]
 
 
-def nodes_in(whole: Topology, tree: Topology) -> IntArray:
+def _nodes_in(whole: Topology, tree: Topology) -> IntArray:
     """The nodes of a tree that has all prefixes of another one, by the nodes of that, shape (tree.size,)."""
-    below = {draft: node for node, draft in enumerate(zip(whole.parent.tolist(), whole.token.tolist(), strict=True))}
     node = np.zeros(tree.size, dtype=np.int64)
     for at, (parent, token) in enumerate(zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True), start=1):
-        node[at] = below[int(node[parent]), token]
+        node[at] = whole.node_of[int(node[parent]), token]
     return node
 
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from otspec.decode.base.drafts import Drafts, nodes_in
+from otspec.decode.base.drafts import Drafts
 from otspec.decode.drafters.drafter import Drafter, WrappedDrafter
 from otspec.laws import IntArray, as_count
-from otspec.verification.trees.topology import Topology
 
 LONGEST, SHORTEST = 4, 2
 """Tokens of the endings that are looked up beside other drafts: a single one occurs again by chance."""
@@ -61,13 +60,12 @@ class BesideLookup(WrappedDrafter):
         self.length = length
         self._depth = 0
         """Of the drafter inside, in this step."""
-        self._own: Sequence[Topology] = ()
-        self._whole: Sequence[Topology] = ()
-        """What the drafter inside drafted in this step, and the same with the copies; none where it drafted nothing."""
+        self._drafts: Drafts | None = None
+        """What came of this step; None where the drafter inside drafted nothing."""
 
     def depth(self, lengths: IntArray) -> int:
         """As deep as either of the two goes."""
-        self._depth, self._own, self._whole = super().depth(lengths), (), ()
+        self._depth, self._drafts = super().depth(lengths), None
         return max(self._depth, self.length)
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
@@ -75,18 +73,24 @@ class BesideLookup(WrappedDrafter):
         copies = [continuations(text, LONGEST, min(depth, self.length), least=SHORTEST) for text in texts]
         if not (own := min(depth, self._depth)):
             return Drafts.fixed(copies)
-        drafts = super().draft(texts, own)
-        whole = drafts.with_fixed(copies)
-        self._own, self._whole = drafts.trees, whole.trees
-        return whole
+        self._drafts = super().draft(texts, own).with_fixed(copies)
+        return self._drafts
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was accepted; of the drafter inside those slots that it drafted itself."""
-        own: list[list[int]] = [[] for _ in accepted]
-        for line, slots, whole, tree in zip(own, accepted, self._whole, self._own, strict=False):
-            number = dict(zip(whole.slot[nodes_in(whole, tree)].tolist(), tree.slot.tolist(), strict=True))
-            line += [number[slot] for slot in slots if slot in number]
-        super().commit(own, rows)
+        super().commit(self._own_slots(accepted), rows)
+
+    def _own_slots(self, accepted: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+        """Accepted slots as the drafter inside numbers them, and none of the others."""
+        if self._drafts is None:
+            return [[] for _ in accepted]
+        if self._drafts.drawn is None:
+            return accepted
+        numbers = [
+            dict(zip(whole.slot[node].tolist(), tree.slot.tolist(), strict=True))
+            for whole, (tree, node) in zip(self._drafts.trees, self._drafts.drawn, strict=True)
+        ]
+        return [[own[slot] for slot in slots if slot in own] for own, slots in zip(numbers, accepted, strict=True)]
 
 
 def beside(drafter: Drafter, length: int | None) -> Drafter:

@@ -73,8 +73,7 @@ def _slots_of(tree: Topology, tokens: Sequence[int]) -> list[int]:
     """The slots of a tree that hold the first of these tokens, as many as it has."""
     node, slots = 0, []
     for token in tokens:
-        child = next((child for child in tree.children[node].tolist() if tree.token[child] == token), None)
-        if child is None:
+        if (child := tree.node_of.get((node, token))) is None:
             break
         node = child
         slots.append(int(tree.slot[node]))

@@ -13,7 +13,6 @@ from transformers import PreTrainedModel
 from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.base.sampling import DraftSampling, Sampling
 from otspec.decode.drafters.catalogue import drafter_of, selection_of
-from otspec.decode.drafters.drafter import NoDrafter
 from otspec.decode.drafters.fixed import FixedDrafter
 from otspec.decode.drafters.grow_tree import GrowTree
 from otspec.decode.drafters.levels import LevelDrafter
@@ -79,7 +78,8 @@ class DynamicTree:
     prompt_lookup: int | None = None
 
     def __post_init__(self) -> None:
-        beside(NoDrafter(), self.prompt_lookup)  # checks
+        if self.prompt_lookup is not None:
+            as_count("prompt_lookup", self.prompt_lookup)
         for name in ("paths", "depth", "size"):
             if (count := getattr(self, name)) is not None:
                 as_count(name, count)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from otspec.decode.base.draft_laws import draw
-from otspec.decode.base.drafts import Drafts, Drawn, widest
+from otspec.decode.base.drafts import Drafts, widest
 from otspec.decode.base.metrics import Clock
 from otspec.decode.base.sampling import Prefix, Sampling
 from otspec.decode.base.sending import send
@@ -110,22 +110,21 @@ class OnHost(StepVerifier):
 
         What comes to the host waits for the target's pass, and is timed on the device, lest the pass be timed twice.
         """
-        if drafts.drawn is not None:
-            return Verified(self._beside_fixed(drafts, drafts.drawn, seen, clock))
         if len(drafts.laws):
-            return Verified(self.judged(drafts, seen, clock))
+            judge = self.judged if drafts.drawn is None else self._beside_fixed
+            return Verified(judge(drafts, seen, clock))
         with clock.on_device("verification"):
             drawn = _or_none(draw(seen, self.generator), seen)
         return _followed(drafts.trees, drawn, clock)
 
-    def _beside_fixed(
-        self, drafts: Drafts, drawn: Sequence[Drawn], laws: torch.Tensor, clock: Clock
-    ) -> list[Extension]:
+    def _beside_fixed(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[Extension]:
         """What a rule says of what was drawn from laws, and from where that ends a token drawn after each fixed node.
 
         What a lossless rule adds to a text, its last token included, has the target's law, whatever is drafted beside:
         so it goes on by draws from the target's laws, and those after fixed drafts are known.
         """
+        drawn = drafts.drawn
+        assert drawn is not None
         starts = np.cumsum([0, *(tree.size for tree in drafts.trees)])
         rows = np.concatenate([start + part.node for start, part in zip(starts, drawn, strict=False)])
         fixed = np.setdiff1d(np.arange(starts[-1]), rows)
@@ -225,10 +224,8 @@ def _matched(trees: Sequence[Topology], tokens: Sequence[int]) -> list[Extension
     """
     start, found = 0, []
     for tree in trees:
-        drafted = zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True)
-        below = {draft: node for node, draft in enumerate(drafted, start=1)}
         nodes, node = [], 0
-        while (node := below.get((node, tokens[start + node]), 0)) > 0:
+        while (node := tree.node_of.get((node, tokens[start + node]), 0)) > 0:
             nodes.append(node)
         found.append(Extension(nodes, tokens[start + (nodes[-1] if nodes else 0)]))
         start += tree.size
@@ -245,9 +242,8 @@ def _gone_on(tree: Topology, extension: Extension, tokens: Sequence[int]) -> Ext
     tokens : sequence of int
         What the target puts after each node; `NONE` of nodes that are not gone on to.
     """
-    (nodes, token), drafted = extension, zip(tree.parent.tolist(), tree.token.tolist(), tokens, strict=True)
-    below = {(parent, draft): node for node, (parent, draft, after) in enumerate(drafted) if after != NONE}
-    while (node := below.get((nodes[-1] if nodes else 0, token), 0)) > 0:
+    nodes, token = extension
+    while tokens[node := tree.node_of.get((nodes[-1] if nodes else 0, token), 0)] != NONE:
         nodes, token = [*nodes, node], tokens[node]
     return Extension(nodes, token)
 

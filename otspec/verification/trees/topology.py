@@ -134,6 +134,12 @@ class Topology:
         return np.split(order, np.searchsorted(self.parent[order], np.arange(self.size)))[1:]
 
     @cached_property
+    def node_of(self) -> dict[tuple[int, int], int]:
+        """The node of each prefix but the root, by the node that it follows and its last token."""
+        below = zip(self.parent[1:].tolist(), self.token[1:].tolist(), strict=True)
+        return {draft: node for node, draft in enumerate(below, start=1)}
+
+    @cached_property
     def first_child(self) -> IntArray:
         """Shape (N,)."""
         first = np.full(self.size, NONE)
