@@ -24,7 +24,8 @@ _EXTRAS = {
     "ray": ("ray",),
     "triton": ("triton",),
     "decode": ("torch", "transformers", "tokenizers", "safetensors"),
-    "gguf": ("gguf", "accelerate"),
+    "offload": ("accelerate",),
+    "gguf": ("gguf",),
 }
 WAYS_OUT = {
     **{

@@ -16,16 +16,16 @@ REST = "otspec"
 LINES = {
     "otspec/auditing": 4_100,
     "otspec/bench": 4_700,
-    "otspec/cli": 4_100,
+    "otspec/cli": 4_200,
     "otspec/data": 1_700,
-    "otspec/decode": 18_800,
+    "otspec/decode": 18_900,
     "otspec/engine_audit": 3_500,
     "otspec/engines": 400,
     "otspec/verification": 12_200,
     REST: 11_600,
     "solvers": 3_900,
     "proofs_check": 12_900,
-    "tests": 37_600,
+    "tests": 37_800,
     "benchmarks": 6_100,
 }
 """Lines of Python that a room may have: what stands, rounded up to the next hundred."""

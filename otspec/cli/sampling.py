@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -78,7 +80,12 @@ class PlaceOptions:
         """Load models, the second one if there is one."""
         from otspec.decode.pair.loading import load_models
 
-        return load_models(target, draft, self.device, self.dtype)
+        return load_models(target, draft, self.device, self.dtype, **self.spread)
+
+    @property
+    def spread(self) -> dict[str, Any]:
+        """How a target is spread over devices, if it is to be."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,34 @@ class DecodingOptions(PlaceOptions):
         elif batch == 1 and device_of(self.device).type == "cpu" and not any(name in os.environ for name in THREADS):
             torch.set_num_threads(1)
 
+    device_map: Annotated[
+        str | None,
+        typer.Option(
+            help="For a target that does not fit one device, in place of --device: auto, balanced or sequential, or a "
+            "JSON file with the device of each module, disk among them."
+        ),
+    ] = None
+    max_memory: Annotated[
+        str | None,
+        typer.Option(help="How much of such a target each device may hold, as in 0=20GiB,1=20GiB,cpu=60GiB."),
+    ] = None
+
+    @property
+    def spread(self) -> dict[str, Any]:
+        """How the target is spread over devices, if it is to be.
+
+        Raises
+        ------
+        DataError
+            If there is no file of that name, or it holds no JSON.
+        """
+        spread: dict[str, Any] = {}
+        if self.device_map is not None:
+            spread["device_map"] = _map_of(self.device_map) if self.device_map.endswith(".json") else self.device_map
+        if self.max_memory is not None:
+            spread["max_memory"] = dict(map(_memory, options.words(self.max_memory)))
+        return spread
+
     def load(self, target: str, draft: str | Sequence[str] | None) -> Models:
         """Load models, and say in a line what shapes the text beside the options of the command."""
         from otspec.decode.models.own_config import drop_own_config
@@ -117,6 +152,24 @@ class DecodingOptions(PlaceOptions):
             drop_own_config(models.target)
         say_own_config(target, own_config_of(models))
         return models
+
+
+def _map_of(name: str) -> Any:
+    """What a file says of modules and devices."""
+    try:
+        found = json.loads(Path(name).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"the device map {name} cannot be read: {error}; write modules and devices in JSON") from error
+    if not isinstance(found, dict):
+        raise DataError(f"the device map {name} holds no object; write modules and devices as JSON has them")
+    return found
+
+
+def _memory(text: str) -> tuple[int | str, str]:
+    device, equals, size = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"{text!r}; write sizes, as in 0=20GiB,cpu=60GiB", param_hint="--max-memory")
+    return int(device) if device.isdecimal() else device, size
 
 
 def own_config_of(models: Models) -> dict[str, Any]:

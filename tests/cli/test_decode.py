@@ -316,3 +316,16 @@ def test_decoding_by_a_file(otspec: Otspec, saved: Pair) -> None:
     record = decoded(otspec, line.removeprefix("decode "))
     assert [record[name] for name in ("method", "draft", "target_calls", "offered")] == ["vanilla", None, 6, []]
     assert "tuned for the target" in otspec("decode --prompt import --settings settings.json", 2).err
+
+
+@pytest.mark.filterwarnings("ignore:.*is spread over")
+def test_a_target_is_spread_as_a_file_or_sizes_say(otspec: Otspec, tmp_path: Path) -> None:
+    file = tmp_path / "map.json"
+    places = dict.fromkeys(("model.embed_tokens", "model.norm", "model.rotary_emb", "lm_head"), "cpu")
+    file.write_text(json.dumps({**places, **{f"model.layers.{layer}": "disk" for layer in range(24)}}))
+    asked = "decode --prompt def --method vanilla --max-new-tokens 2"
+    whole, *others = (otspec(f"{asked}{more}").out for more in ("", f" --device-map {file}", " --max-memory cpu=8MB"))
+    assert all(other.split("block")[0] == whole.split("block")[0] for other in others)
+    assert "write sizes, as in 0=20GiB" in otspec(f"{asked} --max-memory 8MB", 2).err
+    file.write_text("[]")
+    assert "holds no object" in otspec(f"{asked} --device-map {file}", 2).err

@@ -7,6 +7,7 @@ import json
 from weakref import WeakKeyDictionary
 
 from transformers import PreTrainedModel
+from transformers.integrations.accelerate import load_offloaded_parameter
 
 SAMPLED = 64
 """Values of every parameter that a fingerprint looks at."""
@@ -23,7 +24,8 @@ def fingerprint(model: PreTrainedModel) -> str:
         return _kept[model]
     digest = hashlib.sha256()
     for name, weights in model.named_parameters():
-        values = weights.detach().flatten()[:SAMPLED].bfloat16().float().tolist()
+        held = load_offloaded_parameter(model, name) if weights.is_meta else weights.detach()
+        values = held.flatten()[:SAMPLED].bfloat16().float().tolist()
         digest.update(json.dumps([name, list(weights.shape), values]).encode())
     return digest.hexdigest()[:16]
 

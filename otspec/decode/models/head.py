@@ -88,14 +88,24 @@ def lent_head(target: PreTrainedModel, dtype: torch.dtype, rows: torch.Tensor | 
     dtype : torch.dtype
         Of the draft model.
     rows : Tensor of int, shape (k,), or slice
+
+    Raises
+    ------
+    ProblemError
+        If the head is kept off its device.
     """
     head: Any = target.get_output_embeddings()
+    if head.weight.is_meta:
+        raise ProblemError(
+            "the draft model borrows the target's head, which is kept off its devices; name one in the device map"
+        )
     if isinstance(head, PackedLinear) and isinstance(rows, slice):
         return head
     own = nn.Linear(head.in_features, head.out_features, head.bias is not None, device="meta")
     for name in ("weight", "bias"):
         if (values := getattr(head, name)) is not None:
-            setattr(own, name, nn.Parameter(values.detach()[rows].to(dtype), requires_grad=False))
+            some = values.detach()[rows.to(values.device) if isinstance(rows, torch.Tensor) else rows]
+            setattr(own, name, nn.Parameter(some.to(target.device, dtype), requires_grad=False))
     own.out_features = len(own.weight)
     return own
 

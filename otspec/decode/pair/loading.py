@@ -22,6 +22,7 @@ from otspec.decode.models.pairing import pair_up
 from otspec.decode.models.passes.packed import pack
 from otspec.decode.models.tokens.matching import Matching
 from otspec.decode.pair import gguf
+from otspec.decode.pair.spreading import DeviceMap, MaxMemory, Spread
 from otspec.errors import DataError, ProblemError
 from otspec.writing import named, write_text
 
@@ -57,6 +58,8 @@ def load_models(
     dtype: str | None = None,
     *,
     packed: bool = True,
+    device_map: DeviceMap | None = None,
+    max_memory: MaxMemory | None = None,
 ) -> Models:
     """Load models for inference.
 
@@ -73,18 +76,31 @@ def load_models(
         One of `DTYPES`; by default float32 on the CPU, and what the weights were saved in elsewhere.
     packed : bool
         Pack the weights of large models (`otspec.decode.models.passes.packed.pack`): faster, and not to be trained.
+    device_map, max_memory : optional
+        For a target that does not fit one device, as transformers' `from_pretrained` takes them: its layers are on
+        several, in memory or on disk, and it is read by transformers' own passes.  Draft models are where its
+        embedding is.
 
     Raises
     ------
     DataError
         If there is no such model, or it cannot be read.
     ProblemError
-        If there is no such device or dtype, or the two models cannot decode together.
+        If there is no such device or dtype, a device is given beside a map of devices, the target cannot be spread as
+        it says, or the two models cannot decode together.
+    MissingExtra
+        If a target is to be spread, and accelerate is not installed.
     """
+    spread = None if device_map is None and max_memory is None else Spread(device_map, max_memory)
+    if spread is not None and device is not None:
+        raise ProblemError(f"device {device!r} holds all of the target, and device_map spreads it; leave out one")
     place = device_of(device)
     kind = _kind(dtype, place)
-    model, tokenizer = _load(target, "target", kind)
-    model.to(place)
+    model, tokenizer = _load(target, "target", kind, spread)
+    if spread is None:
+        model.to(place)
+    else:
+        place = model.device
     if packed:
         pack(model)  # before what borrows of it
     found: list[tuple[Any, Any]] = []
@@ -242,33 +258,43 @@ def _is_own(name: str) -> bool:
     return name in shipped.DRAFTERS and not Path(name).exists()
 
 
-def _load(name: str, role: str, dtype: str) -> tuple[Any, Any]:
+def _load(name: str, role: str, dtype: str, spread: Spread | None = None) -> tuple[Any, Any]:
     """Model and tokenizer of that name; None where it is a published draft model, whose tokenizer is its target's.
 
     Raises
     ------
     DataError
         If there is no such model, or it cannot be read, or a draft model is to be a target.
+    ProblemError
+        If it cannot be spread as is asked for.
     """
     file = gguf.file_of(name)
     place = name if file is None else gguf.unpacked(file)
+    if spread is not None and name == SHIPPED:
+        place = shipped.FOLDER / role
     if (published := read_published(Path(place))) is not None:
         if role != "draft":
             raise DataError(f"{name} holds layers that draft for another model; pass it as --draft, not as the {role}")
         return published if dtype == "auto" else published.to(getattr(torch, dtype)), None
     try:
-        if name == SHIPPED:
+        if name == SHIPPED and spread is None:
             pair = shipped.load(None if dtype == "auto" else getattr(torch, dtype))
             return getattr(pair, role), pair.tokenizer
         tokenizer = AutoTokenizer.from_pretrained(place)
-        model = AutoModelForCausalLM.from_pretrained(place, dtype=dtype)
+        if spread is None:
+            return AutoModelForCausalLM.from_pretrained(place, dtype=dtype).eval(), tokenizer
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise DataError(
             f"the {role} {name!r} cannot be loaded: {_first_line(error)} Pass {SHIPPED}, a folder written by "
             f"save_pretrained (model and tokenizer), a {gguf.SUFFIX} file, {gguf.SMOLLM2}, or a name on the hub, which "
             f"needs a connection or an earlier `hf download {name}`"
         ) from error
-    return model.eval(), tokenizer
+    try:
+        model = AutoModelForCausalLM.from_pretrained(place, dtype=dtype, **spread.options).eval()
+    except (OSError, ValueError, KeyError, RuntimeError, AssertionError) as error:
+        raise ProblemError(f"the {role} {name!r} cannot be spread over devices: {_first_line(error)}") from error
+    spread.settle(model, name)
+    return model, tokenizer
 
 
 def _first_line(error: BaseException) -> str:

@@ -39,15 +39,16 @@ class Block:
             self.entries = larger
 
     def move(self, rows: torch.Tensor, source: torch.Tensor, to: torch.Tensor) -> None:
-        """Copy columns of some texts to others of theirs; three tensors of shape (count,), where the entries are.
+        """Copy columns of some texts to others of theirs; three tensors of shape (count,).
 
-        All are read before the first is written.
+        All are read before the first is written.  Layers of a model may be on several devices.
         """
+        rows, source, to = (one.to(self.entries.device) for one in (rows, source, to))
         self.entries[:, rows, :, to] = self.entries[:, rows, :, source]
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Drop all texts but these, shape (B,), a tensor where the entries are."""
-        self.entries = self.entries.index_select(1, rows)
+        """Drop all texts but these, shape (B,)."""
+        self.entries = self.entries.index_select(1, rows.to(self.entries.device))
 
 
 class InPlaceLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyped here

@@ -27,6 +27,12 @@ def is_plain(model: PreTrainedModel) -> bool:
     )
 
 
+def is_spread(model: PreTrainedModel) -> bool:
+    """Whether a model is on more than one device, or kept off any: its modules have hooks that move what they need."""
+    places = set(getattr(model, "hf_device_map", {}).values())
+    return len(places) > 1 or "disk" in places
+
+
 def _is_untouched(module: nn.Module) -> bool:
     hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
     foreign = any(getattr(hook, "__module__", None) != RECORDING for hook in hooks) or "forward" in vars(module)
