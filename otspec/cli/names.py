@@ -1,6 +1,6 @@
 """Names that help texts list, written out: to ask for them would import all that they name.  The tests compare."""
 
-PROFILES = ("llama3", "gemma2", "llama3-plateau", "shipped", "smollm2")
+PROFILES = ("llama3", "gemma2", "llama3-plateau", "gemma2-plateau", "shipped", "smollm2")
 """`otspec.data.NAMES`."""
 
 SCHEMES = ("iid", "without_replacement", "greedy", "top_k", "hub_pairs", "independent")
@@ -29,7 +29,7 @@ TRAINED = (
 LOSSES = ("kl", "reverse-kl", "jsd", "tvd", "eagle")
 """The losses that training makes small."""
 
-DRAFTERS = ("fr", "pa-fr", "dynaspec", "eagle", "parallel", "tli", "rdk")
+DRAFTERS = ("fr", "pa-fr", "dynaspec", "dynaspec-f", "eagle", "parallel", "tli", "rdk")
 """`otspec.decode.methods.drafting.DRAFTERS`."""
 
 

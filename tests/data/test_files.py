@@ -167,7 +167,7 @@ def test_what_is_written_is_read_back_and_identity_follows_the_content(tmp_path:
 
 ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"name": "lama3"}, "no file lama3, "),
-    ({"name": "lama3"}, "(known: llama3, gemma2, llama3-plateau, shipped, smollm2)"),
+    ({"name": "lama3"}, "(known: llama3, gemma2, llama3-plateau, gemma2-plateau, shipped, smollm2)"),
     ({"target_key": "a"}, "target_key is 'a' and draft_key is None; pass both names"),
     ({"kind": "laws"}, "kind is 'laws'; known: logits, probs"),
     ({"name": "llama3", "kind": "logits"}, "llama3 is a profile, which has no target_key"),
