@@ -1,7 +1,7 @@
 """The models that come with the package, made anew from the standard library of the running Python.
 
     python -m benchmarks.shipped_pair pair report/shipped        # target, draft, tokenizer, frequencies of tokens
-    python -m benchmarks.shipped_pair router report/shipped      # of shortlists
+    python -m benchmarks.shipped_pair router report/shipped      # of shortlists; --eagle has that of the EAGLE layer
     python -m benchmarks.shipped_pair foreign report/shipped/foreign
 
 A folder is laid out as otspec/decode/shipped: copy it there to ship it.  `benchmarks.drafters` trains `eagle`.
@@ -27,7 +27,8 @@ from benchmarks.shipped_pair.corpus import Source, read_corpus
 from otspec.decode import Budget, train_router
 from otspec.decode.models.tokens.alignment import aligned_counts
 from otspec.decode.models.tokens.matching import matching_of
-from otspec.decode.shipped import AFFINITY, FREQUENCIES, HELD_OUT_ROWS, ROUTER, TRAINING, load
+from otspec.decode.shipped import AFFINITY, EAGLE, FREQUENCIES, HELD_OUT_ROWS, ROUTER, TRAINING, load
+from otspec.decode.shipped import eagle as fed_by_target
 from otspec.errors import DataError
 
 app = typer.Typer(add_completion=False, help=__doc__, rich_markup_mode=None, no_args_is_help=True)
@@ -67,14 +68,22 @@ def pair(
 
 @app.command()
 def router(
-    folder: Path, clusters: int = 64, width: int = 96, rows: int = 400, epochs: int = 6, text: Text = None
+    folder: Path,
+    clusters: int = 64,
+    width: int = 96,
+    rows: int = 400,
+    epochs: int = 6,
+    text: Text = None,
+    eagle: bool = False,
 ) -> None:
-    """Train the router of a pair's shortlists, on so many sequences of 256 tokens."""
-    _, draft, tokenizer = load(folder=folder)
+    """Train the router of a pair's shortlists, or its EAGLE-style draft model's, on so many sequences of 256 tokens."""
+    target, draft, tokenizer = load(folder=folder)
     stream = how.windows(tokens(tokenizer, read_corpus(text))[0], how.CONTEXT, tokenizer.bos_token_id)
     chosen = stream[np.random.default_rng(0).permutation(len(stream))[:rows], : how.CONTEXT].tolist()
     budget = Budget(max(3 * clusters // 8, 1), falling=2, least=max(clusters // 16, 1))
     sizes: dict[str, Any] = {"clusters": clusters, "budget": budget, "width": width, "epochs": epochs}
+    if eagle:
+        folder, draft, sizes = folder / EAGLE, fed_by_target(folder=folder), {**sizes, "target": target}
     train_router(draft, chosen, report=lambda *point: typer.echo(point), **sizes).save(folder / ROUTER)
 
 

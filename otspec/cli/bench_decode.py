@@ -20,18 +20,33 @@ from otspec.decode.settings import DraftSettings
 from otspec.errors import DataError
 from otspec.reporting.console import numbers, progress_as_ours
 
-PRESETS: Mapping[str, Mapping[str, str]] = {
+PRESETS: Mapping[str, Mapping[str, Any]] = {
     "gr-table-4": {
         "paths": "2,3,4",
         "depth": "8",
         "draft_top_k": "10,100",
         "solver": "global_resolution/naive,global_resolution/kseq,nested,interval,kseq",
         "temperature": "1",
-    }
+    },
+    "dynaspec-table-1": {
+        "paths": "4",
+        "depth": "6",
+        "drafter": "full,fr,dynaspec-f,dynaspec,eagle,eagle+fr,eagle+dynaspec-f,eagle+dynaspec",
+        "solver": "",
+        "baselines": "dynamic-tree",
+        "temperature": "0,1",
+        "tasks": ["held-out", "shipped"],
+        "turns": "first",
+        "prompt_tokens": "160",
+        "first": "56",
+        "max_new_tokens": "40",
+    },
 }
-"""Options by the names of what is to be repeated: Table 4 of Global Resolution, drafts truncated, the target whole.
+"""Options by the names of what is to be repeated.
 
-As printed, a token is drawn from p where global resolution fails (`naive`); the paper expects more of K-SEQ there.
+Table 4 of Global Resolution: drafts truncated, the target whole.  As printed, a token is drawn from p where global
+resolution fails (`naive`); the paper expects more of K-SEQ there.  Table 1 of DynaSpec: dynamic trees of two draft
+models whose heads are whole, or computed for the most frequent tokens, or for clusters that a router chooses.
 """
 
 RULES = "nested,interval,kseq,rrs,global_resolution/naive"

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from otspec.laws import FloatArray, IntArray
 
 DRAFTER_HELP = (
-    f"{listed(DRAFTERS)}, with a number behind a colon if need be, or a draft model; with +prompt-lookup behind it one "
-    "path of each tree is copied from the text"
+    f"{listed(DRAFTERS)}, with a number behind a colon if need be, or a draft model; +fr, +pa-fr, +dynaspec "
+    "or +dynaspec-f behind it shortens its head, and by +prompt-lookup one path of each tree is copied from the text"
 )
 
 Drafter = Annotated[str | None, typer.Option(help=f"The drafter: {DRAFTER_HELP}.", show_default="the draft model")]
@@ -66,7 +66,7 @@ class DrafterFiles:
         """
         values = asdict(self)
         asked = {option: values[option] for option in NEEDED_FOR if values.get(option) is not None}
-        words = {re.split("[:+,]", name)[0] for name in names}
+        words = {word for name in names for word in re.split("[:+,]", name)}
         for option in asked:
             if words.isdisjoint(NEEDED_FOR[option]):
                 by = " or ".join(NEEDED_FOR[option])
@@ -97,9 +97,9 @@ class DrafterOptions(DrafterFiles):
 
 
 NEEDED_FOR = {
-    "drafter_tokens": ("fr", "pa-fr", "dynaspec"),
+    "drafter_tokens": ("fr", "pa-fr", "dynaspec", "dynaspec-f"),
     "frequencies": ("fr", "pa-fr"),
-    "router": ("dynaspec",),
+    "router": ("dynaspec", "dynaspec-f"),
     "affinity": ("rdk",),
 }
 """The options that only some drafters have a use for."""

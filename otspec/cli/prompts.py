@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from otspec.cli import options
 from otspec.cli.schemas import KNOWN, asked
-from otspec.errors import DataError
+from otspec.errors import DataError, ProblemError
 
 if TYPE_CHECKING:
     from otspec.decode import Generation
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 SHIPPED = "shipped"
 """The questions that come with the package, among names of files."""
+HELD_OUT = "held-out"
+"""Text of the kind that the shipped pair learnt from, among names of files of tasks."""
 
 FORMAT = (
     "A file with a prompt per line, blank lines skipped; or, if its name ends in .jsonl, JSON lines with a field "
@@ -33,7 +36,8 @@ FORMAT = (
 TASKS = (
     "A file of JSON lines as in Spec-Bench, in place of --prompts: each has turns or a prompt, and a task or category, "
     "or else its task is the file's name. Repeat the option for more files. The report has figures by task as well. "
-    f"{SHIPPED}: forty questions of Spec-Bench's thirteen categories, which come with the package."
+    f"{SHIPPED}: forty questions of Spec-Bench's thirteen categories, which come with the package; {HELD_OUT}: "
+    "Python, of the kind that the shipped pair learnt from."
 )
 """For --help."""
 
@@ -70,6 +74,10 @@ class ChatOptions:
             show_default=f"{ALL} with a chat template, else {FIRST}",
         ),
     ] = None
+    prompt_tokens: Annotated[
+        int | None,
+        options.count(help="Cut longer prompts to their last tokens, so many, where each is asked alone."),
+    ] = None
 
     def conversations(self, prompts: Sequence[Prompt], models: Models, new: int) -> list[Conversation]:
         """Prompts as the target reads them, each of whose answers may have so many new tokens.
@@ -79,9 +87,9 @@ class ChatOptions:
         typer.BadParameter
             If there is no such choice of turns.
         ProblemError
-            If the target has no template, or it fails, or a conversation is too long.
+            If the target has no template, or it fails; if a conversation is too long, or has turns and is to be cut.
         """
-        from otspec.decode.pair.conversations import check_lengths, conversations_of
+        from otspec.decode.pair.conversations import Conversation, check_lengths, conversations_of
 
         if self.turns not in (None, FIRST, ALL):
             raise typer.BadParameter(f"{self.turns!r}; pass {FIRST} or {ALL}", param_hint="--turns")
@@ -89,6 +97,10 @@ class ChatOptions:
         template = bool(getattr(models.tokenizer, "chat_template", None)) and spoken if self.chat is None else self.chat
         first = self.turns == FIRST if self.turns else not template
         found = conversations_of(models.tokenizer, [one.turns for one in prompts], template, first)
+        if self.prompt_tokens is not None:
+            if any(one.count > 1 for one in found):
+                raise ProblemError("--prompt-tokens cuts prompts that are asked alone; pass --turns first too")
+            found = [Conversation(one.first[-self.prompt_tokens :]) for one in found]
         check_lengths(found, models, new)
         return found
 
@@ -148,11 +160,21 @@ def read_tasks(paths: Sequence[Path]) -> list[Prompt]:
     """
     found: dict[str, list[Prompt]] = {}
     for path in map(_found, paths):
+        if str(path) == HELD_OUT:
+            found[HELD_OUT] = _held_out()
+            continue
         for number, line in _numbered(path):
             one = _prompt(path, number, line)
             task = one.task or path.stem
             found.setdefault(task, []).append(one._replace(task=task))
     return [one for turn in zip_longest(*found.values()) for one in turn if one is not None]
+
+
+def _held_out() -> list[Prompt]:
+    from otspec.decode import shipped
+
+    tokenizer = shipped.load().tokenizer
+    return [Prompt((tokenizer.decode(row, skip_special_tokens=True),), HELD_OUT, True) for row in shipped.held_out()]
 
 
 def gather(texts: Sequence[str], file: Path | None) -> list[Prompt]:

@@ -113,6 +113,17 @@ def test_a_preset_stands_for_the_options_that_are_not_given(
 
 
 @pytest.mark.usefixtures("no_pictures")
+def test_a_preset_has_dynamic_trees_of_two_models_at_home_and_elsewhere(otspec: Otspec) -> None:
+    less = "--first 2 --max-new-tokens 2 --drafter fr,eagle+dynaspec --temperature 0"
+    otspec(f"bench decode --preset dynaspec-table-1 {less} --out out")
+    lines = lines_of(LOG)
+    assert {one["task"] for one in lines} == {"held-out", "writing"}
+    assert {(one["method"], one["drafter"], one["paths"], one["depth"]) for one in lines} == {
+        ("vanilla", "", 0, 0), *(("dynamic-tree", name, 4, 6) for name in ("fr", "eagle+dynaspec")),
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("no_pictures")
 def test_figures_are_told_for_each_task(otspec: Otspec, saved: Pair) -> None:
     tasks = write(Path("tasks.jsonl"), LINES)
     cells = "--paths 2 --depth 2 --solver nested --baselines '' --max-new-tokens 3"

@@ -287,6 +287,7 @@ def test_which_turns(otspec: Otspec, chatty: Pair, tasks: str) -> None:
     line = f"decode --target {chatty.target} --method vanilla --max-new-tokens 2 --prompts {tasks}"
     otspec(f"{line} --turns first {OUT}")
     assert [one["prompts"] for one in lines_of("out.jsonl")] == [["ab"], ["d"], ["e"]]
+    otspec(f"{line} --prompt-tokens 2 {OUT}", 2)  # turns cannot be cut
     otspec(f"{line} --no-chat {OUT}")  # texts to go on with, of which there is one each
     assert len(lines_of("out.jsonl")) == 3
 

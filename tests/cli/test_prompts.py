@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from otspec import DataError
-from otspec.cli.prompts import Prompt, read_prompts, read_tasks
+from otspec.cli.prompts import ChatOptions, Prompt, read_prompts, read_tasks
 from otspec.cli.schemas import SUMMARY
 
 Line = dict[str, object]
@@ -43,6 +43,20 @@ def test_prompts_of_no_task_are_of_their_file(tmp_path: Path) -> None:
     files = [write(tmp_path / f"{name}.jsonl", [{"turns": [name]}, {"turns": ["b"]}]) for name in ("gsm8k", "mbpp")]
     found = [(one.task, one.turns[0]) for one in read_tasks(files)]
     assert found == [("gsm8k", "gsm8k"), ("mbpp", "mbpp"), ("gsm8k", "b"), ("mbpp", "b")]
+
+
+def test_a_prompt_is_cut_to_its_last_tokens_and_held_out_text_is_a_task() -> None:
+    pytest.importorskip("torch")
+    from otspec.decode.pair.loading import load_models
+    from otspec.decode.shipped import held_out
+
+    models = load_models("shipped", None, "cpu")
+    found = read_tasks([Path("held-out")])
+    assert {one.task for one in found} == {"held-out"}
+    whole, cut = (ChatOptions(prompt_tokens=most).conversations(found, models, 2) for most in (None, 5))
+    assert [one.first[-5:] for one in whole] == [one.first for one in cut]
+    spelled = [models.tokenizer.decode(row, skip_special_tokens=True) for row in held_out()]
+    assert [models.tokenizer.decode(one.first, skip_special_tokens=True) for one in whole] == spelled
 
 
 def test_the_questions_that_come_with_the_package() -> None:

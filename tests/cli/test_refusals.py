@@ -141,7 +141,7 @@ DECODE: Rows = [
             ("--pace goodput --method block", "block has no pace; it takes depth"),
             ("--json nowhere/x", "'--json': there is no folder nowhere"),
             ("--drafter oracle", "no drafter 'oracle'; known: fr"),
-            ("--drafter-tokens 5", "--drafter-tokens is for --drafter fr or pa-fr or dynaspec"),
+            ("--drafter-tokens 5", "--drafter-tokens is for --drafter fr or pa-fr or dynaspec or dynaspec-f"),
             ("--frequencies few.npy", "--frequencies is for --drafter fr or pa-fr; pass that too"),
             ("--drafter fr", "pass --frequencies FILE, such as np.save writes"),
             ("--drafter pa-fr", "pass --frequencies FILE, such as np.save writes"),

@@ -25,6 +25,8 @@ SHARE = 4
 
 BESIDE = re.compile(r"[+,] ?prompt-lookup(?::(\d+))?$")
 """What is written behind a drafter beside which one path is copied from the text."""
+SHORT = re.compile(r"\+((?:fr|pa-fr|dynaspec|dynaspec-f)(?::.*)?)$")
+"""What is written behind a draft model of which a head for some tokens only is computed."""
 COPIED = 8
 """Tokens of that path at most, where nothing else is said."""
 
@@ -67,7 +69,8 @@ def drafting(name: str, request: DrafterRequest) -> Drafting:
     name : str
         One of `DRAFTERS`, with a count behind a colon if need be (``"fr:512"``); or a draft model: ``"shipped"``, a
         folder, or a name on the hub.  With ``+prompt-lookup`` behind it one path of each tree is copied from the text,
-        of at most 8 tokens, or as many as a colon says (``"eagle+prompt-lookup:4"``); a comma does for the plus.
+        of at most 8 tokens, or as many as a colon says (``"eagle+prompt-lookup:4"``); a comma does for the plus.  A
+        drafter that shortens the head may stand behind one with a model of its own (``"eagle+fr:512"``).
     request : DrafterRequest
 
     Raises
@@ -82,6 +85,10 @@ def drafting(name: str, request: DrafterRequest) -> Drafting:
         length = int(copied[1] or COPIED)
         settings, spelled = {**found.settings, "prompt_lookup": length}, {**found.spelled, "prompt_lookup": length}
         return replace(found, settings=settings, spelled=spelled)
+    if (short := SHORT.search(name)) is not None:
+        model = drafting(name[: short.start()], request)
+        own = drafting(short[1], replace(request, models=model.models, draft=name[: short.start()]))
+        return replace(own, settings={**model.settings, **own.settings}, spelled={**own.spelled, "drafter": name})
     word, colon, number = name.partition(":")
     if word not in DRAFTERS:
         if name != SHIPPED and "/" not in name and not Path(name).is_dir():
@@ -113,17 +120,25 @@ def _fewer_by_depth(request: DrafterRequest) -> Drafting:
     return Drafting(request.models, {"draft_shortlist": shortlist}, {"drafter": "pa-fr", "drafter_tokens": most})
 
 
-def _routed(request: DrafterRequest) -> Drafting:
-    """DynaSpec: clusters of tokens that a router chooses by the context."""
-    if request.router is None and request.draft != SHIPPED:
+def _routed(request: DrafterRequest, falling: bool = True) -> Drafting:
+    """DynaSpec: clusters of tokens that a router chooses by the context, fewer the deeper a node is, or as many."""
+    place = shipped.FOLDER / (shipped.ROUTER if request.draft == SHIPPED else f"{shipped.EAGLE}/{shipped.ROUTER}")
+    if request.router is None and not _is_pairs(request):
         raise DataError(f"no router for {request.draft or NO_DRAFT}; pass --router FILE, which `otspec router` makes")
-    router = Router.load(shipped.FOLDER / shipped.ROUTER if request.router is None else request.router)
-    if request.count is not None:
+    router = Router.load(place if request.router is None else request.router)
+    if not falling:
+        router = router.within(max(router.count // SHARE, 1) if request.count is None else request.count)
+    elif request.count is not None:
         router = router.within(
             replace(router.budget, most=request.count, least=min(router.budget.least, request.count))
         )
-    spelled = {"drafter": "dynaspec", "drafter_clusters": router.budget.most}
+    spelled = {"drafter": "dynaspec" if falling else "dynaspec-f", "drafter_clusters": router.budget.most}
     return Drafting(request.models, {"draft_shortlist": router}, spelled)
+
+
+def _is_pairs(request: DrafterRequest) -> bool:
+    """Whether a draft model is of the shipped pair, in whose tokens."""
+    return request.draft == SHIPPED or (request.target == SHIPPED and request.draft == shipped.EAGLE)
 
 
 def _own(name: str, request: DrafterRequest) -> Drafting:
@@ -157,7 +172,7 @@ def _redistributed(request: DrafterRequest) -> Drafting:
 def _frequencies(request: DrafterRequest) -> Any:
     if request.frequencies is not None:
         return np.asarray(request.frequencies)
-    if request.draft != SHIPPED:
+    if not _is_pairs(request):
         raise DataError(
             f"no token frequencies for {request.draft or NO_DRAFT}; pass --frequencies FILE, such as np.save writes of "
             "np.bincount(tokens of a text, minlength=V)"
@@ -171,6 +186,7 @@ DRAFTERS: Mapping[str, Callable[[DrafterRequest], Drafting]] = {
     "fr": _frequent,
     "pa-fr": _fewer_by_depth,
     "dynaspec": _routed,
+    "dynaspec-f": partial(_routed, falling=False),
     **{name: partial(_own, name) for name in shipped.DRAFTERS},
     "tli": _foreign,
     "rdk": _redistributed,
