@@ -1,16 +1,15 @@
 """The papers' claims as executable checks: numeric evidence with a worst case to replay, not proof.
 
-`claim` says what a claim is, `inequality` makes margins of two sides, `search` how instances are looked for, `evidence`
+`claims` says what a claim is, `search` how instances are looked for, `evidence`
 what was found and `report` how it is told; `power` and `power_report` say whether a search would notice.  The claims
 stand in one module, or package, per source; preprints share a package.
 """
 
 from otspec.proofs_check import dynaspec, global_resolution, notes, own, preprints, rdk, steering
-from otspec.proofs_check.claim import Claim, Mutation, Source, Unchecked, Verdict
-from otspec.proofs_check.evidence import Evidence, check, from_plain, plain
-from otspec.proofs_check.inequality import Inequality
+from otspec.proofs_check.claims import Claim, Mutation, Source, Unchecked, Verdict, claim, inequality
+from otspec.proofs_check.evidence import Evidence, check
 from otspec.proofs_check.power import Challenge, challenges
-from otspec.proofs_check.search import Descent, Listed
+from otspec.proofs_check.search import Descent, Listed, from_plain, plain
 
 SOURCES: tuple[Source, ...] = (
     global_resolution.SOURCE,
@@ -33,7 +32,6 @@ __all__ = [
     "Claim",
     "Descent",
     "Evidence",
-    "Inequality",
     "Listed",
     "Mutation",
     "Source",
@@ -41,6 +39,8 @@ __all__ = [
     "Verdict",
     "challenges",
     "check",
+    "claim",
     "from_plain",
+    "inequality",
     "plain",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.proofs_check.claim import Claim, Verdict
+from otspec.proofs_check.claims import Claim, Verdict
 from otspec.proofs_check.search import Instance
 
 ENOUGH = 1000
@@ -147,38 +147,3 @@ def _rounded(value: Any, digits: int) -> Any:
         rest = rounded.sum(axis=-1, keepdims=True) - np.take_along_axis(rounded, largest, -1)
         np.put_along_axis(rounded, largest, np.round(1.0 - rest, digits), -1)  # laws stay laws
     return rounded
-
-
-def plain(instance: Instance) -> dict[str, Any]:
-    """An instance as JSON can carry it.
-
-    Parameters
-    ----------
-    instance : mapping of str to ndarray, number or str
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from otspec.proofs_check import plain
-    >>> plain({"p": np.array([0.5, 0.5]), "n": np.int64(2)})
-    {'p': [0.5, 0.5], 'n': 2}
-    """
-    return {
-        name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-        for name, value in instance.items()
-    }
-
-
-def from_plain(instance: Instance) -> dict[str, Any]:
-    """An instance from JSON: lists become arrays, so that ``claim.margin_of(from_plain(...))`` replays it.
-
-    Examples
-    --------
-    >>> import json
-    >>> from otspec.proofs_check import CLAIMS, check, from_plain, plain
-    >>> evidence = check(CLAIMS["own-interval-lossless"], trials=20)
-    >>> text = json.dumps(plain(evidence.witness))
-    >>> evidence.claim.margin_of(from_plain(json.loads(text))) == evidence.worst
-    True
-    """
-    return {name: np.array(value) if isinstance(value, list) else value for name, value in instance.items()}

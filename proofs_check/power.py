@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from otspec.proofs_check.claim import Claim, Mutation
+from otspec.proofs_check.claims import Claim, Mutation
 from otspec.proofs_check.evidence import check
 from otspec.proofs_check.search import Instance
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
-from otspec.proofs_check.claim import Claim, Verdict
-from otspec.proofs_check.evidence import plain
+from otspec.proofs_check.claims import Claim, Verdict
 from otspec.proofs_check.power import Challenge
 from otspec.proofs_check.report import finite
+from otspec.proofs_check.search import plain
 from otspec.reporting.tables import TextTable, markdown_table
 
 HOW_TO_READ = """\

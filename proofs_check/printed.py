@@ -1,16 +1,24 @@
-"""Arithmetic of printed tables.  Cells stay the words that are printed, so that their last digit is known."""
+"""Arithmetic of printed tables, which are in printed.toml.  Cells stay words, so that their last digit is known."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
 from otspec.laws import FloatArray
-from otspec.proofs_check.claim import Claim
-from otspec.proofs_check.search import Instance, Listed
+
+TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+def table(source: str, name: str) -> dict[str, dict[str, str]]:
+    """A printed table: its cells, as words, by row and column."""
+    columns, *rows = TABLES[source][name].items()
+    heads = columns[1].split()
+    return {row: dict(zip(heads, cells.split(), strict=True)) for row, cells in rows}
 
 
 def number(cell: str) -> float:
@@ -32,7 +40,7 @@ def half_unit(cell: str) -> float:
 
 def shifted(cell: str, units: int) -> str:
     """What is printed, so many units in the last printed place up."""
-    return str(_decimal(cell) + units * 2 * Decimal(str(half_unit(cell))))
+    return str(_decimal(cell) + units * 2 * Decimal(str(half_unit(cell)))) if units else cell
 
 
 def agreement(printed: str, low: float, high: float) -> float:
@@ -41,26 +49,15 @@ def agreement(printed: str, low: float, high: float) -> float:
     return min(high - (value - slack), value + slack - low)
 
 
-def average(cells: Sequence[str], mean: str, **labels: str) -> float:
-    """Whether a printed mean can be that of the numbers behind printed cells."""
+def average(cells: Sequence[str], mean: str, units: int = 0, **labels: str) -> float:
+    """Whether a printed mean, or so many units more, can be that of the numbers behind printed cells."""
     found, slack = float(numbers(cells).mean()), half_unit(cells[0])
-    return agreement(mean, found - slack, found + slack)
+    return agreement(shifted(mean, units), found - slack, found + slack)
 
 
-def above(more: str, less: str, **labels: str) -> float:
-    """Positive where one printed number is above another of as many digits; negative at a tie, too."""
-    return number(more) - number(less) - half_unit(less)
-
-
-def listed(
-    name: str, statement: str, source: str, rows: Sequence[Instance], margin: Callable[..., float], **more: Any
-) -> Claim:
-    """A claim about all of a list, such as the rows of a table."""
-
-    def draw(rng: np.random.Generator) -> Instance:
-        return rows[int(rng.integers(len(rows)))]
-
-    return Claim(name, statement, source, draw, margin, search=Listed(lambda: rows), **more)
+def above(more: str, less: str, by: float = 0.0, **labels: str) -> float:
+    """Positive where one printed number is above another of as many digits, by so much; negative at a tie, too."""
+    return number(more) - number(less) - half_unit(less) - by
 
 
 def _decimal(cell: str) -> Decimal:

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from otspec.errors import DataError
-from otspec.proofs_check.claim import Claim, Source, Verdict
-from otspec.proofs_check.evidence import Evidence, from_plain, plain
+from otspec.proofs_check.claims import Claim, Source, Verdict
+from otspec.proofs_check.evidence import Evidence
+from otspec.proofs_check.search import from_plain, plain
 from otspec.reporting.tables import TextTable, markdown_table
 
 HOW_TO_READ = """\

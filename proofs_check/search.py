@@ -39,6 +39,41 @@ Tried: TypeAlias = tuple[float, Instance]
 """An instance after its attempt, with what that returned."""
 
 
+def plain(instance: Instance) -> dict[str, Any]:
+    """An instance as JSON can carry it.
+
+    Parameters
+    ----------
+    instance : mapping of str to ndarray, number or str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from otspec.proofs_check import plain
+    >>> plain({"p": np.array([0.5, 0.5]), "n": np.int64(2)})
+    {'p': [0.5, 0.5], 'n': 2}
+    """
+    return {
+        name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        for name, value in instance.items()
+    }
+
+
+def from_plain(instance: Instance) -> dict[str, Any]:
+    """An instance from JSON: lists become arrays, so that ``claim.margin_of(from_plain(...))`` replays it.
+
+    Examples
+    --------
+    >>> import json
+    >>> from otspec.proofs_check import CLAIMS, check, from_plain, plain
+    >>> evidence = check(CLAIMS["own-interval-lossless"], trials=20)
+    >>> text = json.dumps(plain(evidence.witness))
+    >>> evidence.claim.margin_of(from_plain(json.loads(text))) == evidence.worst
+    True
+    """
+    return {name: np.array(value) if isinstance(value, list) else value for name, value in instance.items()}
+
+
 class Search(Protocol):
     """A way to choose the instances that are attempted."""
 
@@ -65,12 +100,12 @@ class Listed:
 
     Examples
     --------
-    >>> from otspec.proofs_check import Claim, Listed, check
-    >>> every = Listed(lambda: [{"n": n} for n in range(1, 9)])
-    >>> def margin(n):
+    >>> from otspec.proofs_check import check, claim
+    >>> @claim("powers", "my notes", [{"n": n} for n in range(1, 9)])  # a list has this search
+    ... def powers(n):
+    ...     "2**n >= n**2."
     ...     return 2**n - n**2
-    >>> claim = Claim("powers", "2**n >= n**2.", "my notes", lambda rng: {"n": 1}, margin, search=every)
-    >>> check(claim, trials=1).witness  # all were tried; this one contradicts
+    >>> check(powers, trials=1).witness  # all were tried; this one contradicts
     {'n': 3}
     """
 
@@ -109,23 +144,25 @@ class Descent:
     Examples
     --------
     >>> import numpy as np
-    >>> from otspec.proofs_check import Claim, Descent, check
+    >>> from otspec.proofs_check import Descent, check, claim
     >>> from otspec.proofs_check.instances import pair
-    >>> def margin(p, q):
+    >>> @claim("close", "my notes", pair, search=Descent("p q"))
+    ... def close(p, q):
+    ...     "No two laws are far apart."
     ...     return 0.99 - 0.5 * np.abs(p - q).sum()  # false of laws that are nearly disjoint
-    >>> claim = Claim("close", "No two laws are far apart.", "my notes", pair, margin, search=Descent(laws=("p", "q")))
-    >>> check(claim, trials=100).verdict.value
+    >>> check(close, trials=100).verdict.value
     'fails'
     """
 
-    laws: tuple[str, ...] = ()
-    free: tuple[str, ...] = ()
-    sets: tuple[str, ...] = ()
-    counts: tuple[str, ...] = ()
+    laws: str | tuple[str, ...] = ()
+    """Names, or a text of them with spaces between."""
+    free: str | tuple[str, ...] = ()
+    sets: str | tuple[str, ...] = ()
+    counts: str | tuple[str, ...] = ()
     lines: int = 4
 
     def __post_init__(self) -> None:
-        """Insist that something may move.
+        """Split texts into names, and insist that something may move.
 
         Raises
         ------
@@ -133,7 +170,10 @@ class Descent:
             If no entry is named.
         """
         if not (self.laws or self.free or self.sets or self.counts):
-            raise ValueError("Descent() has nothing to move; name entries, as in laws=('p',), or draw by RANDOM")
+            raise ValueError("Descent() has nothing to move; name entries, as in Descent('p'), or draw by RANDOM")
+        for kind in ("laws", "free", "sets", "counts"):
+            if isinstance(names := getattr(self, kind), str):
+                object.__setattr__(self, kind, tuple(names.split()))
 
     def __call__(self, draw: Draw, attempt: Attempt, trials: int, rng: np.random.Generator) -> None:
         """Spend three tenths of the attempts on draws and extremes in turn, and the rest on a walk from the worst."""

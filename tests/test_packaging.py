@@ -47,8 +47,8 @@ def test_the_packages_lie_where_they_are_said_to(settings: dict[str, object]) ->
 
 
 def test_one_module_each_whatever_it_is_reached_by() -> None:
-    names = "otspec.solvers.lp", "otspec.proofs_check.claim"
-    code = f"import sys, {', '.join(names)}; print(*(name for name in sys.modules if name.endswith(('.lp', '.claim'))))"
+    names = "otspec.solvers.lp", "otspec.proofs_check.claims"
+    code = f"import sys, {', '.join(names)}; print(*(name for name in sys.modules if name.endswith(('.lp', 'claims'))))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert found.stdout.split() == list(names)
 

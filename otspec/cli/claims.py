@@ -175,7 +175,7 @@ def _listed(wanted: Sequence[Claim]) -> TextTable:
 
 def _told(claim: Claim) -> str:
     """All that is known of a claim before it is checked, a paragraph each."""
-    from otspec.proofs_check.evidence import plain
+    from otspec.proofs_check.search import plain
 
     without = "Without the assumption" if claim.assumption else "Counterexample"
     parts = {

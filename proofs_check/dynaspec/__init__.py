@@ -1,6 +1,6 @@
 """DynaSpec [zhang2025dynaspec], shortlists of tokens that depend on the context: its claims, by section."""
 
-from otspec.proofs_check.claim import Source, Unchecked
+from otspec.proofs_check.claims import Source, Unchecked, claims_of
 from otspec.proofs_check.dynaspec import drafting, shortlists, speedup, tables
 
 KEY = "zhang2025dynaspec"
@@ -8,7 +8,7 @@ KEY = "zhang2025dynaspec"
 SOURCE = Source(
     "DynaSpec: Context-aware Dynamic Speculative Sampling for Large-Vocabulary Language Models",
     KEY,
-    (*speedup.CLAIMS, *shortlists.CLAIMS, *drafting.CLAIMS, *tables.CLAIMS),
+    claims_of(speedup, shortlists, drafting, tables),
     (
         Unchecked(
             "BCE-with-top-k routing maximises a lower bound on retained target mass.",

@@ -8,10 +8,9 @@ import numpy as np
 
 from otspec.laws import FloatArray, IntArray, likeliest
 from otspec.proofs_check import single_draft
-from otspec.proofs_check.claim import Claim, Mutation, Verdict
+from otspec.proofs_check.claims import claim
 from otspec.proofs_check.dynaspec.shortlists import restricted
 from otspec.proofs_check.instances import law, positive_law
-from otspec.proofs_check.printed import listed
 
 KEY = "zhang2025dynaspec"
 
@@ -21,18 +20,66 @@ def _budget(k_max: int, t: int) -> int:
     return k_max if t < 2 else k_max // (2 * (t + 1))
 
 
+SCHEDULES = [{"k_max": k_max, "t": t} for k_max in range(1, 65) for t in range(12)]
+
+
+@claim("dynaspec-budget-range", f"{KEY}, section 4.2", SCHEDULES, counterexample={"k_max": 5, "t": 2})
+def budget_range(k_max: int, t: int) -> float:
+    """The cluster budget k_c(t) lies in {k_min, ..., k_max}.
+
+    Hypotheses: k_min >= 1: a step without clusters has no shortlist.
+    Instead: max(k_min, floor(k_max / (2 (t + 1)))). As printed the budget is 0 as soon as 2 (t + 1) > k_max.
+    """
+    return float(min(_budget(k_max, t) - 1, k_max - _budget(k_max, t)))
+
+
+@claim(
+    "dynaspec-budget-falls",
+    f"{KEY}, section 4.2",
+    SCHEDULES,
+    mutants={"It falls with t.": {"by": 1}},
+)
+def budget_falls(k_max: int, t: int, by: int = 0) -> float:
+    """The cluster budget gives early tokens more clusters, and later ones fewer: it does not rise with t.
+
+    Remark: It falls at t = 2 to a sixth, not to a third.
+    """
+    return float(_budget(k_max, t) - _budget(k_max, t + 1) - by)
+
+
+RANGES = [{"k_min": k_min, **row} for row in SCHEDULES for k_min in (1, 2, 5, 20) if k_min <= row["k_max"]]
+
+
+@claim(
+    "dynaspec-budget-clamped",
+    f"{KEY}, section 4.2, mended",
+    RANGES,
+    variant_of="dynaspec-budget-range",
+    mutants={"It stays above k_min.": lambda k_min, k_max, t: float(max(k_min, _budget(k_max, t)) - k_min - 1)},
+)
+def budget_clamped(k_min: int, k_max: int, t: int) -> float:
+    """max(k_min, k_c(t)) lies in {k_min, ..., k_max} and does not rise with t."""
+    now, then = (max(k_min, _budget(k_max, step)) for step in (t, t + 1))
+    return float(min(now - k_min, k_max - now, now - then))
+
+
 def _frequent(k_max: int, t: int) -> int:
     """K_fr(t), as printed."""
     return k_max if t < 2 else k_max // (t + 1)
 
 
-def _clamped(k_min: int, k_max: int, t: int) -> float:
-    now, then = (max(k_min, _budget(k_max, step)) for step in (t, t + 1))
-    return float(min(now - k_min, k_max - now, now - then))
+@claim(
+    "dynaspec-frequency-budget",
+    f"{KEY}, appendix A.1",
+    SCHEDULES,
+    mutants={"It falls with t.": lambda k_max, t: float(_frequent(k_max, t) - _frequent(k_max, t + 1) - 1)},
+)
+def frequency_budget(k_max: int, t: int) -> float:
+    """K_fr(t) does not rise with t, and costs at most the fixed shortlist of k_max tokens.
 
-
-SCHEDULES = [{"k_max": k_max, "t": t} for k_max in range(1, 65) for t in range(12)]
-RANGES = [{"k_min": k_min, **row} for row in SCHEDULES for k_min in (1, 2, 5, 20) if k_min <= row["k_max"]]
+    Remark: It is 0 from t = k_max on, out of reach for vocabularies of that size.
+    """
+    return float(min(_frequent(k_max, t) - _frequent(k_max, t + 1), k_max - _frequent(k_max, t)))
 
 
 def _shortlisted(rng: np.random.Generator) -> dict[str, Any]:
@@ -47,15 +94,27 @@ def _shortlisted(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
-def _lossless(p: FloatArray, q: FloatArray, shortlists: IntArray, gamma: int) -> float:
-    drafted = np.array([restricted(row, np.flatnonzero(kept)) for row, kept in zip(q, shortlists, strict=True)])
-    return -float(np.abs(single_draft.block(p, drafted, gamma) - single_draft.text(p, gamma + 1)).max())
-
-
 def _tested_on_all(p: FloatArray, q: FloatArray, shortlists: IntArray, gamma: int) -> float:
     """Margin of: tests with the drafter's law on all tokens are lossless; of the first token."""
     drafted = restricted(q[0], np.flatnonzero(shortlists[0]))
     return -float(np.abs(single_draft.output(p[0], drafted, q[0]) - p[0]).max())
+
+
+@claim(
+    "dynaspec-lossless",
+    f"{KEY}, abstract: 'verification retains the full vocabulary and exactness'",
+    _shortlisted,
+    cost=20,
+    mutants={"Tested with the law on all tokens.": _tested_on_all},
+)
+def lossless(p: FloatArray, q: FloatArray, shortlists: IntArray, gamma: int) -> float:
+    """Drafting from a shortlist that depends on the context leaves the law of the text that of the target.
+
+    Hypotheses: Drafts are sampled from the normalised law on the shortlist, and tested with that law.
+    Remark: All blocks of up to three drafts over three tokens, with a shortlist of its own at every prefix.
+    """
+    drafted = np.array([restricted(row, np.flatnonzero(kept)) for row, kept in zip(q, shortlists, strict=True)])
+    return -float(np.abs(single_draft.block(p, drafted, gamma) - single_draft.text(p, gamma + 1)).max())
 
 
 def _draft_tree(rng: np.random.Generator) -> dict[str, Any]:
@@ -64,8 +123,22 @@ def _draft_tree(rng: np.random.Generator) -> dict[str, Any]:
     return {"laws": np.array(laws), "k": beam, "verified": int(rng.integers(1, 1 + beam + (steps - 1) * beam**2))}
 
 
-def _rerank(laws: FloatArray, k: int, verified: int, cumulative: bool = True) -> float:
-    """Lines 11 to 20 of Algorithm 1; minus the number of verified tokens whose parent is not."""
+@claim(
+    "dynaspec-rerank",
+    f"{KEY}, Algorithm 1, lines 12 to 20",
+    _draft_tree,
+    variant_of=f"{KEY}, Algorithm 1, lines 12 to 20",
+    tol=0.0,
+    cost=4,
+    mutants={"Of highest score of their own.": {"cumulative": False}},
+)
+def rerank(laws: FloatArray, k: int, verified: int, cumulative: bool = True) -> float:
+    """The drafts of highest cumulative score, which are verified, are a tree: every one comes with its parent.
+
+    Hypotheses: At ties of the score the parent goes first.
+    Remark: Log-probabilities only fall along a path.
+    Margin: Lines 11 to 20 of Algorithm 1; minus the number of verified tokens whose parent is not.
+    """
     with np.errstate(divide="ignore"):
         scores = np.log(laws)
     beam, last = [-1], np.zeros(1)
@@ -82,77 +155,3 @@ def _rerank(laws: FloatArray, k: int, verified: int, cumulative: bool = True) ->
         beam, last = np.array(grown)[best].tolist(), np.array(drafted)[grown][best]
     chosen = set(np.argsort(-np.array(drafted), kind="stable")[:verified].tolist())
     return -float(sum(parents[node] not in chosen | {-1} for node in chosen))
-
-
-CLAIMS = (
-    listed(
-        "dynaspec-budget-range",
-        "The cluster budget k_c(t) lies in {k_min, ..., k_max}.",
-        f"{KEY}, section 4.2",
-        SCHEDULES,
-        lambda k_max, t: float(min(_budget(k_max, t) - 1, k_max - _budget(k_max, t))),
-        hypotheses="k_min >= 1: a step without clusters has no shortlist.",
-        expected=Verdict.FAILS,
-        counterexample={"k_max": 5, "t": 2},
-        remedy="max(k_min, floor(k_max / (2 (t + 1)))).  As printed the budget is 0 as soon as 2 (t + 1) > k_max.",
-    ),
-    listed(
-        "dynaspec-budget-falls",
-        "The cluster budget gives early tokens more clusters, and later ones fewer: it does not rise with t.",
-        f"{KEY}, section 4.2",
-        SCHEDULES,
-        lambda k_max, t: float(_budget(k_max, t) - _budget(k_max, t + 1)),
-        remark="It falls at t = 2 to a sixth, not to a third.",
-        mutations=(
-            Mutation("It falls with t.", lambda k_max, t: float(_budget(k_max, t) - _budget(k_max, t + 1) - 1)),
-        ),
-    ),
-    listed(
-        "dynaspec-budget-clamped",
-        "max(k_min, k_c(t)) lies in {k_min, ..., k_max} and does not rise with t.",
-        f"{KEY}, section 4.2, mended",
-        RANGES,
-        _clamped,
-        variant_of="dynaspec-budget-range",
-        mutations=(
-            Mutation("It stays above k_min.", lambda k_min, k_max, t: float(max(k_min, _budget(k_max, t)) - k_min - 1)),
-        ),
-    ),
-    listed(
-        "dynaspec-frequency-budget",
-        "K_fr(t) does not rise with t, and costs at most the fixed shortlist of k_max tokens.",
-        f"{KEY}, appendix A.1",
-        SCHEDULES,
-        lambda k_max, t: float(min(_frequent(k_max, t) - _frequent(k_max, t + 1), k_max - _frequent(k_max, t))),
-        remark="It is 0 from t = k_max on, out of reach for vocabularies of that size.",
-        mutations=(
-            Mutation("It falls with t.", lambda k_max, t: float(_frequent(k_max, t) - _frequent(k_max, t + 1) - 1)),
-        ),
-    ),
-    Claim(
-        "dynaspec-lossless",
-        "Drafting from a shortlist that depends on the context leaves the law of the text that of the target.",
-        f"{KEY}, abstract: 'verification retains the full vocabulary and exactness'",
-        _shortlisted,
-        _lossless,
-        hypotheses="Drafts are sampled from the normalised law on the shortlist, and tested with that law.",
-        cost=20,
-        remark="All blocks of up to three drafts over three tokens, with a shortlist of its own at every prefix.",
-        mutations=(Mutation("Tested with the law on all tokens.", _tested_on_all),),
-    ),
-    Claim(
-        "dynaspec-rerank",
-        "The drafts of highest cumulative score, which are verified, are a tree: every one comes with its parent.",
-        f"{KEY}, Algorithm 1, lines 12 to 20",
-        _draft_tree,
-        _rerank,
-        variant_of=f"{KEY}, Algorithm 1, lines 12 to 20",
-        tol=0.0,
-        cost=4,
-        hypotheses="At ties of the score the parent goes first.",
-        remark="Log-probabilities only fall along a path.",
-        mutations=(
-            Mutation("Of highest score of their own.", lambda **instance: _rerank(**instance, cumulative=False)),
-        ),
-    ),
-)

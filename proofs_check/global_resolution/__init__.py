@@ -1,6 +1,6 @@
 """Global Resolution [thomas2025global]: its claims, by section."""
 
-from otspec.proofs_check.claim import Source
+from otspec.proofs_check.claims import Source, claims_of
 from otspec.proofs_check.global_resolution import (
     algorithm,
     appendices,
@@ -33,7 +33,7 @@ WITH_GAPS = (optimum, submodular, flow, residuals, convex, algorithm, appendices
 SOURCE = Source(
     "Global Resolution: Optimal Multi-Draft Speculative Sampling via Convex Minimization",
     "thomas2025global",
-    tuple(claim for part in WITH_CLAIMS for claim in part.CLAIMS),
+    claims_of(*WITH_CLAIMS),
     tuple(statement for part in WITH_GAPS for statement in part.UNCHECKED),
 )
 

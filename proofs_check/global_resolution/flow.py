@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from otspec.laws import BoolArray, FloatArray, IntArray
-from otspec.proofs_check.claim import Claim, Mutation, Unchecked, Verdict
+from otspec.proofs_check.claims import Unchecked, claim
 from otspec.proofs_check.instances import table
 from otspec.proofs_check.oracles import LP_TOL, Program, members, psi, sums, token_sets, transport
 
@@ -41,23 +41,26 @@ def _accepted(p: FloatArray, law: FloatArray, weights: FloatArray) -> float:
     return float(np.minimum(p, law @ weights).sum())
 
 
-def _canonical(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
+@claim(
+    "gr-theorem-4.1",
+    "thomas2025global, Theorem 4.1, eq. (5)",
+    _optimal,
+    cost=10,
+    mutants={"Every tuple uniform.": {"uniform": True}},
+)
+def theorem_4_1(
+    p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float, uniform: bool = False
+) -> float:
+    """An optimal S*, normalised per tuple and uniform where it is 0, solves the importance-sampling problem (19).
+
+    Hypotheses: Any law of the n drafts; tuples of probability 0 count as tuples on which S* is 0.
+    Remark: S* is a mixture of two maximum flows, found with the tokens in different orders.
+    """
     member = members(drafts, p.size)
-    weights = _weights(_solution(p, member, law, orders, share), member)
+    served = np.zeros(member.shape) if uniform else _solution(p, member, law, orders, share)
+    weights = _weights(served, member)
     off = float(np.abs(weights.sum(axis=1) - 1).max() + np.abs(weights[~member]).sum())
     return -max(off, abs(_accepted(p, law, weights) - (1 + psi(p, drafts, law).min())))
-
-
-def _uniform(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
-    """Acceptance of a pick that takes each token of a tuple alike, less the optimum."""
-    member = members(drafts, p.size)
-    even = _weights(np.zeros(member.shape), member)
-    return _accepted(p, law, even) - (1 + float(psi(p, drafts, law).min()))
-
-
-def _few_sets(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
-    """1 + min psi over sets of at most one token."""
-    return 1 + float(psi(p, drafts, law)[token_sets(p.size).sum(axis=1) <= 1].min())
 
 
 def _feasible(rng: np.random.Generator) -> dict[str, Any]:
@@ -65,7 +68,19 @@ def _feasible(rng: np.random.Generator) -> dict[str, Any]:
     return {**instance, "asked": rng.random((len(instance["law"]), instance["p"].size))}
 
 
-def _from_feasible(p: FloatArray, drafts: IntArray, law: FloatArray, asked: FloatArray, times: float = 1.0) -> float:
+@claim(
+    "gr-theorem-4.1-any",
+    "otspec; the proof of thomas2025global, Theorem 4.1, shows it",
+    _feasible,
+    variant_of="gr-theorem-4.1",
+    cost=3,
+    mutants={"At least 1.01 sum S.": {"times": 1.01}},
+)
+def theorem_4_1_any(p: FloatArray, drafts: IntArray, law: FloatArray, asked: FloatArray, times: float = 1.0) -> float:
+    """Any feasible S, normalised like this, accepts at least sum S.
+
+    Remark: Stronger than the theorem: a solver that stops early keeps what it has, and the pick stays lossless.
+    """
     member = members(drafts, p.size)
     served = np.where(member, asked, 0.0)
     for capacity, axis in ((p, 0), (law, 1)):
@@ -86,29 +101,42 @@ def _beta_program(p: FloatArray, member: BoolArray, law: FloatArray) -> Program:
     return Program(np.append(np.zeros(cells), np.ones(size)), at_most, equal)
 
 
-def _importance(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+@claim(
+    "gr-theorem-B.1",
+    "khisti2025multi; thomas2025global, Theorem B.1",
+    table,
+    tol=LP_TOL,
+    cost=20,
+    mutants={"1 + min psi over H of at most one token.": {"most": 1}},
+)
+def theorem_b_1(p: FloatArray, drafts: IntArray, law: FloatArray, most: int | None = None) -> float:
+    """The importance-sampling problem (19) has the optimal value alpha*."""
     value, _ = _beta_program(p, members(drafts, p.size), law).solve()
-    return -abs(value - (1 + psi(p, drafts, law).min()))
+    sets = token_sets(p.size).sum(axis=1) <= (p.size if most is None else most)
+    return -abs(value - (1 + psi(p, drafts, law)[sets].min()))
 
 
-def _importance_of_few(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
-    value, _ = _beta_program(p, members(drafts, p.size), law).solve()
-    return -abs(value - _few_sets(p, drafts, law))
+@claim(
+    "gr-appendix-B-not-an-LP",
+    "thomas2025global, Appendix B",
+    lambda rng: table(rng, largest=3, most=2),
+    variant_of="thomas2025global, Appendix B",
+    tol=0.0,
+    cost=10,
+    counterexample={"p": [0.5, 0.5], "drafts": [[0], [1]], "law": [0.8, 0.2]},
+)
+def appendix_b_not_an_lp(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    """The problem (19) is not an LP [read: no LP of about its size has its solutions].
 
-
-def _no_program(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    Instead: Maximise the sum of t_i <= p(i), t_i <= sum over tuples of beta pdraft: an LP with V more variables.
+    Remark: As written (19) has minima in its objective, so it is no LP in the letter. It is as large as the relaxed
+    program either way, which is the point that the paper makes.
+    """
     member = members(drafts, p.size)
     _, solution = _beta_program(p, member, law).solve()
     picked = np.zeros(member.shape)
     picked[member] = solution[: int(member.sum())]
     return abs(_accepted(p, law, _weights(picked, member)) - (1 + psi(p, drafts, law).min())) - 1e-7
-
-
-def _max_flow(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
-    member = members(drafts, p.size)
-    served = transport(p, member, law)
-    over = max(float((served.sum(axis=0) - p).max()), float((served.sum(axis=1) - law).max()), -float(served.min()))
-    return -max(over, abs(float(served.sum()) - (1 + psi(p, drafts, law).min())))
 
 
 def _one_way(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
@@ -121,6 +149,24 @@ def _one_way(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
             amount -= taken
             carried += taken
     return float(carried - (1 + psi(p, drafts, law).min()))
+
+
+@claim(
+    "gr-section-5.2",
+    "thomas2025global, section 5.2",
+    table,
+    cost=5,
+    mutants={"A flow that takes nothing back is maximal.": _one_way},
+)
+def section_5_2(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    """A maximum flow from V to the tuples, with capacities p and pdraft, is a solution S* of the relaxed program.
+
+    Remark: The value of the flow is held against all 2^V token sets.
+    """
+    member = members(drafts, p.size)
+    served = transport(p, member, law)
+    over = max(float((served.sum(axis=0) - p).max()), float((served.sum(axis=1) - law).max()), -float(served.min()))
+    return -max(over, abs(float(served.sum()) - (1 + psi(p, drafts, law).min())))
 
 
 def _bipartite(rng: np.random.Generator) -> dict[str, Any]:
@@ -140,12 +186,6 @@ def _bipartite(rng: np.random.Generator) -> dict[str, Any]:
             lower = rng.integers(changed.size)
             changed[lower] -= rng.choice([0, 1]) if changed[lower] else 0
     return {"x": x, "y": y, "edges": edges, "z": z}
-
-
-def _equivalence(x: IntArray, y: IntArray, edges: IntArray, z: IntArray) -> float:
-    """Minus 1 where z meets just one of both conditions."""
-    meets = bool((z.sum(axis=0) == x).all() and (z.sum(axis=1) <= y).all())
-    return 0.0 if meets == _is_maximum(*_network(x, y, edges, z)) else -1.0
 
 
 def _network(x: IntArray, y: IntArray, edges: IntArray, z: IntArray) -> tuple[IntArray, IntArray]:
@@ -171,8 +211,48 @@ def _totals(x: IntArray, y: IntArray, edges: IntArray, z: IntArray) -> float:
     return 0.0 if (x.sum() <= y.sum()) == _is_maximum(*_network(x, y, edges, z)) else -1.0
 
 
-def _hall(x: IntArray, y: IntArray, edges: IntArray, z: IntArray, most: int | None = None) -> float:
-    """What no flow can serve against the largest violation; with equalities, what a linear program finds feasible."""
+@claim(
+    "gr-lemma-F.1",
+    "thomas2025global, Lemma F.1",
+    _bipartite,
+    tol=0.0,
+    cost=3,
+    mutants={"If and only if the sum of x is at most that of y.": _totals},
+)
+def lemma_f_1(x: IntArray, y: IntArray, edges: IntArray, z: IntArray) -> float:
+    """z on the edges meets all x_a exactly and exceeds no y_b if and only if f(s->a) = x_a, f(a->b) = z_ab, f(b->t) =
+    sum of z_ab is a maximum flow of the network.
+
+    Remark: In integers, for any z. A maximum flow is one that no path of the residual network augments.
+    Margin: Minus 1 where z meets just one of both conditions.
+    """
+    meets = bool((z.sum(axis=0) == x).all() and (z.sum(axis=1) <= y).all())
+    return 0.0 if meets == _is_maximum(*_network(x, y, edges, z)) else -1.0
+
+
+def _solvable(x: IntArray, y: IntArray, member: BoolArray) -> bool:
+    """Whether some z >= 0 on the edges has exactly these sums."""
+    if not member.any():
+        return not (x.any() or y.any())
+    totals = np.concatenate(sums(member)), np.concatenate((x, y)).astype(np.float64)
+    return not np.isnan(Program(np.zeros(int(member.sum())), equal=totals).solve()[0])
+
+
+@claim(
+    "gr-lemma-G.1",
+    "thomas2025global, Lemma G.1; a theorem of Gale",
+    _bipartite,
+    cost=15,
+    mutants={"For S of one member.": {"most": 1}},
+)
+def lemma_g_1(x: IntArray, y: IntArray, edges: IntArray, z: IntArray, most: int | None = None) -> float:
+    """The system of Lemma F.1 is feasible if and only if sum over S of x_a <= sum over N(S) of y_b for all S; with
+    equalities for y_b if and only if the sum of all x_a is that of all y_b, too.
+
+    Remark: In integers. The first half in a stronger form: what no flow can serve is the largest violation of these
+    inequalities. The second by a linear program.
+    Margin: What no flow can serve against the largest violation; with equalities, what a linear program finds feasible.
+    """
     sets = token_sets(x.size)
     sets = sets if most is None else sets[sets.sum(axis=1) <= most]
     neighbours = (edges @ sets.T > 0).T @ y
@@ -184,22 +264,15 @@ def _hall(x: IntArray, y: IntArray, edges: IntArray, z: IntArray, most: int | No
     return -abs(float(served.sum()) - (float(x.sum()) - missing))
 
 
-def _solvable(x: IntArray, y: IntArray, member: BoolArray) -> bool:
-    """Whether some z >= 0 on the edges has exactly these sums."""
-    if not member.any():
-        return not (x.any() or y.any())
-    totals = np.concatenate(sums(member)), np.concatenate((x, y)).astype(np.float64)
-    return not np.isnan(Program(np.zeros(int(member.sum())), equal=totals).solve()[0])
-
-
 def _inside(drafts: IntArray, tokens: BoolArray) -> BoolArray:
     within: BoolArray = np.logical_and.reduce(tokens[drafts], axis=1)
     return within
 
 
-def _minimisers(p: FloatArray, drafts: IntArray, law: FloatArray) -> list[BoolArray]:
+def _minimisers(p: FloatArray, drafts: IntArray, law: FloatArray, every: bool = False) -> list[BoolArray]:
+    """The minimisers of psi; or every set."""
     values = psi(p, drafts, law)
-    return [row.astype(bool) for row in token_sets(p.size)[values <= values.min() + TIE]]
+    return [row.astype(bool) for row in token_sets(p.size)[every | (values <= values.min() + TIE)]]
 
 
 def _violation(p: FloatArray, drafts: IntArray, law: FloatArray, served: FloatArray, tokens: BoolArray) -> float:
@@ -218,15 +291,22 @@ def _violation(p: FloatArray, drafts: IntArray, law: FloatArray, served: FloatAr
     return max(float(part.max(initial=0.0)) for part in parts)
 
 
-def _slack(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
-    served = _solution(p, members(drafts, p.size), law, orders, share)
-    return -max(_violation(p, drafts, law, served, tokens) for tokens in _minimisers(p, drafts, law))
+@claim(
+    "gr-theorem-5.1-necessary",
+    "thomas2025global, Theorem 5.1",
+    _optimal,
+    cost=10,
+    mutants={"For every H.": {"every": True}},
+)
+def theorem_5_1_necessary(
+    p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float, every: bool = False
+) -> float:
+    """Every optimal S* solves the complementary slackness system (6).
 
-
-def _slack_for_all(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
-    """Of all sets alike."""
+    Hypotheses: For every minimiser H*, where there are several.
+    """
     served = _solution(p, members(drafts, p.size), law, orders, share)
-    return -max(_violation(p, drafts, law, served, tokens) for tokens in token_sets(p.size) == 1)
+    return -max(_violation(p, drafts, law, served, tokens) for tokens in _minimisers(p, drafts, law, every))
 
 
 def _joined(
@@ -239,7 +319,25 @@ def _joined(
     return transport(p, outer, law, order) + transport(p, inner, law, order)
 
 
-def _systems(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
+def _systems_for_all(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
+    """Of all sets alike."""
+    best = 1 + psi(p, drafts, law).min()
+    return min(float(_joined(p, drafts, law, tokens).sum()) - best for tokens in token_sets(p.size) == 1)
+
+
+@claim(
+    "gr-theorem-5.1-sufficient",
+    "thomas2025global, Theorem 5.1, section 5.3",
+    _optimal,
+    cost=15,
+    mutants={"For every H.": _systems_for_all},
+)
+def theorem_5_1_sufficient(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
+    """Outer and inner system have solutions, and these, joined, are optimal.
+
+    Hypotheses: For every minimiser H*, where there are several.
+    Remark: Each system is solved as a maximum flow of its own.
+    """
     best = 1 + psi(p, drafts, law).min()
     errors = []
     for tokens in _minimisers(p, drafts, law):
@@ -249,13 +347,18 @@ def _systems(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray,
     return -max(errors)
 
 
-def _systems_for_all(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
-    """Of all sets alike."""
-    best = 1 + psi(p, drafts, law).min()
-    return min(float(_joined(p, drafts, law, tokens).sum()) - best for tokens in token_sets(p.size) == 1)
-
-
-def _shortage(p: FloatArray, drafts: IntArray, law: FloatArray, times: float = 1.0) -> float:
+@claim(
+    "gr-theorem-5.1-shortage",
+    "otspec; on thomas2025global, Theorem 5.1",
+    table,
+    variant_of="gr-theorem-5.1-necessary",
+    cost=40,
+    mutants={"By 1.1 times as much.": {"times": 1.1}},
+)
+def theorem_5_1_shortage(p: FloatArray, drafts: IntArray, law: FloatArray, times: float = 1.0) -> float:
+    """For a set H in place of H* the system (6) falls short by psi(H) - psi(H*) at least: it has no solution unless H
+    is a minimiser.
+    """
     values = psi(p, drafts, law)
     least = values.min()
     margins = []
@@ -266,30 +369,23 @@ def _shortage(p: FloatArray, drafts: IntArray, law: FloatArray, times: float = 1
     return min(margins)
 
 
-def _residuals(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
+@claim(
+    "gr-equation-7",
+    "thomas2025global, eq. (7)",
+    _optimal,
+    cost=10,
+    mutants={"That of pdraft is 0 inside H*, too.": {"inside": True}},
+)
+def equation_7(
+    p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float, inside: bool = False
+) -> float:
+    """The residual p_res is 0 on H*, and that of pdraft is 0 on tuples that are not inside H*."""
     served = _solution(p, members(drafts, p.size), law, orders, share)
     unserved, unspent = np.abs(p - served.sum(axis=0)), np.abs(law - served.sum(axis=1))
     return -max(
-        float(np.append(unserved[tokens], unspent[~_inside(drafts, tokens)]).max())
+        float(np.append(unserved[tokens], unspent[inside | ~_inside(drafts, tokens)]).max())
         for tokens in _minimisers(p, drafts, law)
     )
-
-
-def _unspent(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
-    served = _solution(p, members(drafts, p.size), law, orders, share)
-    return -float(np.abs(law - served.sum(axis=1)).max())
-
-
-def _closed_form(p: FloatArray, drafts: IntArray, law: FloatArray, tokens: IntArray, middle: bool = True) -> float:
-    chosen = tokens.astype(bool)
-    member, within = members(drafts, p.size), _inside(drafts, chosen)
-    served = transport(p, member, law)
-    unserved, unspent = p - served.sum(axis=0), law - served.sum(axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        by_residuals = served + unspent[:, None] * unserved / unserved.sum()
-        completed = unspent[:, None] / unserved.sum() * unserved
-    by_cases = np.where(member, served, np.where(within[:, None] & ~chosen & middle, completed, 0.0))
-    return -float(np.abs(by_cases - by_residuals).max())
 
 
 def _with_minimiser(rng: np.random.Generator) -> dict[str, Any]:
@@ -301,148 +397,30 @@ def _with_minimiser(rng: np.random.Generator) -> dict[str, Any]:
             return {**instance, "tokens": row.astype(np.int64)}
 
 
-CLAIMS = (
-    Claim(
-        "gr-theorem-4.1",
-        "An optimal S*, normalised per tuple and uniform where it is 0, solves the importance-sampling problem (19).",
-        "thomas2025global, Theorem 4.1, eq. (5)",
-        _optimal,
-        _canonical,
-        hypotheses="Any law of the n drafts; tuples of probability 0 count as tuples on which S* is 0.",
-        cost=10,
-        remark="S* is a mixture of two maximum flows, found with the tokens in different orders.",
-        mutations=(Mutation("Every tuple uniform.", _uniform),),
-    ),
-    Claim(
-        "gr-theorem-4.1-any",
-        "Any feasible S, normalised like this, accepts at least sum S.",
-        "otspec; the proof of thomas2025global, Theorem 4.1, shows it",
-        _feasible,
-        _from_feasible,
-        variant_of="gr-theorem-4.1",
-        cost=3,
-        remark="Stronger than the theorem: a solver that stops early keeps what it has, and the pick stays lossless.",
-        mutations=(Mutation("At least 1.01 sum S.", lambda **instance: _from_feasible(**instance, times=1.01)),),
-    ),
-    Claim(
-        "gr-theorem-B.1",
-        "The importance-sampling problem (19) has the optimal value alpha*.",
-        "khisti2025multi; thomas2025global, Theorem B.1",
-        table,
-        _importance,
-        tol=LP_TOL,
-        cost=20,
-        mutations=(Mutation("1 + min psi over H of at most one token.", _importance_of_few),),
-    ),
-    Claim(
-        "gr-appendix-B-not-an-LP",
-        "The problem (19) is not an LP [read: no LP of about its size has its solutions].",
-        "thomas2025global, Appendix B",
-        lambda rng: table(rng, largest=3, most=2),
-        _no_program,
-        variant_of="thomas2025global, Appendix B",
-        tol=0.0,
-        cost=10,
-        expected=Verdict.FAILS,
-        counterexample={"p": np.array([0.5, 0.5]), "drafts": np.array([[0], [1]]), "law": np.array([0.8, 0.2])},
-        remedy="Maximise the sum of t_i <= p(i), t_i <= sum over tuples of beta pdraft: an LP with V more variables.",
-        remark="As written (19) has minima in its objective, so it is no LP in the letter. It is as large as the "
-        "relaxed program either way, which is the point that the paper makes.",
-    ),
-    Claim(
-        "gr-section-5.2",
-        "A maximum flow from V to the tuples, with capacities p and pdraft, is a solution S* of the relaxed program.",
-        "thomas2025global, section 5.2",
-        table,
-        _max_flow,
-        cost=5,
-        remark="The value of the flow is held against all 2^V token sets.",
-        mutations=(Mutation("A flow that takes nothing back is maximal.", _one_way),),
-    ),
-    Claim(
-        "gr-lemma-F.1",
-        "z on the edges meets all x_a exactly and exceeds no y_b if and only if f(s->a) = x_a, f(a->b) = z_ab, "
-        "f(b->t) = sum of z_ab is a maximum flow of the network.",
-        "thomas2025global, Lemma F.1",
-        _bipartite,
-        _equivalence,
-        tol=0.0,
-        cost=3,
-        remark="In integers, for any z. A maximum flow is one that no path of the residual network augments.",
-        mutations=(Mutation("If and only if the sum of x is at most that of y.", _totals),),
-    ),
-    Claim(
-        "gr-lemma-G.1",
-        "The system of Lemma F.1 is feasible if and only if sum over S of x_a <= sum over N(S) of y_b for all S; with "
-        "equalities for y_b if and only if the sum of all x_a is that of all y_b, too.",
-        "thomas2025global, Lemma G.1; a theorem of Gale",
-        _bipartite,
-        _hall,
-        cost=15,
-        remark="In integers. The first half in a stronger form: what no flow can serve is the largest violation of "
-        "these inequalities. The second by a linear program.",
-        mutations=(Mutation("For S of one member.", lambda **instance: _hall(**instance, most=1)),),
-    ),
-    Claim(
-        "gr-theorem-5.1-necessary",
-        "Every optimal S* solves the complementary slackness system (6).",
-        "thomas2025global, Theorem 5.1",
-        _optimal,
-        _slack,
-        hypotheses="For every minimiser H*, where there are several.",
-        cost=10,
-        mutations=(Mutation("For every H.", _slack_for_all),),
-    ),
-    Claim(
-        "gr-theorem-5.1-sufficient",
-        "Outer and inner system have solutions, and these, joined, are optimal.",
-        "thomas2025global, Theorem 5.1, section 5.3",
-        _optimal,
-        _systems,
-        hypotheses="For every minimiser H*, where there are several.",
-        cost=15,
-        remark="Each system is solved as a maximum flow of its own.",
-        mutations=(Mutation("For every H.", _systems_for_all),),
-    ),
-    Claim(
-        "gr-theorem-5.1-shortage",
-        "For a set H in place of H* the system (6) falls short by psi(H) - psi(H*) at least: it has no solution unless "
-        "H is a minimiser.",
-        "otspec; on thomas2025global, Theorem 5.1",
-        table,
-        _shortage,
-        variant_of="gr-theorem-5.1-necessary",
-        cost=40,
-        mutations=(Mutation("By 1.1 times as much.", lambda **instance: _shortage(**instance, times=1.1)),),
-    ),
-    Claim(
-        "gr-equation-7",
-        "The residual p_res is 0 on H*, and that of pdraft is 0 on tuples that are not inside H*.",
-        "thomas2025global, eq. (7)",
-        _optimal,
-        _residuals,
-        cost=10,
-        mutations=(Mutation("That of pdraft is 0 inside H*, too.", _unspent),),
-    ),
-    Claim(
-        "gr-equation-8",
-        "The cases of eq. (8) are the completion (3).",
-        "thomas2025global, eq. (8)",
-        _with_minimiser,
-        _closed_form,
-        cost=5,
-        expected=Verdict.HIDDEN,
-        assumption="psi(H*) < 0. Where it is 0, and H* not empty, the middle case divides 0 by 0.",
-        counterexample={
-            "p": np.array([0.5, 0.5]),
-            "drafts": np.array([[0], [1]]),
-            "law": np.array([0.5, 0.5]),
-            "tokens": np.array([1, 0]),
-        },
-        remark="The smallest minimiser avoids it: psi(H*) = 0 then means an empty H*, and the middle case is void.",
-        mutations=(Mutation("Without the middle case.", lambda **instance: _closed_form(**instance, middle=False)),),
-    ),
+@claim(
+    "gr-equation-8",
+    "thomas2025global, eq. (8)",
+    _with_minimiser,
+    cost=5,
+    counterexample={"p": [0.5, 0.5], "drafts": [[0], [1]], "law": [0.5, 0.5], "tokens": [1, 0]},
+    mutants={"Without the middle case.": {"middle": False}},
 )
+def equation_8(p: FloatArray, drafts: IntArray, law: FloatArray, tokens: IntArray, middle: bool = True) -> float:
+    """The cases of eq. (8) are the completion (3).
+
+    Assumption: psi(H*) < 0. Where it is 0, and H* not empty, the middle case divides 0 by 0.
+    Remark: The smallest minimiser avoids it: psi(H*) = 0 then means an empty H*, and the middle case is void.
+    """
+    chosen = tokens.astype(bool)
+    member, within = members(drafts, p.size), _inside(drafts, chosen)
+    served = transport(p, member, law)
+    unserved, unspent = p - served.sum(axis=0), law - served.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        by_residuals = served + unspent[:, None] * unserved / unserved.sum()
+        completed = unspent[:, None] / unserved.sum() * unserved
+    by_cases = np.where(member, served, np.where(within[:, None] & ~chosen & middle, completed, 0.0))
+    return -float(np.abs(by_cases - by_residuals).max())
+
 
 UNCHECKED = (
     Unchecked(

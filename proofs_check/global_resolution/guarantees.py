@@ -9,9 +9,8 @@ import numpy as np
 
 from otspec.laws import BoolArray, FloatArray, IntArray
 from otspec.problem import Problem
-from otspec.proofs_check.claim import Claim, Mutation, Verdict
+from otspec.proofs_check.claims import claim, inequality
 from otspec.proofs_check.global_resolution.split import Split, iid_split, once_exact
-from otspec.proofs_check.inequality import Inequality
 from otspec.proofs_check.instances import iid, positive_law
 from otspec.proofs_check.search import Descent
 from otspec.schemes import IID
@@ -22,6 +21,45 @@ TINY = 1e-6
 """Bounds below it count as this, where errors are told in them."""
 FLOOR = 1e-290
 """Tuples less probable than this are floats of few digits."""
+
+
+def _drafted(rng: np.random.Generator) -> dict[str, Any]:
+    """A tuple of drafts, its probability above 0, and other variables for the system that it does not need."""
+    size, n = int(rng.integers(2, 6)), int(rng.integers(1, 4))
+    p, q = positive_law(rng, size), positive_law(rng, size)
+    tau, other = float(10 ** rng.uniform(-3, -1)), rng.normal(scale=3.0, size=size)
+    return {"p": p, "q": q, "n": n, "tau": tau, "drafts": rng.integers(0, size, n), "other": other}
+
+
+@claim(
+    "gr-algorithm-1-slice",
+    "thomas2025global, eq. (18), section 5.3 and Algorithm 1",
+    _drafted,
+    tol=1e-9,
+    cost=40,
+    mutants={"Either of them is.": {"needed": False}},
+)
+def algorithm_1_slice(
+    p: FloatArray, q: FloatArray, n: int, tau: float, drafts: IntArray, other: FloatArray, needed: bool = True
+) -> float:
+    """For the drafted tuple one of the two systems is enough: it gives the normalised C of (18).
+
+    Remark: What the solver `global_resolution` answers for one tuple, against that tuple's row of C, with random
+    variables in the other system. That C gives every tuple a law is part of gr-lemma-6.6.
+    Margin: What `global_resolution` answers for one tuple, against its row of C (18) with noise for the other system.
+    """
+    solver = GlobalResolution(tau=tau, max_tokens=p.size, max_iterations=1000)
+    problem = Problem(p, IID(q, n))
+    law, plan = solver.conditional(problem, drafts), solver(problem).plan
+    assert isinstance(plan, Resolution)
+    cut = iid_split(p, q, n)
+    solved = plan.inner if cut.inside[drafts].all() else plan.outer
+    alpha = other.copy()
+    if needed:
+        alpha[solved.system.tokens] = solved.alpha
+    columns, supplies = cut.columns(alpha)
+    row = cut.row_of(drafts)
+    return -float(np.abs(law - columns[row] / supplies[row]).max())
 
 
 def _point(rng: np.random.Generator) -> dict[str, Any]:
@@ -37,88 +75,97 @@ def _either_minimiser(rng: np.random.Generator) -> dict[str, Any]:
     return {**instance, "largest": cut.psi < -TINY and rng.random() < 0.5}
 
 
-def _truncated(rng: np.random.Generator) -> dict[str, Any]:
-    instance = _point(rng)
-    return {**instance, "keep": rng.random(instance["p"].size) < 0.6}
-
-
 def _lemma(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool, inner: float = 2.0) -> float:
     """Error of the output in its bound."""
     cut = iid_split(p, q, n, largest)
     return cut.error(alpha) / max(cut.outer.slope(alpha) + inner * cut.inner.slope(alpha), TINY)
 
 
-def _lemma_margin(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool) -> float:
-    """Also of the claim that C gives every tuple its probability, and all of it to tokens: that it is a law."""
+_RATIO = 1e-5
+"""For errors told in their bounds: H* ties within 1e-12, and bounds count as 1e-6 or more."""
+
+
+@claim(
+    "gr-lemma-6.6",
+    "thomas2025global, Lemma 6.6",
+    _either_minimiser,
+    tol=_RATIO,
+    cost=15,
+    search=Descent(free="alpha"),
+    tightness=_lemma,
+    counterexample={"p": [0.5, 0.5], "q": [0.5, 0.5], "n": 2, "alpha": [0.0, 0.0], "largest": True},
+    mutants={"Within a + 1.8 b.": lambda **instance: 1.0 - _lemma(**instance, inner=1.8)},
+)
+def lemma_6_6(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool) -> float:
+    """Outer and inner solutions that deviate by a and b give, by (18), every tuple a law, and an output within a + 2b
+    of p.
+
+    Assumption: psi(H*) < 0 or H* is empty; the proof divides by psi(H*). The smallest minimiser is always so.
+    Remark: In the counterexample all of V minimises psi as well as the empty set does. With H* = V the residual of (18)
+    is 0/0: 5/12 of the drafts have nowhere to go. With H* empty the same problem is solved exactly.
+    Margin: Also of the claim that C gives every tuple its probability, and all of it to tokens: that it is a law.
+    """
     columns, supplies = iid_split(p, q, n, largest).columns(alpha)
     laws = columns[supplies > FLOOR] / supplies[supplies > FLOOR, None]
     error = float(max(-laws.min(), np.abs(laws.sum(axis=1) - 1.0).max()))
     return once_exact(error, 1.0 - _lemma(p, q, n, alpha, largest))
 
 
-def _drafted(rng: np.random.Generator) -> dict[str, Any]:
-    """A tuple of drafts, its probability above 0, and other variables for the system that it does not need."""
-    size, n = int(rng.integers(2, 6)), int(rng.integers(1, 4))
-    p, q = positive_law(rng, size), positive_law(rng, size)
-    tau, other = float(10 ** rng.uniform(-3, -1)), rng.normal(scale=3.0, size=size)
-    return {"p": p, "q": q, "n": n, "tau": tau, "drafts": rng.integers(0, size, n), "other": other}
-
-
-def _slice(
-    p: FloatArray, q: FloatArray, n: int, tau: float, drafts: IntArray, other: FloatArray, needed: bool = True
+@claim(
+    "gr-lemma-6.6-acceptance",
+    "thomas2025global, Lemma 6.6",
+    _either_minimiser,
+    tol=4e-12,  # minimisers tie within 1e-12
+    cost=9,
+    mutants={"Within a.": {"inner": 0.0}},
+)
+def lemma_6_6_acceptance(
+    p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool, inner: float = 1.0
 ) -> float:
-    """What `global_resolution` answers for one tuple, against its row of C (18) with noise for the other system."""
-    solver = GlobalResolution(tau=tau, max_tokens=p.size, max_iterations=1000)
-    problem = Problem(p, IID(q, n))
-    law, plan = solver.conditional(problem, drafts), solver(problem).plan
-    assert isinstance(plan, Resolution)
-    cut = iid_split(p, q, n)
-    solved = plan.inner if cut.inside[drafts].all() else plan.outer
-    alpha = other.copy()
-    if needed:
-        alpha[solved.system.tokens] = solved.alpha
-    columns, supplies = cut.columns(alpha)
-    row = cut.row_of(drafts)
-    return -float(np.abs(law - columns[row] / supplies[row]).max())
+    """Outer and inner solutions that deviate by a and b accept within a + b of the optimum.
 
-
-def _acceptance(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool) -> float:
+    Remark: b alone suffices: gr-lemma-6.6-acceptance-b.
+    """
     cut = iid_split(p, q, n, largest)
-    return cut.outer.slope(alpha) + cut.inner.slope(alpha) - cut.acceptance_error(alpha)
+    return cut.outer.slope(alpha) + inner * cut.inner.slope(alpha) - cut.acceptance_error(alpha)
 
 
-def _acceptance_by_outer(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool) -> float:
-    cut = iid_split(p, q, n, largest)
-    return cut.outer.slope(alpha) - cut.acceptance_error(alpha)
+@inequality(
+    "gr-lemma-6.6-acceptance-b",
+    "otspec; sharpens thomas2025global, Lemma 6.6",
+    _either_minimiser,
+    least=TINY,
+    in_ratio=True,
+    variant_of="gr-lemma-6.6-acceptance",
+    tol=_RATIO,
+    cost=12,
+    search=Descent(free="alpha"),
+    mutants={"Within 0.95 b.": {"ratio": 0.95}},
+)
+def lemma_6_6_acceptance_b(
+    p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool
+) -> tuple[float, float]:
+    """The acceptance is within b of the optimum, whatever a.
 
-
-def _inner_acceptance(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool) -> tuple[float, float]:
-    """Error of the acceptance, and b."""
+    Remark: The outer softmax spends its tuples exactly, so its rows add up to the sum of the p_i.
+    Margin: Error of the acceptance, and b.
+    """
     cut = iid_split(p, q, n, largest)
     return cut.acceptance_error(alpha), cut.inner.slope(alpha)
 
 
+def _truncated(rng: np.random.Generator) -> dict[str, Any]:
+    instance = _point(rng)
+    return {**instance, "keep": rng.random(instance["p"].size) < 0.6}
+
+
 OUTPUT = np.array([1.0, 2.0, 2.0, 2.0])
-ACCEPTANCE = np.array([0.0, 1.0, 0.0, 1.0])
-"""How often s, t, eps_T and gamma_T count in the bounds."""
 
 
 def _parts(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray) -> tuple[Split, FloatArray]:
     """The problem cut along H*, and s, t, eps_T and gamma_T."""
     cut = iid_split(p, q, n)
     return cut, np.array([*(system.slope(alpha) for system in cut.truncated(keep)), *cut.leaks(q, n, keep)])
-
-
-def _joint_error(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray) -> tuple[float, float]:
-    """Error of the output, and its bound."""
-    cut, parts = _parts(p, q, n, alpha, keep)
-    return cut.error(alpha), float(OUTPUT @ parts)
-
-
-def _joint_acceptance(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray) -> tuple[float, float]:
-    """Error of the acceptance, and its bound."""
-    cut, parts = _parts(p, q, n, alpha, keep)
-    return cut.acceptance_error(alpha), float(ACCEPTANCE @ parts)
 
 
 def _sharpened(
@@ -134,113 +181,59 @@ def _sharpened(
     return margin
 
 
-_RATIO = 1e-5
-"""For errors told in their bounds: H* ties within 1e-12, and bounds count as 1e-6 or more."""
-
-INNER_ACCEPTANCE = Inequality(_inner_acceptance, TINY)
-JOINT_ERROR = Inequality(_joint_error, TINY)
-JOINT_ACCEPTANCE = Inequality(_joint_acceptance, TINY)
-
-CLAIMS = (
-    Claim(
-        "gr-algorithm-1-slice",
-        "For the drafted tuple one of the two systems is enough: it gives the normalised C of (18).",
-        "thomas2025global, eq. (18), section 5.3 and Algorithm 1",
-        _drafted,
-        _slice,
-        tol=1e-9,
-        cost=40,
-        remark="What the solver `global_resolution` answers for one tuple, against that tuple's row of C, with random "
-        "variables in the other system. That C gives every tuple a law is part of gr-lemma-6.6.",
-        mutations=(Mutation("Either of them is.", lambda **instance: _slice(**instance, needed=False)),),
-    ),
-    Claim(
-        "gr-lemma-6.6",
-        "Outer and inner solutions that deviate by a and b give, by (18), every tuple a law, and an output within a + "
-        "2b of p.",
-        "thomas2025global, Lemma 6.6",
-        _either_minimiser,
-        _lemma_margin,
-        tol=_RATIO,
-        cost=15,
-        search=Descent(free=("alpha",)),
-        tightness=_lemma,
-        expected=Verdict.HIDDEN,
-        assumption="psi(H*) < 0 or H* is empty; the proof divides by psi(H*). The smallest minimiser is always so.",
-        counterexample={
-            "p": np.array([0.5, 0.5]),
-            "q": np.array([0.5, 0.5]),
-            "n": 2,
-            "alpha": np.array([0.0, 0.0]),
-            "largest": True,
-        },
-        remark="In the counterexample all of V minimises psi as well as the empty set does. With H* = V the residual "
-        "of (18) is 0/0: 5/12 of the drafts have nowhere to go. With H* empty the same problem is solved exactly.",
-        mutations=(Mutation("Within a + 1.8 b.", lambda **instance: 1.0 - _lemma(**instance, inner=1.8)),),
-    ),
-    Claim(
-        "gr-lemma-6.6-acceptance",
-        "Outer and inner solutions that deviate by a and b accept within a + b of the optimum.",
-        "thomas2025global, Lemma 6.6",
-        _either_minimiser,
-        _acceptance,
-        tol=4e-12,  # minimisers tie within 1e-12
-        cost=9,
-        remark="b alone suffices: gr-lemma-6.6-acceptance-b.",
-        mutations=(Mutation("Within a.", _acceptance_by_outer),),
-    ),
-    Claim(
-        "gr-lemma-6.6-acceptance-b",
-        "The acceptance is within b of the optimum, whatever a.",
-        "otspec; sharpens thomas2025global, Lemma 6.6",
-        _either_minimiser,
-        INNER_ACCEPTANCE.slack,
-        variant_of="gr-lemma-6.6-acceptance",
-        tol=_RATIO,
-        cost=12,
-        search=Descent(free=("alpha",)),
-        tightness=INNER_ACCEPTANCE.tightness,
-        remark="The outer softmax spends its tuples exactly, so its rows add up to the sum of the p_i.",
-        mutations=(Mutation("Within 0.95 b.", INNER_ACCEPTANCE.with_slack(0.95)),),
-    ),
-    Claim(
-        "gr-output-error",
-        "With outer and inner gradients s and t the output is within s + 2t + 2 eps_T + 2 gamma_T of p.",
-        "otspec; sharpens thomas2025global, Theorems 6.4 and 6.5 with Lemma 6.6",
-        _truncated,
-        JOINT_ERROR.slack,
-        variant_of="gr-lemma-6.6",
-        tol=_RATIO,
-        search=Descent(laws=("p", "q"), free=("alpha",), sets=("keep",), counts=("n",)),
-        tightness=JOINT_ERROR.tightness,
-        remark="The theorems and the lemma have s + 2t + 3 eps_T + 6 gamma_T. What the inner rows miss, and what "
-        "their sum misses, count once each. Let the dropped inner tuples bring l to tokens of T, and r to others, "
-        "which are owed P; l + r and P are at most gamma_T. The first is at most t + l + |r - P|, the second |g + l + "
-        "r - P| with |g| <= t. Whatever the sign, both together are at most 2t + 2 gamma_T.",
-        mutations=(
-            *(
-                Mutation(f"{share} times as much of {name}.", _sharpened(Split.error, OUTPUT, term, share))
-                for term, (name, share) in enumerate((("s", 0.9), ("t", 0.9), ("eps_T", 0.7), ("gamma_T", 0.9)))
-            ),
-        ),
-    ),
-    Claim(
-        "gr-acceptance-error",
-        "With an inner gradient t the acceptance is within t + gamma_T of its optimum.",
-        "otspec; sharpens thomas2025global, Theorem 6.5 with Lemma 6.6",
-        _truncated,
-        JOINT_ACCEPTANCE.slack,
-        variant_of="gr-lemma-6.6-acceptance",
-        tol=_RATIO,
-        cost=5,
-        search=Descent(laws=("p", "q"), free=("alpha",), sets=("keep",), counts=("n",)),
-        tightness=JOINT_ACCEPTANCE.tightness,
-        remark="See gr-output-error: it is |g + l + r - P|.",
-        mutations=(
-            *(
-                Mutation(f"0.9 times as much of {name}.", _sharpened(Split.acceptance_error, ACCEPTANCE, term))
-                for term, name in ((1, "t"), (3, "gamma_T"))
-            ),
-        ),
-    ),
+@inequality(
+    "gr-output-error",
+    "otspec; sharpens thomas2025global, Theorems 6.4 and 6.5 with Lemma 6.6",
+    _truncated,
+    least=TINY,
+    in_ratio=True,
+    variant_of="gr-lemma-6.6",
+    tol=_RATIO,
+    search=Descent("p q", free="alpha", sets="keep", counts="n"),
+    mutants={
+        "0.9 times as much of s.": _sharpened(Split.error, OUTPUT, 0, 0.9),
+        "0.9 times as much of t.": _sharpened(Split.error, OUTPUT, 1, 0.9),
+        "0.7 times as much of eps_T.": _sharpened(Split.error, OUTPUT, 2, 0.7),
+        "0.9 times as much of gamma_T.": _sharpened(Split.error, OUTPUT, 3, 0.9),
+    },
 )
+def output_error(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray) -> tuple[float, float]:
+    """With outer and inner gradients s and t the output is within s + 2t + 2 eps_T + 2 gamma_T of p.
+
+    Remark: The theorems and the lemma have s + 2t + 3 eps_T + 6 gamma_T. What the inner rows miss, and what their sum
+    misses, count once each. Let the dropped inner tuples bring l to tokens of T, and r to others, which are owed P; l +
+    r and P are at most gamma_T. The first is at most t + l + |r - P|, the second |g + l + r - P| with |g| <= t.
+    Whatever the sign, both together are at most 2t + 2 gamma_T.
+    Margin: Error of the output, and its bound.
+    """
+    cut, parts = _parts(p, q, n, alpha, keep)
+    return cut.error(alpha), float(OUTPUT @ parts)
+
+
+ACCEPTANCE = np.array([0.0, 1.0, 0.0, 1.0])
+"""How often s, t, eps_T and gamma_T count in the bounds."""
+
+
+@inequality(
+    "gr-acceptance-error",
+    "otspec; sharpens thomas2025global, Theorem 6.5 with Lemma 6.6",
+    _truncated,
+    least=TINY,
+    in_ratio=True,
+    variant_of="gr-lemma-6.6-acceptance",
+    tol=_RATIO,
+    cost=5,
+    search=Descent("p q", free="alpha", sets="keep", counts="n"),
+    mutants={
+        "0.9 times as much of t.": _sharpened(Split.acceptance_error, ACCEPTANCE, 1),
+        "0.9 times as much of gamma_T.": _sharpened(Split.acceptance_error, ACCEPTANCE, 3),
+    },
+)
+def acceptance_error(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray) -> tuple[float, float]:
+    """With an inner gradient t the acceptance is within t + gamma_T of its optimum.
+
+    Remark: See gr-output-error: it is |g + l + r - P|.
+    Margin: Error of the acceptance, and its bound.
+    """
+    cut, parts = _parts(p, q, n, alpha, keep)
+    return cut.acceptance_error(alpha), float(ACCEPTANCE @ parts)

@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 from otspec.laws import FloatArray, likeliest
 from otspec.problem import Problem
-from otspec.proofs_check.claim import Claim, Mutation, Unchecked, Verdict
+from otspec.proofs_check.claims import Unchecked, claim
 from otspec.proofs_check.instances import distinct, iid, law, positive_law, subset_masses
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.proofs_check.search import Descent
@@ -17,16 +17,37 @@ from otspec.schemes import Greedy
 from otspec.solvers.rules.kseq import best_gamma
 
 
-def _more_drafts(p: FloatArray, q: FloatArray, n: int) -> float:
-    return iid_optimum(p, q, n + 1) - iid_optimum(p, q, n)
+@claim(
+    "gr-section-7.1-drafts",
+    "thomas2025global, section 7.1",
+    iid,
+    variant_of="thomas2025global, section 7.1",
+    search=Descent("p q"),
+    mutants={"Rejections fall by at least 1 %.": {"share": 0.99}},
+)
+def section_7_1_drafts(p: FloatArray, q: FloatArray, n: int, share: float = 1.0) -> float:
+    """alpha* does not fall when one more i.i.d. draft is drawn.
+
+    Remark: The paper reports it as measured; it is a theorem, as q(H)^n falls in n for every H.
+    """
+    return share * (1 - iid_optimum(p, q, n)) - (1 - iid_optimum(p, q, n + 1))
 
 
-def _rejects_less(p: FloatArray, q: FloatArray, n: int) -> float:
-    return 0.99 * (1 - iid_optimum(p, q, n)) - (1 - iid_optimum(p, q, n + 1))
+@claim(
+    "gr-section-7.1-k",
+    "thomas2025global, section 7.1, Figure 1, read as a rule for every p and q",
+    distinct,
+    variant_of="thomas2025global, section 7.1",
+    counterexample={"p": [0.9, 0.1], "q": [0.5, 0.5], "n": 1},
+)
+def section_7_1_k(p: FloatArray, q: FloatArray, n: int) -> float:
+    """alpha* does not fall when k grows in top-k sampling of the draft.
 
-
-def _larger_k(p: FloatArray, q: FloatArray, n: int) -> float:
-    """The least gain from one more token among the drafts."""
+    Instead: It depends on p and q. Where p is sharper than q, a small k can be best.
+    Remark: The paper speaks of averages at temperature 1, and reports in Appendix Q that k = 10 is best at low
+    temperatures.
+    Margin: The least gain from one more token among the drafts.
+    """
     optima = []
     for k in range(1, np.count_nonzero(q) + 1):
         kept = likeliest(q, k)
@@ -41,12 +62,42 @@ def _greedy(p: FloatArray, q: FloatArray, n: int) -> float:
     return 1 + float((within_p - within).min())
 
 
-def _iid_leads(p: FloatArray, q: FloatArray, n: int) -> float:
+def _distinct_positive(rng: np.random.Generator) -> dict[str, Any]:
+    size = int(rng.integers(2, 6))
+    return {"p": law(rng, size), "q": positive_law(rng, size), "n": int(rng.integers(2, min(size, 4) + 1))}
+
+
+@claim(
+    "gr-appendix-O-iid",
+    "thomas2025global, Appendix O, read as a rule for every p and q",
+    _distinct_positive,
+    variant_of="thomas2025global, Appendix O",
+    cost=2,
+    counterexample={"p": [1.0, 0.0], "q": [0.5, 0.5], "n": 2},
+)
+def appendix_o_iid(p: FloatArray, q: FloatArray, n: int) -> float:
+    """i.i.d. drafts accept at least as often as greedy ones.
+
+    Instead: Neither law leads in general: see gr-appendix-O-greedy.
+    Remark: The paper reports it as an average over prompts for k >= 100, and the opposite for k = 10.
+    """
     return iid_optimum(p, q, n) - _greedy(p, q, n)
 
 
-def _greedy_leads(p: FloatArray, q: FloatArray, n: int) -> float:
-    return -_iid_leads(p, q, n)
+@claim(
+    "gr-appendix-O-greedy",
+    "thomas2025global, Appendix O, k = 10, read as a rule for every p and q",
+    _distinct_positive,
+    variant_of="thomas2025global, Appendix O",
+    cost=2,
+    counterexample={"p": [0.0, 1.0, 0.0, 0.0], "q": [0.4, 0.2, 0.2, 0.2], "n": 2},
+)
+def appendix_o_greedy(p: FloatArray, q: FloatArray, n: int) -> float:
+    """Greedy drafts accept at least as often as i.i.d. ones.
+
+    Instead: Neither law leads in general: see gr-appendix-O-iid.
+    """
+    return -appendix_o_iid(p, q, n)
 
 
 def _kseq(p: FloatArray, q: FloatArray, n: int) -> float:
@@ -59,17 +110,33 @@ def _promise(n: int) -> float:
     return 1 - (1 - 1 / n) ** n
 
 
-def _kseq_margin(p: FloatArray, q: FloatArray, n: int) -> float:
-    return min(_kseq(p, q, n) - _promise(n) * iid_optimum(p, q, n), _promise(n) - (1 - np.exp(-1)))
-
-
-def _kseq_fewer(p: FloatArray, q: FloatArray, n: int) -> float:
-    return _kseq(p, q, n) - _promise(n - 1) * iid_optimum(p, q, n)
-
-
 def _kseq_tightness(p: FloatArray, q: FloatArray, n: int) -> float:
     accepted = _kseq(p, q, n)
     return _promise(n) * iid_optimum(p, q, n) / accepted if accepted > 1e-6 else 0.0
+
+
+def _several(rng: np.random.Generator) -> dict[str, Any]:
+    instance = iid(rng)
+    return {**instance, "n": instance["n"] + 1}
+
+
+@claim(
+    "gr-section-1-kseq",
+    "sun2023spectr; thomas2025global, section 1",
+    _several,
+    search=Descent("p q"),
+    tol=1e-11,
+    cost=4,
+    tightness=_kseq_tightness,
+    mutants={"With n - 1 in place of n.": {"fewer": 1}},
+)
+def section_1_kseq(p: FloatArray, q: FloatArray, n: int, fewer: int = 0) -> float:
+    """K-SEQ accepts at least 1 - (1 - 1/n)^n >= 1 - 1/e of the optimum.
+
+    Remark: At its best gamma, found to a few ulp: acceptances of nearly equal p and q are good to 1e-12 then. What is
+    sharp is gr-section-1-kseq-worst.
+    """
+    return min(_kseq(p, q, n) - _promise(n - fewer) * iid_optimum(p, q, n), _promise(n) - (1 - np.exp(-1)))
 
 
 KSEQ_LIMIT = 1 - np.exp(-1.7507867226798377)
@@ -85,12 +152,6 @@ def _kseq_worst(optimum: float, n: int) -> float:
         return 1 + (n - 1) * u**n - n * power * w
 
     return 1 - float(brentq(lambda w: optimum_at(w) - optimum, 0, 1, xtol=1e-15)) ** n
-
-
-def _kseq_above_worst(p: FloatArray, q: FloatArray, n: int) -> float:
-    optimum = iid_optimum(p, q, n)
-    worst, most = _kseq_worst(optimum, n), _kseq_worst(1.0, n)
-    return min(_kseq(p, q, n) - worst, worst - most * optimum, most - KSEQ_LIMIT)
 
 
 def _kseq_worst_tightness(p: FloatArray, q: FloatArray, n: int) -> float:
@@ -117,99 +178,27 @@ def _near_worst(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": np.append(np.diff(below), 1 - optimum), "q": np.append(np.full(size, 1 / size), 0.0), "n": n}
 
 
-def _several(rng: np.random.Generator) -> dict[str, Any]:
-    instance = iid(rng)
-    return {**instance, "n": instance["n"] + 1}
-
-
-def _distinct_positive(rng: np.random.Generator) -> dict[str, Any]:
-    size = int(rng.integers(2, 6))
-    return {"p": law(rng, size), "q": positive_law(rng, size), "n": int(rng.integers(2, min(size, 4) + 1))}
-
-
-CLAIMS = (
-    Claim(
-        "gr-section-7.1-drafts",
-        "alpha* does not fall when one more i.i.d. draft is drawn.",
-        "thomas2025global, section 7.1",
-        iid,
-        _more_drafts,
-        variant_of="thomas2025global, section 7.1",
-        search=Descent(laws=("p", "q")),
-        remark="The paper reports it as measured; it is a theorem, as q(H)^n falls in n for every H.",
-        mutations=(Mutation("Rejections fall by at least 1 %.", _rejects_less),),
-    ),
-    Claim(
-        "gr-section-7.1-k",
-        "alpha* does not fall when k grows in top-k sampling of the draft.",
-        "thomas2025global, section 7.1, Figure 1, read as a rule for every p and q",
-        distinct,
-        _larger_k,
-        variant_of="thomas2025global, section 7.1",
-        expected=Verdict.FAILS,
-        counterexample={"p": np.array([0.9, 0.1]), "q": np.array([0.5, 0.5]), "n": 1},
-        remedy="It depends on p and q. Where p is sharper than q, a small k can be best.",
-        remark="The paper speaks of averages at temperature 1, and reports in Appendix Q that k = 10 is best at low "
-        "temperatures.",
-    ),
-    Claim(
-        "gr-appendix-O-iid",
-        "i.i.d. drafts accept at least as often as greedy ones.",
-        "thomas2025global, Appendix O, read as a rule for every p and q",
-        _distinct_positive,
-        _iid_leads,
-        variant_of="thomas2025global, Appendix O",
-        cost=2,
-        expected=Verdict.FAILS,
-        counterexample={"p": np.array([1.0, 0.0]), "q": np.array([0.5, 0.5]), "n": 2},
-        remedy="Neither law leads in general: see gr-appendix-O-greedy.",
-        remark="The paper reports it as an average over prompts for k >= 100, and the opposite for k = 10.",
-    ),
-    Claim(
-        "gr-appendix-O-greedy",
-        "Greedy drafts accept at least as often as i.i.d. ones.",
-        "thomas2025global, Appendix O, k = 10, read as a rule for every p and q",
-        _distinct_positive,
-        _greedy_leads,
-        variant_of="thomas2025global, Appendix O",
-        cost=2,
-        expected=Verdict.FAILS,
-        counterexample={"p": np.array([0.0, 1.0, 0.0, 0.0]), "q": np.array([0.4, 0.2, 0.2, 0.2]), "n": 2},
-        remedy="Neither law leads in general: see gr-appendix-O-iid.",
-    ),
-    Claim(
-        "gr-section-1-kseq",
-        "K-SEQ accepts at least 1 - (1 - 1/n)^n >= 1 - 1/e of the optimum.",
-        "sun2023spectr; thomas2025global, section 1",
-        _several,
-        _kseq_margin,
-        search=Descent(laws=("p", "q")),
-        tol=1e-11,
-        cost=4,
-        tightness=_kseq_tightness,
-        remark="At its best gamma, found to a few ulp: acceptances of nearly equal p and q are good to 1e-12 then. "
-        "What is sharp is gr-section-1-kseq-worst.",
-        mutations=(Mutation("With n - 1 in place of n.", _kseq_fewer),),
-    ),
-    Claim(
-        "gr-section-1-kseq-worst",
-        "K-SEQ accepts at least kappa(alpha*, n), at least kappa(1, n) alpha*: 8/9 of the optimum for two drafts, "
-        ".8263 for any number; no larger function of alpha* and n is a bound.",
-        "otspec, docs/rules.md, Theorem 8",
-        _near_worst,
-        _kseq_above_worst,
-        variant_of="gr-section-1-kseq",
-        search=Descent(laws=("p", "q")),
-        tol=1e-11,
-        cost=8,
-        tightness=_kseq_worst_tightness,
-        remark="p = (1, 3, 5) / 9, flat q and two drafts attain it: 8/9, where 1 could be had.",
-        mutations=(
-            Mutation("As with one draft less.", _kseq_of_one_draft_less),
-            Mutation("8/9 for any number of drafts.", _kseq_as_with_two),
-        ),
-    ),
+@claim(
+    "gr-section-1-kseq-worst",
+    "otspec, docs/rules.md, Theorem 8",
+    _near_worst,
+    variant_of="gr-section-1-kseq",
+    search=Descent("p q"),
+    tol=1e-11,
+    cost=8,
+    tightness=_kseq_worst_tightness,
+    mutants={"As with one draft less.": _kseq_of_one_draft_less, "8/9 for any number of drafts.": _kseq_as_with_two},
 )
+def section_1_kseq_worst(p: FloatArray, q: FloatArray, n: int) -> float:
+    """K-SEQ accepts at least kappa(alpha*, n), at least kappa(1, n) alpha*: 8/9 of the optimum for two drafts, .8263
+    for any number; no larger function of alpha* and n is a bound.
+
+    Remark: p = (1, 3, 5) / 9, flat q and two drafts attain it: 8/9, where 1 could be had.
+    """
+    optimum = iid_optimum(p, q, n)
+    worst, most = _kseq_worst(optimum, n), _kseq_worst(1.0, n)
+    return min(_kseq(p, q, n) - worst, worst - most * optimum, most - KSEQ_LIMIT)
+
 
 UNCHECKED = (
     Unchecked(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from otspec.laws import FloatArray, IntArray, likeliest
-from otspec.proofs_check.claim import Claim, Mutation, Unchecked, Verdict
+from otspec.proofs_check.claims import Unchecked, claim
 from otspec.proofs_check.instances import distinct, iid, law, pair, positive_law, table
 from otspec.proofs_check.oracles import (
     LP_TOL,
@@ -28,29 +28,48 @@ from otspec.proofs_check.search import Listed
 from otspec.schemes import Greedy
 
 
-def _subset_formula(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
-    value, _ = relaxed_program(p, members(drafts, p.size), law).solve()
-    return -abs(value - (1 + psi(p, drafts, law).min()))
+@claim(
+    "gr-equation-2",
+    "hu2025towards; thomas2025global, section 3.2",
+    lambda rng: table(rng, largest=4),
+    tol=LP_TOL,
+    cost=30,
+    mutants={"Without its constraint on tokens.": {"bounded": False}},
+)
+def equation_2(p: FloatArray, drafts: IntArray, law: FloatArray, bounded: bool = True) -> float:
+    """The relaxed program (2) has the optimal value alpha* of the transport program (1).
 
-
-def _relaxation(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
+    Hypotheses: Any p, and any law of the n drafts.
+    Remark: Both programs are solved by HiGHS, tuple by tuple.
+    """
     member = members(drafts, p.size)
-    return -abs(full_program(p, member, law).solve()[0] - relaxed_program(p, member, law).solve()[0])
+    relaxed = relaxed_program(p if bounded else np.ones_like(p), member, law)
+    return -abs(full_program(p, member, law).solve()[0] - relaxed.solve()[0])
 
 
-def _without_p(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
-    """The same where the relaxed program holds no token to its p."""
-    member = members(drafts, p.size)
-    return -abs(full_program(p, member, law).solve()[0] - relaxed_program(np.ones_like(p), member, law).solve()[0])
+def _rejecting(rng: np.random.Generator) -> dict[str, Any]:
+    """An instance of `table` with alpha* < 1."""
+    while True:
+        instance = table(rng)
+        if psi(**instance).min() < -1e-6:
+            return instance
 
 
-def _few_sets(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
-    """The subset formula with sets of one token, and none."""
-    value, _ = relaxed_program(p, members(drafts, p.size), law).solve()
-    return -abs(value - (1 + psi(p, drafts, law)[token_sets(p.size).sum(axis=1) <= 1].min()))
+@claim(
+    "gr-equation-3",
+    "hu2025towards; thomas2025global, eq. (3)",
+    _rejecting,
+    cost=5,
+    counterexample={"p": [1.0, 0.0], "drafts": [[0]], "law": [1.0]},
+    mutants={"What is unspent goes to all tokens alike.": {"evenly": True}},
+)
+def equation_3(p: FloatArray, drafts: IntArray, law: FloatArray, evenly: bool = False) -> float:
+    """S* completed by its residuals, eq. (3), is an optimal coupling C* of the transport program.
 
-
-def _completion(p: FloatArray, drafts: IntArray, law: FloatArray, evenly: bool = False) -> float:
+    Hypotheses: S* is an optimal solution of the relaxed program.
+    Assumption: alpha* < 1. Otherwise all residuals are 0, and eq. (3) divides 0 by 0.
+    Remark: Where alpha* = 1 nothing has to be added: C* = S*. An implementation needs this case.
+    """
     member = members(drafts, p.size)
     served = transport(p, member, law)
     unserved, unspent = p - served.sum(axis=0), law - served.sum(axis=1)
@@ -65,15 +84,35 @@ def _completion(p: FloatArray, drafts: IntArray, law: FloatArray, evenly: bool =
     return -float(np.max(errors))  # NaN if any of them is
 
 
-def _rejecting(rng: np.random.Generator) -> dict[str, Any]:
-    """An instance of `table` with alpha* < 1."""
-    while True:
-        instance = table(rng)
-        if psi(**instance).min() < -1e-6:
-            return instance
+@claim(
+    "gr-theorem-3.1",
+    "hu2025towards; thomas2025global, Theorem 3.1",
+    table,
+    tol=LP_TOL,
+    cost=20,
+    mutants={"The minimum over H of at most one token.": {"most": 1}},
+)
+def theorem_3_1(p: FloatArray, drafts: IntArray, law: FloatArray, most: int | None = None) -> float:
+    """The optimal acceptance is alpha* = 1 + min over H of psi(H), psi(H) = p(H) - P(all drafts in H).
+
+    Hypotheses: Any p, and any law of the n drafts; H may be empty.
+    Remark: The relaxed program by HiGHS against all 2^V token sets.
+    """
+    value, _ = relaxed_program(p, members(drafts, p.size), law).solve()
+    sets = token_sets(p.size).sum(axis=1) <= (p.size if most is None else most)
+    return -abs(value - (1 + psi(p, drafts, law)[sets].min()))
 
 
-def _dual(p: FloatArray, drafts: IntArray, law: FloatArray, touching: bool = False) -> float:
+@claim(
+    "gr-appendix-E",
+    "hu2025towards; thomas2025global, Appendix E, eq. (35), (36)",
+    table,
+    tol=LP_TOL,
+    cost=20,
+    mutants={"z marks the tuples with a draft in H.": {"touching": True}},
+)
+def appendix_e(p: FloatArray, drafts: IntArray, law: FloatArray, touching: bool = False) -> float:
+    """The dual (35) of the relaxed program has a binary optimal solution: y marks H, z the tuples not in H^n (36)."""
     by_token, by_tuple = sums(members(drafts, p.size))
     covered = -np.concatenate((by_token, by_tuple)).T
     program = Program(-np.concatenate((p, law)), at_most=(covered, np.full(len(covered), -1.0)))
@@ -82,14 +121,6 @@ def _dual(p: FloatArray, drafts: IntArray, law: FloatArray, touching: bool = Fal
     marked = sets if touching else 1.0 - sets
     leaves = members(drafts, p.size).astype(np.float64) @ marked.T > 0  # z of eq. (36), by tuple and H
     return -abs(-value - float((sets @ p + law @ leaves).min()))
-
-
-def _minor(draws: IntArray, rows: IntArray, columns: IntArray, among: tuple[float, ...] = (-1.0, 0.0, 1.0)) -> float:
-    vocab, n = (int(number) for number in draws)
-    member = members(np.array(list(np.ndindex(*(vocab,) * n))), vocab)
-    matrix = np.concatenate(sums(member))
-    minor = float(np.linalg.det(matrix[np.ix_(rows, columns)]))
-    return -min(abs(minor - value) for value in among)
 
 
 def _submatrix(rng: np.random.Generator) -> dict[str, Any]:
@@ -105,18 +136,26 @@ def _submatrix(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
-def _prefix(p: FloatArray, q: FloatArray, n: int, ties: FloatArray) -> float:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = q / p
-    ratio[np.isnan(ratio)] = np.tan(1.5 * ties[np.isnan(ratio)])  # 0/0 stands anywhere
-    values = psi_independent(p, np.tile(q, (n, 1)))
-    return -float(values[prefixes(np.lexsort((ties, -ratio)))].min() - values.min())
+@claim(
+    "gr-appendix-E-unimodular",
+    "hu2025towards; thomas2025global, Appendix E",
+    _submatrix,
+    tol=1e-9,
+    cost=3,
+    mutants={"No determinant is -1.": {"among": (0.0, 1.0)}},
+)
+def appendix_e_unimodular(
+    draws: IntArray, rows: IntArray, columns: IntArray, among: tuple[float, ...] = (-1.0, 0.0, 1.0)
+) -> float:
+    """The constraints of the relaxed program form a totally unimodular matrix.
 
-
-def _by_draft(p: FloatArray, q: FloatArray, n: int, ties: FloatArray) -> float:
-    """The same by decreasing q."""
-    values = psi_independent(p, np.tile(q, (n, 1)))
-    return -float(values[prefixes(np.lexsort((ties, -q)))].min() - values.min())
+    Remark: Determinants of random square submatrices, by LU; the matrix is the incidence of a bipartite graph.
+    """
+    vocab, n = (int(number) for number in draws)
+    member = members(np.array(list(np.ndindex(*(vocab,) * n))), vocab)
+    matrix = np.concatenate(sums(member))
+    minor = float(np.linalg.det(matrix[np.ix_(rows, columns)]))
+    return -min(abs(minor - value) for value in among)
 
 
 def _tied(rng: np.random.Generator) -> dict[str, Any]:
@@ -124,17 +163,62 @@ def _tied(rng: np.random.Generator) -> dict[str, Any]:
     return {**instance, "ties": rng.random(instance["p"].size)}
 
 
-def _single(p: FloatArray, q: FloatArray) -> float:
+@claim(
+    "gr-prefix-minimiser",
+    "hu2025towards; thomas2025global, section 5.1",
+    _tied,
+    cost=3,
+    mutants={"In the order of decreasing q.": {"by_draft": True}},
+)
+def prefix_minimiser(p: FloatArray, q: FloatArray, n: int, ties: FloatArray, by_draft: bool = False) -> float:
+    """For i.i.d. drafts a prefix of the order of decreasing q/p minimises psi.
+
+    Remark: Tokens of equal q/p may stand in any order, those with p = q = 0 anywhere: both are drawn at random.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = q / p
+    ratio[np.isnan(ratio)] = np.tan(1.5 * ties[np.isnan(ratio)])  # 0/0 stands anywhere
+    values = psi_independent(p, np.tile(q, (n, 1)))
+    return -float(values[prefixes(np.lexsort((ties, -q if by_draft else -ratio)))].min() - values.min())
+
+
+@claim(
+    "gr-appendix-A",
+    "chen2023accelerating; leviathan2023fast; thomas2025global, Appendix A",
+    pair,
+    tol=LP_TOL,
+    cost=20,
+    mutants={"It is the sum of p q, of an independent draft.": {"independent": True}},
+)
+def appendix_a(p: FloatArray, q: FloatArray, independent: bool = False) -> float:
+    """With one draft alpha* is the sum of min(p, q).
+
+    Remark: Against the best coupling of p and q, by HiGHS.
+    """
     value, _ = full_program(p, np.eye(p.size, dtype=bool), q).solve()
-    return -abs(value - float(np.minimum(p, q).sum()))
+    return -abs(value - float(p @ q if independent else np.minimum(p, q).sum()))
 
 
-def _independent_pair(p: FloatArray, q: FloatArray) -> float:
-    value, _ = full_program(p, np.eye(p.size, dtype=bool), q).solve()
-    return -abs(value - float(p @ q))
+def _truncated(rng: np.random.Generator) -> dict[str, Any]:
+    size = int(rng.integers(2, 7))
+    q = positive_law(rng, size)
+    return {"p": law(rng, size), "q": q, "n": int(rng.integers(1, 4)), "k": int(rng.integers(1, min(size, 4) + 1))}
 
 
-def _truncation(p: FloatArray, q: FloatArray, n: int, k: int, rescaled: bool = False) -> float:
+@claim(
+    "gr-appendix-N",
+    "thomas2025global, Appendix N, eq. (137)",
+    _truncated,
+    tol=LP_TOL,
+    cost=20,
+    mutants={"With p rescaled to the k tokens.": {"rescaled": True}},
+)
+def appendix_n(p: FloatArray, q: FloatArray, n: int, k: int, rescaled: bool = False) -> float:
+    """Top-k drafts reduce the relaxed program to the k tokens, with p cut to them and not rescaled; alpha* stays.
+
+    Hypotheses: Eq. (137) with its zero constraint for i not in set(i); as printed, see gr-equation-137.
+    Remark: True of alpha*. Theorem 6.1 is another matter: it uses that p sums to 1.
+    """
     kept = np.sort(likeliest(q, k))
     drafted = np.zeros_like(q)
     drafted[kept] = q[kept] / q[kept].sum()
@@ -145,134 +229,24 @@ def _truncation(p: FloatArray, q: FloatArray, n: int, k: int, rescaled: bool = F
     return -abs(value - iid_optimum(p, drafted, n))
 
 
-def _truncated(rng: np.random.Generator) -> dict[str, Any]:
-    size = int(rng.integers(2, 7))
-    q = positive_law(rng, size)
-    return {"p": law(rng, size), "q": q, "n": int(rng.integers(1, 4)), "k": int(rng.integers(1, min(size, 4) + 1))}
-
-
-def _greedy_support(q: FloatArray, n: int, more: int = 1) -> float:
-    return -abs(len(Greedy(q, n).support().drafts) - (q.size - n + more))
-
-
 def _greedy_draws() -> Iterator[dict[str, Any]]:
     for size in range(1, 7):
         for n in range(1, size + 1):
             yield {"q": np.arange(1.0, size + 1) / np.arange(1.0, size + 1).sum(), "n": n}
 
 
-CLAIMS = (
-    Claim(
-        "gr-equation-2",
-        "The relaxed program (2) has the optimal value alpha* of the transport program (1).",
-        "hu2025towards; thomas2025global, section 3.2",
-        lambda rng: table(rng, largest=4),
-        _relaxation,
-        hypotheses="Any p, and any law of the n drafts.",
-        tol=LP_TOL,
-        cost=30,
-        remark="Both programs are solved by HiGHS, tuple by tuple.",
-        mutations=(Mutation("Without its constraint on tokens.", _without_p),),
-    ),
-    Claim(
-        "gr-equation-3",
-        "S* completed by its residuals, eq. (3), is an optimal coupling C* of the transport program.",
-        "hu2025towards; thomas2025global, eq. (3)",
-        _rejecting,
-        _completion,
-        hypotheses="S* is an optimal solution of the relaxed program.",
-        cost=5,
-        expected=Verdict.HIDDEN,
-        assumption="alpha* < 1. Otherwise all residuals are 0, and eq. (3) divides 0 by 0.",
-        counterexample={"p": np.array([1.0, 0.0]), "drafts": np.array([[0]]), "law": np.array([1.0])},
-        remark="Where alpha* = 1 nothing has to be added: C* = S*. An implementation needs this case.",
-        mutations=(
-            Mutation(
-                "What is unspent goes to all tokens alike.", lambda **instance: _completion(**instance, evenly=True)
-            ),
-        ),
-    ),
-    Claim(
-        "gr-theorem-3.1",
-        "The optimal acceptance is alpha* = 1 + min over H of psi(H), psi(H) = p(H) - P(all drafts in H).",
-        "hu2025towards; thomas2025global, Theorem 3.1",
-        table,
-        _subset_formula,
-        hypotheses="Any p, and any law of the n drafts; H may be empty.",
-        tol=LP_TOL,
-        cost=20,
-        remark="The relaxed program by HiGHS against all 2^V token sets.",
-        mutations=(Mutation("The minimum over H of at most one token.", _few_sets),),
-    ),
-    Claim(
-        "gr-appendix-E",
-        "The dual (35) of the relaxed program has a binary optimal solution: y marks H, z the tuples not in H^n (36).",
-        "hu2025towards; thomas2025global, Appendix E, eq. (35), (36)",
-        table,
-        _dual,
-        tol=LP_TOL,
-        cost=20,
-        mutations=(
-            Mutation("z marks the tuples with a draft in H.", lambda **instance: _dual(**instance, touching=True)),
-        ),
-    ),
-    Claim(
-        "gr-appendix-E-unimodular",
-        "The constraints of the relaxed program form a totally unimodular matrix.",
-        "hu2025towards; thomas2025global, Appendix E",
-        _submatrix,
-        _minor,
-        tol=1e-9,
-        cost=3,
-        remark="Determinants of random square submatrices, by LU; the matrix is the incidence of a bipartite graph.",
-        mutations=(Mutation("No determinant is -1.", lambda **instance: _minor(**instance, among=(0.0, 1.0))),),
-    ),
-    Claim(
-        "gr-prefix-minimiser",
-        "For i.i.d. drafts a prefix of the order of decreasing q/p minimises psi.",
-        "hu2025towards; thomas2025global, section 5.1",
-        _tied,
-        _prefix,
-        cost=3,
-        remark="Tokens of equal q/p may stand in any order, those with p = q = 0 anywhere: both are drawn at random.",
-        mutations=(Mutation("In the order of decreasing q.", _by_draft),),
-    ),
-    Claim(
-        "gr-appendix-A",
-        "With one draft alpha* is the sum of min(p, q).",
-        "chen2023accelerating; leviathan2023fast; thomas2025global, Appendix A",
-        pair,
-        _single,
-        tol=LP_TOL,
-        cost=20,
-        remark="Against the best coupling of p and q, by HiGHS.",
-        mutations=(Mutation("It is the sum of p q, of an independent draft.", _independent_pair),),
-    ),
-    Claim(
-        "gr-appendix-N",
-        "Top-k drafts reduce the relaxed program to the k tokens, with p cut to them and not rescaled; alpha* stays.",
-        "thomas2025global, Appendix N, eq. (137)",
-        _truncated,
-        _truncation,
-        hypotheses="Eq. (137) with its zero constraint for i not in set(i); as printed, see gr-equation-137.",
-        tol=LP_TOL,
-        cost=20,
-        remark="True of alpha*. Theorem 6.1 is another matter: it uses that p sums to 1.",
-        mutations=(
-            Mutation("With p rescaled to the k tokens.", lambda **instance: _truncation(**instance, rescaled=True)),
-        ),
-    ),
-    Claim(
-        "gr-greedy-support",
-        "Greedy drafts are one of O(V) tuples, not of V^n: of V - n + 1.",
-        "hu2025towards; thomas2025global, section 5, footnote 1",
-        lambda rng: {"q": positive_law(rng, 5), "n": int(distinct(rng)["n"])},
-        _greedy_support,
-        tol=0.0,
-        search=Listed(_greedy_draws),
-        mutations=(Mutation("Of V - n.", lambda **instance: _greedy_support(**instance, more=0)),),
-    ),
+@claim(
+    "gr-greedy-support",
+    "hu2025towards; thomas2025global, section 5, footnote 1",
+    lambda rng: {"q": positive_law(rng, 5), "n": int(distinct(rng)["n"])},
+    tol=0.0,
+    search=Listed(_greedy_draws),
+    mutants={"Of V - n.": {"more": 0}},
 )
+def greedy_support(q: FloatArray, n: int, more: int = 1) -> float:
+    """Greedy drafts are one of O(V) tuples, not of V^n: of V - n + 1."""
+    return -abs(len(Greedy(q, n).support().drafts) - (q.size - n + more))
+
 
 UNCHECKED = (
     Unchecked(

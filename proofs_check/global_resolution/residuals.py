@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from otspec.laws import BoolArray, FloatArray, IntArray
-from otspec.proofs_check.claim import Claim, Mutation, Unchecked, Verdict
+from otspec.proofs_check.claims import Unchecked, claim
 from otspec.proofs_check.global_resolution.split import (
     holds,
     iid_masses,
@@ -25,12 +25,6 @@ from otspec.proofs_check.oracles import formed, psi_of
 
 UNIT = 2.0**-10
 """Probabilities are measured in this unit before HiGHS sees them, since its tolerances are absolute."""
-
-
-def _touching(mass: FloatArray) -> FloatArray:
-    """P(some draft in S) of every set, as far as the drafts have mass, by adding up the tuples that have one."""
-    masks = np.arange(mass.size)
-    return ((masks[:, None] & masks) != 0) @ mass
 
 
 def _served(demands: FloatArray, mass: FloatArray, edges: BoolArray) -> float:
@@ -52,26 +46,6 @@ def _served(demands: FloatArray, mass: FloatArray, edges: BoolArray) -> float:
     return float("nan") if answer.fun is None else -UNIT * float(answer.fun)
 
 
-def _theorem(p: FloatArray, drafts: IntArray, law: FloatArray, share: FloatArray) -> float:
-    """Minus the disagreement between what (9) says cannot be served, and what cannot."""
-    mass = formed(drafts, law, p.size)
-    room = holds(p.size) @ p + psi_of(p, mass)[::-1]  # psi[::-1][S] is psi(V without S)
-    return _feasible(p, mass, share, room)
-
-
-def _theorem_of_tokens(p: FloatArray, drafts: IntArray, law: FloatArray, share: FloatArray) -> float:
-    """The same with (9) for single tokens, and for all."""
-    mass = formed(drafts, law, p.size)
-    room = holds(p.size) @ p + psi_of(p, mass)[::-1]
-    return _feasible(p, mass, share, np.where(holds(p.size).sum(axis=1) > 1, np.maximum(room, 1.0), room), of_all=False)
-
-
-def _theorem_without_p(p: FloatArray, drafts: IntArray, law: FloatArray, share: FloatArray) -> float:
-    """The same with P(some draft in S) on the right side of (9)."""
-    mass = formed(drafts, law, p.size)
-    return _feasible(p, mass, share, _touching(mass))
-
-
 def _feasible(p: FloatArray, mass: FloatArray, share: FloatArray, room: FloatArray, of_all: bool = True) -> float:
     inside = holds(p.size)[minimiser(psi_of(p, mass))]
     outer = ~(holds(p.size) & inside).any(axis=1)  # which sets have no token of H*
@@ -82,15 +56,93 @@ def _feasible(p: FloatArray, mass: FloatArray, share: FloatArray, room: FloatArr
     return -max(abs(unserved - (demands.sum() - served)), abs(room[mask_of(~inside)] - supply) if of_all else 0.0)
 
 
+def _demands(rng: np.random.Generator) -> dict[str, Any]:
+    instance = table(rng, largest=4)
+    share = rng.random(instance["p"].size) ** rng.choice([0.1, 1.0])
+    return {**instance, "share": np.where(rng.random(share.size) < 0.3, 1.0, share)}
+
+
+@claim(
+    "gr-theorem-6.1",
+    "thomas2025global, Theorem 6.1",
+    _demands,
+    tol=1e-9,  # a linear program stands behind it
+    cost=60,
+    counterexample={
+        "p": [0.2, 0.6],
+        "drafts": [[0, 0], [0, 1], [1, 0], [1, 1]],
+        "law": [0.81, 0.09, 0.09, 0.01],
+        "share": [1.0, 0.0],
+    },
+    mutants={"(9) on single tokens.": {"of_all": False}},
+)
+def theorem_6_1(p: FloatArray, drafts: IntArray, law: FloatArray, share: FloatArray, of_all: bool = True) -> float:
+    """Amounts 0 <= p_i <= p(i) outside H* can be served by the outer system exactly if they meet (9), with equality at
+    S = V without H*.
+
+    Assumption: p sums to 1 over the tokens of the system. Its slice along the top k (Appendix N) does not.
+    Remark: Checked with numbers: the excess over (9) is what a linear program cannot serve. With a slice of p, keep
+    what it leaves out as one token that is never drafted, or see gr-theorem-6.1-any-p. In the counterexample, a top 2,
+    (9) asks that p_2 = -0.01; drafts serve 0.19 of the second token.
+    Margin: Minus the disagreement between what (9) says cannot be served, and what cannot.
+    """
+    mass = formed(drafts, law, p.size)
+    room = holds(p.size) @ p + psi_of(p, mass)[::-1]  # psi[::-1][S] is psi(V without S)
+    if not of_all:
+        room = np.where(holds(p.size).sum(axis=1) > 1, np.maximum(room, 1.0), room)
+    return _feasible(p, mass, share, room, of_all)
+
+
+def _touching(mass: FloatArray) -> FloatArray:
+    """P(some draft in S) of every set, as far as the drafts have mass, by adding up the tuples that have one."""
+    masks = np.arange(mass.size)
+    return ((masks[:, None] & masks) != 0) @ mass
+
+
 def _sliced_demands(rng: np.random.Generator) -> dict[str, Any]:
     instance = _demands(rng)
     return {**instance, "p": instance["p"] * rng.uniform(0.5, 1.0)}
 
 
-def _demands(rng: np.random.Generator) -> dict[str, Any]:
-    instance = table(rng, largest=4)
-    share = rng.random(instance["p"].size) ** rng.choice([0.1, 1.0])
-    return {**instance, "share": np.where(rng.random(share.size) < 0.3, 1.0, share)}
+@claim(
+    "gr-theorem-6.1-any-p",
+    "otspec; extends thomas2025global, Theorem 6.1",
+    _sliced_demands,
+    variant_of="gr-theorem-6.1",
+    tol=1e-9,  # a linear program stands behind it
+    cost=40,
+    mutants={"(9) as printed is right for a slice of p.": theorem_6_1.margin},
+)
+def theorem_6_1_any_p(p: FloatArray, drafts: IntArray, law: FloatArray, share: FloatArray) -> float:
+    """With P(some draft in S) on its right side, (9) is right for a slice of p too.
+
+    Margin: The same with P(some draft in S) on the right side of (9).
+    """
+    mass = formed(drafts, law, p.size)
+    return _feasible(p, mass, share, _touching(mass))
+
+
+@claim(
+    "gr-appendix-H-polymatroid",
+    "thomas2025global, eq. (52), (54)",
+    table,
+    cost=10,
+    mutants={"The truncation is the smaller of p(S) and P(some draft in S).": {"ends": True}},
+)
+def appendix_h_polymatroid(p: FloatArray, drafts: IntArray, law: FloatArray, ends: bool = False) -> float:
+    """The right side of (9) is P(some draft in S), and its truncation to the box p_i <= p(i) is the closed form (54).
+
+    Margin: With the truncation's minimum over all sets, or the two at its ends.
+    """
+    mass = formed(drafts, law, p.size)
+    psi, held, all_of_it = psi_of(p, mass), holds(p.size) @ p, (1 << p.size) - 1
+    phi = held + psi[::-1]
+    worst = float(np.abs(phi - _touching(mass)).max())
+    for S in range(mass.size):
+        T = np.array([0, S]) if ends else np.flatnonzero(subsets(p.size)[:, S])
+        box = float((held[S & ~T] + phi[T]).min())
+        worst = max(worst, abs(box - (held[S] + least_above(psi, all_of_it & ~S))))
+    return -worst
 
 
 def _without_minima(p: FloatArray, psi: FloatArray, inside: BoolArray, order: IntArray) -> FloatArray:
@@ -117,25 +169,31 @@ def _gale(
     return float(min(demands.min(), (p - demands)[~inside].min(initial=0.0), room.min(), -abs(demands.sum() - total)))
 
 
-def _closed_form(p: FloatArray, drafts: IntArray, law: FloatArray, order: IntArray) -> float:
-    return _gale(p, formed(drafts, law, p.size), order)
-
-
-def _closed_form_without_minima(p: FloatArray, drafts: IntArray, law: FloatArray, order: IntArray) -> float:
-    return _gale(p, formed(drafts, law, p.size), order, _without_minima)
-
-
-def _closed_form_truncated(p: FloatArray, q: FloatArray, n: int, order: IntArray) -> float:
-    return _gale(p, iid_masses(q, n), order)
-
-
-def _truncated_without_minima(p: FloatArray, q: FloatArray, n: int, order: IntArray) -> float:
-    return _gale(p, iid_masses(q, n), order, _without_minima)
-
-
 def _ordered(rng: np.random.Generator) -> dict[str, Any]:
     instance = table(rng)
     return {**instance, "order": rng.permutation(instance["p"].size)}
+
+
+@claim(
+    "gr-theorem-6.2",
+    "thomas2025global, Theorem 6.2",
+    _ordered,
+    tol=4e-12,  # minimisers tie within 1e-12
+    cost=6,
+    mutants={"Differences of psi in place of its minima.": {"solution": _without_minima}},
+)
+def theorem_6_2(
+    p: FloatArray,
+    drafts: IntArray,
+    law: FloatArray,
+    order: IntArray,
+    solution: Callable[..., FloatArray] = outer_demands,
+) -> float:
+    """In any order of the tokens outside H*, the differences of minima (10) solve the outer residual program.
+
+    Remark: Checked for every law of the drafts: psi is always submodular, so the theorem's hypothesis asks nothing.
+    """
+    return _gale(p, formed(drafts, law, p.size), order, solution)
 
 
 def _sliced(rng: np.random.Generator) -> dict[str, Any]:
@@ -144,20 +202,36 @@ def _sliced(rng: np.random.Generator) -> dict[str, Any]:
     return {**instance, "p": instance["p"] * rng.uniform(0.5, 1.0), "order": rng.permutation(instance["p"].size)}
 
 
-def _polymatroid(p: FloatArray, drafts: IntArray, law: FloatArray, ends: bool = False) -> float:
-    """With the truncation's minimum over all sets, or the two at its ends."""
-    mass = formed(drafts, law, p.size)
-    psi, held, all_of_it = psi_of(p, mass), holds(p.size) @ p, (1 << p.size) - 1
-    phi = held + psi[::-1]
-    worst = float(np.abs(phi - _touching(mass)).max())
-    for S in range(mass.size):
-        T = np.array([0, S]) if ends else np.flatnonzero(subsets(p.size)[:, S])
-        box = float((held[S & ~T] + phi[T]).min())
-        worst = max(worst, abs(box - (held[S] + least_above(psi, all_of_it & ~S))))
-    return -worst
+@claim(
+    "gr-theorem-6.2-any-p",
+    "otspec; extends thomas2025global, Theorem 6.2",
+    _sliced,
+    variant_of="gr-theorem-6.2",
+    tol=4e-12,
+    mutants={"Differences of psi in place of its minima.": {"solution": _without_minima}},
+)
+def theorem_6_2_any_p(
+    p: FloatArray, q: FloatArray, n: int, order: IntArray, solution: Callable[..., FloatArray] = outer_demands
+) -> float:
+    """The differences of minima (10) stay right with the slice of p along a top k, where (9) does not."""
+    return _gale(p, iid_masses(q, n), order, solution)
 
 
-def _between(p: FloatArray, q: FloatArray, n: int, low: BoolArray, high: BoolArray, by_draft: bool = False) -> float:
+def _between_sets(rng: np.random.Generator) -> dict[str, Any]:
+    instance = iid(rng)
+    size = instance["p"].size
+    return {**instance, "low": rng.random(size) < 0.3, "high": rng.random(size) < 0.8}
+
+
+@claim(
+    "gr-lemma-6.3",
+    "thomas2025global, Lemma 6.3",
+    _between_sets,
+    cost=4,
+    mutants={"By decreasing q.": {"by_draft": True}},
+)
+def lemma_6_3(p: FloatArray, q: FloatArray, n: int, low: BoolArray, high: BoolArray, by_draft: bool = False) -> float:
+    """For i.i.d. drafts the least psi between A and B is at A with a prefix of B without A by decreasing q/p."""
     psi = psi_of(p, iid_masses(q, n))
     A, B = mask_of(low & high), mask_of(high)
     masks = np.arange(psi.size)
@@ -169,13 +243,14 @@ def _between(p: FloatArray, q: FloatArray, n: int, low: BoolArray, high: BoolArr
     return least - float(psi[prefixes].min())
 
 
-def _between_sets(rng: np.random.Generator) -> dict[str, Any]:
-    instance = iid(rng)
-    size = instance["p"].size
-    return {**instance, "low": rng.random(size) < 0.3, "high": rng.random(size) < 0.8}
-
-
-def _cumulative(p: FloatArray, q: FloatArray, n: int, running: bool = True) -> float:
+@claim(
+    "gr-section-6.1-cumulative-minima",
+    "thomas2025global, section 6.1",
+    iid,
+    mutants={"It is psi(H_i).": {"running": False}},
+)
+def section_6_1_cumulative_minima(p: FloatArray, q: FloatArray, n: int, running: bool = True) -> float:
+    """With the tokens outside H* by increasing q/p, the least psi above H_i is the least of psi(H_1), ..., psi(H_i)."""
     psi = psi_of(p, iid_masses(q, n))
     best = minimiser(psi)
     order = rising(p, q)
@@ -183,97 +258,6 @@ def _cumulative(p: FloatArray, q: FloatArray, n: int, running: bool = True) -> f
     least = np.minimum.accumulate(psi[prefixes[::-1]])[::-1] if running else psi[prefixes]
     return -float(max(abs(least[i] - least_above(psi, int(H))) for i, H in enumerate(prefixes)))
 
-
-CLAIMS = (
-    Claim(
-        "gr-theorem-6.1",
-        "Amounts 0 <= p_i <= p(i) outside H* can be served by the outer system exactly if they meet (9), with "
-        "equality at S = V without H*.",
-        "thomas2025global, Theorem 6.1",
-        _demands,
-        _theorem,
-        tol=1e-9,  # a linear program stands behind it
-        cost=60,
-        expected=Verdict.HIDDEN,
-        assumption="p sums to 1 over the tokens of the system. Its slice along the top k (Appendix N) does not.",
-        counterexample={
-            "p": np.array([0.2, 0.6]),
-            "drafts": np.array([[0, 0], [0, 1], [1, 0], [1, 1]]),
-            "law": np.array([0.81, 0.09, 0.09, 0.01]),
-            "share": np.array([1.0, 0.0]),
-        },
-        remark="Checked with numbers: the excess over (9) is what a linear program cannot serve. With a slice of p, "
-        "keep what it leaves out as one token that is never drafted, or see gr-theorem-6.1-any-p. In the "
-        "counterexample, a top 2, (9) asks that p_2 = -0.01; drafts serve 0.19 of the second token.",
-        mutations=(Mutation("(9) on single tokens.", _theorem_of_tokens),),
-    ),
-    Claim(
-        "gr-theorem-6.1-any-p",
-        "With P(some draft in S) on its right side, (9) is right for a slice of p too.",
-        "otspec; extends thomas2025global, Theorem 6.1",
-        _sliced_demands,
-        _theorem_without_p,
-        variant_of="gr-theorem-6.1",
-        tol=1e-9,  # a linear program stands behind it
-        cost=40,
-        mutations=(Mutation("(9) as printed is right for a slice of p.", _theorem),),
-    ),
-    Claim(
-        "gr-appendix-H-polymatroid",
-        "The right side of (9) is P(some draft in S), and its truncation to the box p_i <= p(i) is the closed form "
-        "(54).",
-        "thomas2025global, eq. (52), (54)",
-        table,
-        _polymatroid,
-        cost=10,
-        mutations=(
-            Mutation(
-                "The truncation is the smaller of p(S) and P(some draft in S).",
-                lambda **instance: _polymatroid(**instance, ends=True),
-            ),
-        ),
-    ),
-    Claim(
-        "gr-theorem-6.2",
-        "In any order of the tokens outside H*, the differences of minima (10) solve the outer residual program.",
-        "thomas2025global, Theorem 6.2",
-        _ordered,
-        _closed_form,
-        tol=4e-12,  # minimisers tie within 1e-12
-        cost=6,
-        remark="Checked for every law of the drafts: psi is always submodular, so the theorem's hypothesis asks "
-        "nothing.",
-        mutations=(Mutation("Differences of psi in place of its minima.", _closed_form_without_minima),),
-    ),
-    Claim(
-        "gr-theorem-6.2-any-p",
-        "The differences of minima (10) stay right with the slice of p along a top k, where (9) does not.",
-        "otspec; extends thomas2025global, Theorem 6.2",
-        _sliced,
-        _closed_form_truncated,
-        variant_of="gr-theorem-6.2",
-        tol=4e-12,
-        mutations=(Mutation("Differences of psi in place of its minima.", _truncated_without_minima),),
-    ),
-    Claim(
-        "gr-lemma-6.3",
-        "For i.i.d. drafts the least psi between A and B is at A with a prefix of B without A by decreasing q/p.",
-        "thomas2025global, Lemma 6.3",
-        _between_sets,
-        _between,
-        cost=4,
-        mutations=(Mutation("By decreasing q.", lambda **instance: _between(**instance, by_draft=True)),),
-    ),
-    Claim(
-        "gr-section-6.1-cumulative-minima",
-        "With the tokens outside H* by increasing q/p, the least psi above H_i is the least of psi(H_1), ..., "
-        "psi(H_i).",
-        "thomas2025global, section 6.1",
-        iid,
-        _cumulative,
-        mutations=(Mutation("It is psi(H_i).", lambda **instance: _cumulative(**instance, running=False)),),
-    ),
-)
 
 UNCHECKED = (
     Unchecked(

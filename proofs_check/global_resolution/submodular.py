@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from otspec.laws import FloatArray, IntArray
 from otspec.problem import Problem
-from otspec.proofs_check.claim import Claim, Mutation, Unchecked, Verdict
+from otspec.proofs_check.claims import Unchecked, claim
 from otspec.proofs_check.instances import distinct, independent, law, subset_masses
 from otspec.proofs_check.oracles import prefixes, psi, psi_independent, submodularity, token_sets
 from otspec.proofs_check.search import Descent
@@ -21,15 +21,38 @@ GRID = 64
 """Draft laws on this grid, and targets on its square, make all capacities of a minimum cut integers."""
 
 
-def _submodular(p: FloatArray, qs: FloatArray) -> float:
-    return submodularity(psi_independent(p, qs))
+@claim(
+    "gr-theorem-C.1",
+    "thomas2025global, Theorem C.1",
+    independent,
+    search=Descent("p qs"),
+    cost=2,
+    mutants={"psi is modular.": {"sign": -1}},
+)
+def theorem_c_1(p: FloatArray, qs: FloatArray, sign: int = 1) -> float:
+    """psi is submodular for independent drafts from any q_1, ..., q_n.
+
+    Remark: It is submodular for every law of the drafts, correlated ones included: hit-submodular.
+    """
+    return submodularity(sign * psi_independent(p, qs))
 
 
-def _supermodular(p: FloatArray, qs: FloatArray) -> float:
-    return submodularity(-psi_independent(p, qs))
+def _three_masses(rng: np.random.Generator) -> dict[str, Any]:
+    n = int(rng.integers(1, 5))
+    c, more, other = rng.random((3, n)) / 3
+    return {"a": c + more, "b": c + other, "c": c}
 
 
-def _expansion(a: FloatArray, b: FloatArray, c: FloatArray) -> float:
+@claim(
+    "gr-appendix-C-expansion",
+    "thomas2025global, Appendix C",
+    _three_masses,
+    cost=3,
+    mutants={"(27) without the product of the c_j.": {"share": 0.0}},
+)
+def appendix_c_expansion(a: FloatArray, b: FloatArray, c: FloatArray, share: float = 1.0) -> float:
+    """The identities (30), (31), B >= C and the inequality (27) hold for a_j, b_j >= c_j >= 0."""
+
     def subsets(low: FloatArray) -> float:
         terms = itertools.product(*zip(a - c, low, strict=True))
         return sum(float(np.prod(term)) for term in terms) - float(np.prod(low))
@@ -39,17 +62,7 @@ def _expansion(a: FloatArray, b: FloatArray, c: FloatArray) -> float:
         abs(float(np.prod(a - c + b)) - float(np.prod(b)) - upper),
         abs(float(np.prod(a)) - float(np.prod(c)) - lower),
     )
-    return min(upper - lower, float(np.prod(a + b - c) + np.prod(c) - np.prod(a) - np.prod(b)), -max(errors))
-
-
-def _expansion_without_c(a: FloatArray, b: FloatArray, c: FloatArray) -> float:
-    return float(np.prod(a + b - c) - np.prod(a) - np.prod(b))
-
-
-def _three_masses(rng: np.random.Generator) -> dict[str, Any]:
-    n = int(rng.integers(1, 5))
-    c, more, other = rng.random((3, n)) / 3
-    return {"a": c + more, "b": c + other, "c": c}
+    return min(upper - lower, float(np.prod(a + b - c) + share * np.prod(c) - np.prod(a) - np.prod(b)), -max(errors))
 
 
 def _rho(p: FloatArray, q1: FloatArray, q2: FloatArray, sign: float) -> FloatArray:
@@ -58,30 +71,83 @@ def _rho(p: FloatArray, q1: FloatArray, q2: FloatArray, sign: float) -> FloatArr
     return x @ p + sign * np.einsum("si,i,j,sj->s", x, q1, q2, x)
 
 
-def _printed_rho(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
-    return -float(np.abs(_rho(p, q1, q2, 1.0) - psi_independent(p, np.array([q1, q2]))).max())
-
-
-def _repaired_rho(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
-    return -float(np.abs(_rho(p, q1, q2, -1.0) - psi_independent(p, np.array([q1, q2]))).max())
-
-
-def _rho_of_pairs(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
-    """The repaired sum over i and j that differ."""
-    diagonal = token_sets(p.size) @ (q1 * q2)
-    return -float(np.abs(_rho(p, q1, q2, -1.0) + diagonal - psi_independent(p, np.array([q1, q2]))).max())
-
-
 def _two_drafts(rng: np.random.Generator) -> dict[str, Any]:
     size = int(rng.integers(2, 6))
     return {name: law(rng, size) for name in ("p", "q1", "q2")}
 
 
-def _cut(p: FloatArray, pairs: FloatArray, diagonal: bool = True) -> float:
-    """psi of the token set that one minimum cut finds, against the least psi of all; exact in integers.
+@claim(
+    "gr-equation-34",
+    "thomas2025global, Appendix D, eq. (34)",
+    _two_drafts,
+    counterexample={"p": [0.5, 0.5], "q1": [1.0, 0.0], "q2": [1.0, 0.0]},
+)
+def equation_34(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
+    """For two independent drafts psi(H) is rho(x) = sum of p_i x_i PLUS sum of q1(i) q2(j) x_i x_j, eq. (34).
 
-    P is the joint law of two drafts.  With w_ij = P_ij + P_ji and r_i = p_i - P_ii - sum over j > i of w_ij, rho(x) is
-    the sum of r_i x_i and of w_ij x_i (1 - x_j), j > i.
+    Instead: A minus before the second sum: see gr-equation-34-repaired.
+    Remark: Eq. (33), one line above, has the minus. As printed, rho is least at x = 0 for all p and q, and it is
+    supermodular, so that no minimum cut would find it.
+    """
+    return -float(np.abs(_rho(p, q1, q2, 1.0) - psi_independent(p, np.array([q1, q2]))).max())
+
+
+@claim(
+    "gr-equation-34-repaired",
+    "thomas2025global, Appendix D, eq. (34), with the sign of eq. (33)",
+    _two_drafts,
+    variant_of="gr-equation-34",
+    mutants={"The second sum over i and j that differ.": {"of_pairs": True}},
+)
+def equation_34_repaired(p: FloatArray, q1: FloatArray, q2: FloatArray, of_pairs: bool = False) -> float:
+    """For two independent drafts psi(H) is rho(x) = sum of p_i x_i MINUS sum of q1(i) q2(j) x_i x_j."""
+    diagonal = token_sets(p.size) @ (q1 * q2) if of_pairs else 0.0
+    return -float(np.abs(_rho(p, q1, q2, -1.0) + diagonal - psi_independent(p, np.array([q1, q2]))).max())
+
+
+def _grid_laws(rng: np.random.Generator) -> dict[str, Any]:
+    size = int(rng.integers(2, 7))
+    laws = {name: rng.multinomial(GRID, law(rng, size)) / GRID for name in ("q1", "q2")}
+    return {"p": rng.multinomial(GRID**2, law(rng, size)) / GRID**2, **laws}
+
+
+@claim(
+    "gr-appendix-D",
+    "thomas2025global, Appendix D",
+    _grid_laws,
+    cost=6,
+    mutants={"Without the diagonal.": {"diagonal": False}},
+)
+def appendix_d(p: FloatArray, q1: FloatArray, q2: FloatArray, diagonal: bool = True) -> float:
+    """For two independent drafts one minimum s-t cut, on V + 2 nodes, finds H*.
+
+    Hypotheses: rho with the minus sign; x_i^2 = x_i on the diagonal.
+    Remark: On laws on a grid, so that capacities are integers and the cut is exact.
+    """
+    return appendix_d_any_pair(p, np.outer(q1, q2), diagonal)
+
+
+def _grid_pairs(rng: np.random.Generator) -> dict[str, Any]:
+    size = int(rng.integers(2, 6))
+    pairs = rng.multinomial(GRID**2, law(rng, size * size)) / GRID**2
+    return {"p": rng.multinomial(GRID**2, law(rng, size)) / GRID**2, "pairs": pairs.reshape(size, size)}
+
+
+@claim(
+    "gr-appendix-D-any-pair",
+    "otspec; the construction of thomas2025global, Appendix D, needs no independence",
+    _grid_pairs,
+    variant_of="gr-appendix-D",
+    cost=6,
+    mutants={"Without the diagonal.": {"diagonal": False}},
+)
+def appendix_d_any_pair(p: FloatArray, pairs: FloatArray, diagonal: bool = True) -> float:
+    """One minimum s-t cut on V + 2 nodes finds H* for two drafts of any joint law.
+
+    Remark: psi is quadratic in x for any two drafts, and no pair of tokens has a positive coefficient.
+    Margin: psi of the token set that one minimum cut finds, against the least psi of all; exact in integers. P is the
+    joint law of two drafts. With w_ij = P_ij + P_ji and r_i = p_i - P_ii - sum over j > i of w_ij, rho(x) is the sum of
+    r_i x_i and of w_ij x_i (1 - x_j), j > i.
     """
     size = p.size
     joint = np.rint(pairs * GRID**2).astype(np.int64)
@@ -98,36 +164,9 @@ def _cut(p: FloatArray, pairs: FloatArray, diagonal: bool = True) -> float:
     return -float(values[int((1 << reached[reached < size]).sum())] - values.min())
 
 
-def _cut_independent(p: FloatArray, q1: FloatArray, q2: FloatArray, diagonal: bool = True) -> float:
-    return _cut(p, np.outer(q1, q2), diagonal)
-
-
-def _grid_pairs(rng: np.random.Generator) -> dict[str, Any]:
-    size = int(rng.integers(2, 6))
-    pairs = rng.multinomial(GRID**2, law(rng, size * size)) / GRID**2
-    return {"p": rng.multinomial(GRID**2, law(rng, size)) / GRID**2, "pairs": pairs.reshape(size, size)}
-
-
-def _grid_laws(rng: np.random.Generator) -> dict[str, Any]:
-    size = int(rng.integers(2, 7))
-    laws = {name: rng.multinomial(GRID, law(rng, size)) / GRID for name in ("q1", "q2")}
-    return {"p": rng.multinomial(GRID**2, law(rng, size)) / GRID**2, **laws}
-
-
 def _psi_of_distinct(p: FloatArray, q: FloatArray, n: int) -> FloatArray:
     within_p, within = subset_masses(Problem(p, WithoutReplacement(q, n)))
     return within_p - within
-
-
-def _distinct_prefix(p: FloatArray, q: FloatArray, n: int) -> float:
-    values = _psi_of_distinct(p, q, n)
-    return -float(values[prefixes(_falling(q, p))].min() - values.min())
-
-
-def _distinct_by_draft(p: FloatArray, q: FloatArray, n: int) -> float:
-    """The same by decreasing q."""
-    values = _psi_of_distinct(p, q, n)
-    return -float(values[prefixes(np.argsort(-q, kind="stable"))].min() - values.min())
 
 
 def _falling(q: FloatArray, p: FloatArray) -> IntArray:
@@ -136,10 +175,42 @@ def _falling(q: FloatArray, p: FloatArray) -> IntArray:
         return np.argsort(-np.nan_to_num(q / p, nan=np.inf, posinf=np.inf), kind="stable")
 
 
-def _distinct_lattice(
+@claim(
+    "gr-table-5-distinct-step-1",
+    "hu2025towards, Theorem 4; thomas2025global, Table 5, Appendix S",
+    distinct,
+    search=Descent("p q"),
+    cost=4,
+    mutants={"In the order of decreasing q.": {"by_draft": True}},
+)
+def table_5_distinct_step_1(p: FloatArray, q: FloatArray, n: int, by_draft: bool = False) -> float:
+    """For drafts without replacement a prefix of the order of decreasing q/p minimises psi."""
+    values = _psi_of_distinct(p, q, n)
+    order = np.argsort(-q, kind="stable") if by_draft else _falling(q, p)
+    return -float(values[prefixes(order)].min() - values.min())
+
+
+def _nested_sets(rng: np.random.Generator) -> dict[str, Any]:
+    instance = distinct(rng)
+    level = rng.integers(0, 3, instance["p"].size)
+    return {**instance, "least": (level == 0).astype(np.int64), "most": (level < 2).astype(np.int64)}
+
+
+@claim(
+    "gr-table-5-distinct-lemma-6.3",
+    "thomas2025global, Lemma 6.3 and Appendix S",
+    _nested_sets,
+    search=Descent("p q"),
+    cost=2,
+    mutants={"By increasing q.": {"by_draft": True}},
+)
+def table_5_distinct_lemma_6_3(
     p: FloatArray, q: FloatArray, n: int, least: IntArray, most: IntArray, by_draft: bool = False
 ) -> float:
-    """The least psi between two token sets, by prefixes of what lies between them, against all sets."""
+    """For drafts without replacement, too, the least psi between sets A and B is at A and a prefix of B without A.
+
+    Margin: The least psi between two token sets, by prefixes of what lies between them, against all sets.
+    """
     values = _psi_of_distinct(p, q, n)
     low, high = int((1 << np.flatnonzero(least)).sum()), int((1 << np.flatnonzero(most)).sum())
     masks = np.arange(values.size)
@@ -149,14 +220,19 @@ def _distinct_lattice(
     return -float(values[low | prefixes(free)].min() - values[between].min())
 
 
-def _nested_sets(rng: np.random.Generator) -> dict[str, Any]:
-    instance = distinct(rng)
-    level = rng.integers(0, 3, instance["p"].size)
-    return {**instance, "least": (level == 0).astype(np.int64), "most": (level < 2).astype(np.int64)}
+@claim(
+    "gr-table-5-distinct-step-2",
+    "thomas2025global, Table 5, Appendix S",
+    distinct,
+    cost=12,
+    mutants={"psi of the prefixes in place of its cumulative minima.": {"cumulative": False}},
+)
+def table_5_distinct_step_2(p: FloatArray, q: FloatArray, n: int, cumulative: bool = True) -> float:
+    """For drafts without replacement the cumulative minima of section 6.1 give feasible outer residuals.
 
-
-def _distinct_residuals(p: FloatArray, q: FloatArray, n: int, cumulative: bool = True) -> float:
-    """Eq. (10) by cumulative minima along increasing q/p, against the constraints (9)."""
+    Remark: Constraint (9) on every token set outside H*, with equality on all of them, and 0 <= p_i <= p(i).
+    Margin: Eq. (10) by cumulative minima along increasing q/p, against the constraints (9).
+    """
     values = _psi_of_distinct(p, q, n)
     order = _falling(q, p)
     starts = prefixes(order)
@@ -176,107 +252,6 @@ def _distinct_residuals(p: FloatArray, q: FloatArray, n: int, cumulative: bool =
             parts.append(-room if mask != everything ^ chosen else abs(room))
     return -float(max(parts))
 
-
-CLAIMS = (
-    Claim(
-        "gr-theorem-C.1",
-        "psi is submodular for independent drafts from any q_1, ..., q_n.",
-        "thomas2025global, Theorem C.1",
-        independent,
-        _submodular,
-        search=Descent(laws=("p", "qs")),
-        cost=2,
-        remark="It is submodular for every law of the drafts, correlated ones included: hit-submodular.",
-        mutations=(Mutation("psi is modular.", _supermodular),),
-    ),
-    Claim(
-        "gr-appendix-C-expansion",
-        "The identities (30), (31), B >= C and the inequality (27) hold for a_j, b_j >= c_j >= 0.",
-        "thomas2025global, Appendix C",
-        _three_masses,
-        _expansion,
-        cost=3,
-        mutations=(Mutation("(27) without the product of the c_j.", _expansion_without_c),),
-    ),
-    Claim(
-        "gr-equation-34",
-        "For two independent drafts psi(H) is rho(x) = sum of p_i x_i PLUS sum of q1(i) q2(j) x_i x_j, eq. (34).",
-        "thomas2025global, Appendix D, eq. (34)",
-        _two_drafts,
-        _printed_rho,
-        expected=Verdict.FAILS,
-        counterexample={"p": np.array([0.5, 0.5]), "q1": np.array([1.0, 0.0]), "q2": np.array([1.0, 0.0])},
-        remedy="A minus before the second sum: see gr-equation-34-repaired.",
-        remark="Eq. (33), one line above, has the minus. As printed, rho is least at x = 0 for all p and q, and it is "
-        "supermodular, so that no minimum cut would find it.",
-    ),
-    Claim(
-        "gr-equation-34-repaired",
-        "For two independent drafts psi(H) is rho(x) = sum of p_i x_i MINUS sum of q1(i) q2(j) x_i x_j.",
-        "thomas2025global, Appendix D, eq. (34), with the sign of eq. (33)",
-        _two_drafts,
-        _repaired_rho,
-        variant_of="gr-equation-34",
-        mutations=(Mutation("The second sum over i and j that differ.", _rho_of_pairs),),
-    ),
-    Claim(
-        "gr-appendix-D",
-        "For two independent drafts one minimum s-t cut, on V + 2 nodes, finds H*.",
-        "thomas2025global, Appendix D",
-        _grid_laws,
-        _cut_independent,
-        hypotheses="rho with the minus sign; x_i^2 = x_i on the diagonal.",
-        cost=6,
-        remark="On laws on a grid, so that capacities are integers and the cut is exact.",
-        mutations=(Mutation("Without the diagonal.", lambda **instance: _cut_independent(**instance, diagonal=False)),),
-    ),
-    Claim(
-        "gr-appendix-D-any-pair",
-        "One minimum s-t cut on V + 2 nodes finds H* for two drafts of any joint law.",
-        "otspec; the construction of thomas2025global, Appendix D, needs no independence",
-        _grid_pairs,
-        _cut,
-        variant_of="gr-appendix-D",
-        cost=6,
-        remark="psi is quadratic in x for any two drafts, and no pair of tokens has a positive coefficient.",
-        mutations=(Mutation("Without the diagonal.", lambda **instance: _cut(**instance, diagonal=False)),),
-    ),
-    Claim(
-        "gr-table-5-distinct-step-1",
-        "For drafts without replacement a prefix of the order of decreasing q/p minimises psi.",
-        "hu2025towards, Theorem 4; thomas2025global, Table 5, Appendix S",
-        distinct,
-        _distinct_prefix,
-        search=Descent(laws=("p", "q")),
-        cost=4,
-        mutations=(Mutation("In the order of decreasing q.", _distinct_by_draft),),
-    ),
-    Claim(
-        "gr-table-5-distinct-lemma-6.3",
-        "For drafts without replacement, too, the least psi between sets A and B is at A and a prefix of B without A.",
-        "thomas2025global, Lemma 6.3 and Appendix S",
-        _nested_sets,
-        _distinct_lattice,
-        search=Descent(laws=("p", "q")),
-        cost=2,
-        mutations=(Mutation("By increasing q.", lambda **instance: _distinct_lattice(**instance, by_draft=True)),),
-    ),
-    Claim(
-        "gr-table-5-distinct-step-2",
-        "For drafts without replacement the cumulative minima of section 6.1 give feasible outer residuals.",
-        "thomas2025global, Table 5, Appendix S",
-        distinct,
-        _distinct_residuals,
-        cost=12,
-        remark="Constraint (9) on every token set outside H*, with equality on all of them, and 0 <= p_i <= p(i).",
-        mutations=(
-            Mutation(
-                "psi of the prefixes in place of its cumulative minima.",
-                lambda **instance: _distinct_residuals(**instance, cumulative=False),
-            ),
-        ),
-    ),
-)
 
 UNCHECKED = (
     Unchecked(

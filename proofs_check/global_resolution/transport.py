@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from otspec.laws import BoolArray, FloatArray
-from otspec.proofs_check.claim import Claim, Mutation
+from otspec.proofs_check.claims import claim
 from otspec.proofs_check.search import Descent
 
 
@@ -100,14 +100,13 @@ def _system(edges: BoolArray, flow: FloatArray, unspent: FloatArray, slack: bool
     return Transport(edges, supplies, flow.sum(axis=0), slack)
 
 
-def _convex(slack: bool) -> Callable[..., float]:
-    def margin(edges: BoolArray, flow: FloatArray, unspent: FloatArray, alpha: FloatArray, beta: FloatArray) -> float:
-        value = _system(edges, flow, unspent, slack).value
-        scale = 1.0 + (np.abs(alpha).max() + np.abs(beta).max()) * (np.abs(flow).sum() + np.abs(unspent).sum())
-        bend = (value(alpha) + value(beta)) / 2 - value((alpha + beta) / 2)
-        return float(min(value(alpha), bend) / scale)
-
-    return margin
+def _convex(
+    edges: BoolArray, flow: FloatArray, unspent: FloatArray, alpha: FloatArray, beta: FloatArray, slack: bool
+) -> float:
+    value = _system(edges, flow, unspent, slack).value
+    scale = 1.0 + (np.abs(alpha).max() + np.abs(beta).max()) * (np.abs(flow).sum() + np.abs(unspent).sum())
+    bend = (value(alpha) + value(beta)) / 2 - value((alpha + beta) / 2)
+    return float(min(value(alpha), bend) / scale)
 
 
 def _unequal(
@@ -118,28 +117,14 @@ def _unequal(
     return replace(system, supplies=system.supplies + supply * np.abs(unspent), demands=demand * system.demands)
 
 
-def _convex_unequal(slack: bool, supply: float = 0.0, demand: float = 1.0) -> Callable[..., float]:
-    def margin(edges: BoolArray, flow: FloatArray, unspent: FloatArray, alpha: FloatArray, beta: FloatArray) -> float:
-        value = _unequal(edges, flow, unspent, slack, supply, demand).value
-        return float(min(value(alpha), value(beta)))
-
-    return margin
+def _not_negative(alpha: FloatArray, beta: FloatArray, **system: Any) -> float:
+    value = _unequal(**system).value
+    return float(min(value(alpha), value(beta)))
 
 
-def _gradient_unequal(slack: bool, supply: float = 0.0, demand: float = 1.0) -> Callable[..., float]:
-    def margin(edges: BoolArray, flow: FloatArray, unspent: FloatArray, epsilon: float) -> float:
-        system = _unequal(edges, flow, unspent, slack, supply, demand)
-        return epsilon - system.slope(system.flat(epsilon, max_steps=50))
-
-    return margin
-
-
-def _graph_gradient(slack: bool) -> Callable[..., float]:
-    def margin(edges: BoolArray, flow: FloatArray, unspent: FloatArray, epsilon: float) -> float:
-        system = _system(edges, flow, unspent, slack)
-        return epsilon - system.slope(system.flat(epsilon))
-
-    return margin
+def _gradient(epsilon: float, max_steps: int = 400, **system: Any) -> float:
+    unequal = _unequal(**system)
+    return epsilon - unequal.slope(unequal.flat(epsilon, max_steps))
 
 
 def _graph_and_epsilon(rng: np.random.Generator) -> dict[str, Any]:
@@ -147,51 +132,55 @@ def _graph_and_epsilon(rng: np.random.Generator) -> dict[str, Any]:
     return {name: graph[name] for name in ("edges", "flow", "unspent")} | {"epsilon": float(10 ** rng.uniform(-6, -1))}
 
 
-CLAIMS = (
-    Claim(
-        "gr-lemma-I.1",
-        "Phi is convex and not negative when supplies y_b can serve demands x_a in full with nothing left.",
-        "thomas2025global, Lemma I.1",
-        _graph,
-        _convex(slack=False),
-        cost=5,
-        search=Descent(free=("flow", "alpha", "beta")),
-        mutations=(Mutation("Supplies may be left.", _convex_unequal(slack=False, supply=1.0)),),
-    ),
-    Claim(
-        "gr-lemma-I.1-gradient",
-        "Then for every eps > 0 some point has a gradient of Phi of 1-norm at most eps.",
-        "thomas2025global, Lemma I.1",
-        _graph_and_epsilon,
-        _graph_gradient(slack=False),
-        cost=30,
-        remark="For eps > 0 only: the infimum need not be attained (p = (1/4, 3/4), q = (1/2, 1/2), n = 2: alpha_2 - "
-        "alpha_1 grows without bound).",
-        mutations=(Mutation("Supplies may be left.", _gradient_unequal(slack=False, supply=1.0)),),
-    ),
-    Claim(
-        "gr-lemma-J.1",
-        "Theta is convex and not negative when supplies y_b can serve demands x_a in full.",
-        "thomas2025global, Lemma J.1",
-        _graph,
-        _convex(slack=True),
-        cost=5,
-        search=Descent(free=("flow", "unspent", "alpha", "beta")),
-        mutations=(
-            Mutation("Demands may be a tenth larger than what is served.", _convex_unequal(slack=True, demand=1.1)),
-        ),
-    ),
-    Claim(
-        "gr-lemma-J.1-gradient",
-        "Then for every eps > 0 some point has a gradient of Theta of 1-norm at most eps.",
-        "thomas2025global, Lemma J.1",
-        _graph_and_epsilon,
-        _graph_gradient(slack=True),
-        cost=40,
-        mutations=(
-            Mutation(
-                "Demands may be half as large again as what is served.", _gradient_unequal(slack=True, demand=1.5)
-            ),
-        ),
-    ),
+@claim(
+    "gr-lemma-I.1",
+    "thomas2025global, Lemma I.1",
+    _graph,
+    cost=5,
+    search=Descent(free="flow alpha beta"),
+    mutants={"Supplies may be left.": partial(_not_negative, slack=False, supply=1.0)},
 )
+def lemma_i_1(**graph: Any) -> float:
+    """Phi is convex and not negative when supplies y_b can serve demands x_a in full with nothing left."""
+    return _convex(**graph, slack=False)
+
+
+@claim(
+    "gr-lemma-I.1-gradient",
+    "thomas2025global, Lemma I.1",
+    _graph_and_epsilon,
+    cost=30,
+    mutants={"Supplies may be left.": {"supply": 1.0, "max_steps": 50}},
+)
+def lemma_i_1_gradient(**graph: Any) -> float:
+    """Then for every eps > 0 some point has a gradient of Phi of 1-norm at most eps.
+
+    Remark: For eps > 0 only: the infimum need not be attained (p = (1/4, 3/4), q = (1/2, 1/2), n = 2: alpha_2 - alpha_1
+    grows without bound).
+    """
+    return _gradient(**graph, slack=False)
+
+
+@claim(
+    "gr-lemma-J.1",
+    "thomas2025global, Lemma J.1",
+    _graph,
+    cost=5,
+    search=Descent(free="flow unspent alpha beta"),
+    mutants={"Demands may be a tenth larger than what is served.": partial(_not_negative, slack=True, demand=1.1)},
+)
+def lemma_j_1(**graph: Any) -> float:
+    """Theta is convex and not negative when supplies y_b can serve demands x_a in full."""
+    return _convex(**graph, slack=True)
+
+
+@claim(
+    "gr-lemma-J.1-gradient",
+    "thomas2025global, Lemma J.1",
+    _graph_and_epsilon,
+    cost=40,
+    mutants={"Demands may be half as large again as what is served.": {"demand": 1.5, "max_steps": 50}},
+)
+def lemma_j_1_gradient(**graph: Any) -> float:
+    """Then for every eps > 0 some point has a gradient of Theta of 1-norm at most eps."""
+    return _gradient(**graph, slack=True)

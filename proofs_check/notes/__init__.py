@@ -1,6 +1,6 @@
 """Notes on speculative decoding [aarnphm2025speculative]: their claims, by section."""
 
-from otspec.proofs_check.claim import Source, Unchecked
+from otspec.proofs_check.claims import Source, Unchecked, claims_of
 from otspec.proofs_check.notes import efficiency, lenience, rejection, snippets, verification
 
 KEY = "aarnphm2025speculative"
@@ -8,7 +8,7 @@ KEY = "aarnphm2025speculative"
 SOURCE = Source(
     "Speculative decoding (notes)",
     KEY,
-    (*rejection.CLAIMS, *verification.CLAIMS, *lenience.CLAIMS, *efficiency.CLAIMS, *snippets.CLAIMS),
+    claims_of(rejection, verification, lenience, efficiency, snippets),
     (
         Unchecked(
             "Losses, learning rates and data of EAGLE; HASS, Falcon, MLP Speculator, DistillSpec, SPiRE, MagicDec.",

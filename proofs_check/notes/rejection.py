@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from otspec.laws import FloatArray
-from otspec.proofs_check.claim import Claim, Mutation, Verdict
+from otspec.proofs_check.claims import claim
 from otspec.proofs_check.instances import law, positive_law
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import overlap, residual
@@ -42,17 +42,25 @@ def _attempt(f: FloatArray, g: FloatArray, M: float | FloatArray) -> FloatArray:
     return g * np.divide(f, M * g, out=np.zeros_like(f), where=g > 0)
 
 
-def _rejection(f: FloatArray, g: FloatArray, M: float) -> float:
+SECTION = f"{KEY}, 'von Neumann acceptance rejection'"
+
+
+@claim("notes-rejection-sampling", SECTION, _envelope, mutants={"With probability 1/M.": {"normalised": True}})
+def rejection_sampling(f: FloatArray, g: FloatArray, M: float, normalised: bool = False) -> float:
+    """Rejection sampling puts out f/Z; it accepts a proposal with probability Z/M, one in M/Z on average.
+
+    Hypotheses: f <= M g; g covers the support of f.
+    Remark: M >= 1 is asked for, and only needed for a normalised f: f = (0.1, 0.1), g = (0.5, 0.5) has M = 0.2.
+    """
     accepted = _attempt(f, g, M)
     out, proposals = _repeat(accepted)
     Z = float(f.sum())
-    errors = np.abs(out - f / Z).max(), abs(float(accepted.sum()) - Z / M), abs(proposals * Z / M - 1.0)
+    errors = (
+        np.abs(out - f / Z).max(),
+        abs(float(accepted.sum()) - (1.0 if normalised else Z) / M),
+        abs(proposals * Z / M - 1.0),
+    )
     return -float(np.max(errors))
-
-
-def _normalised(f: FloatArray, g: FloatArray, M: float) -> float:
-    """Margin of: a proposal is accepted with probability 1/M."""
-    return -abs(float(_attempt(f, g, M).sum()) - 1.0 / M)
 
 
 def _pointwise_envelope(rng: np.random.Generator) -> dict[str, Any]:
@@ -61,24 +69,52 @@ def _pointwise_envelope(rng: np.random.Generator) -> dict[str, Any]:
     return {"f": c * g * rng.uniform(0.01, 1.0, size), "g": g, "c": c}
 
 
-def _pointwise(f: FloatArray, g: FloatArray, c: FloatArray) -> float:
+@claim(
+    "notes-rejection-pointwise",
+    f"{SECTION}, variants: 'correctness is unchanged'",
+    _pointwise_envelope,
+    counterexample={"f": [0.5, 0.5], "g": [0.5, 0.5], "c": [1.0, 2.0]},
+)
+def rejection_pointwise(f: FloatArray, g: FloatArray, c: FloatArray) -> float:
+    """With a pointwise envelope f <= c g, accepting with probability f / (c g) still puts out f/Z.
+
+    Hypotheses: c >= 1.
+    Instead: The output is f/c, normalised: here (2/3, 1/3). Propose from c g, normalised.
+    """
     if (f > c * g).any():
         return np.inf  # no envelope, once rounded
     out, _ = _repeat(_attempt(f, g, c))
     return -float(np.abs(out - f / f.sum()).max())
 
 
-def _pointwise_acceptance(f: FloatArray, g: FloatArray, c: FloatArray) -> float:
-    return -abs(float(_attempt(f, g, c).sum()) - float((f / c).sum()))
+@claim(
+    "notes-rejection-pointwise-acceptance",
+    f"{SECTION}, variants",
+    _pointwise_envelope,
+    mutants={"It is Z over the largest c.": {"largest": True}},
+)
+def rejection_pointwise_acceptance(f: FloatArray, g: FloatArray, c: FloatArray, largest: bool = False) -> float:
+    """With a pointwise envelope the acceptance rate is the sum of f/c.
+
+    Hypotheses: c >= 1.
+    """
+    return -abs(float(_attempt(f, g, c).sum()) - float((f / (c.max() if largest else c)).sum()))
 
 
-def _largest_c(f: FloatArray, g: FloatArray, c: FloatArray) -> float:
-    return -abs(float(_attempt(f, g, c).sum()) - float(f.sum() / c.max()))
+@claim(
+    "notes-rejection-pointwise-mended",
+    f"{SECTION}, variants, mended",
+    _pointwise_envelope,
+    variant_of="notes-rejection-pointwise",
+    mutants={"Proposing from g.": rejection_pointwise.margin},
+)
+def rejection_pointwise_mended(f: FloatArray, g: FloatArray, c: FloatArray) -> float:
+    """Proposing from c g, normalised, and accepting with probability f / (c g) puts out f/Z.
 
-
-def _pointwise_mended(f: FloatArray, g: FloatArray, c: FloatArray) -> float:
+    Remark: The acceptance rate is Z over the sum of c g.
+    """
     total = float((c * g).sum())
-    return _rejection(f, c * g / total, total)
+    return rejection_sampling(f, c * g / total, total)
 
 
 def _lower_bound(rng: np.random.Generator) -> dict[str, Any]:
@@ -86,8 +122,18 @@ def _lower_bound(rng: np.random.Generator) -> dict[str, Any]:
     return {**drawn, "h": drawn["f"] * rng.random(drawn["f"].size)}
 
 
-def _squeeze(f: FloatArray, g: FloatArray, M: float, h: FloatArray, fresh: bool = False) -> float:
-    """Output and proposals of the test in two stages: a U that h does not let through is uniform above h / (M g)."""
+@claim(
+    "notes-rejection-squeeze",
+    f"{SECTION}, variants",
+    _lower_bound,
+    mutants={"By a test with a fresh U.": {"fresh": True}},
+)
+def rejection_squeeze(f: FloatArray, g: FloatArray, M: float, h: FloatArray, fresh: bool = False) -> float:
+    """Accepting early where a lower bound h <= f lets U through, and else by the standard test, puts out f/Z.
+
+    Remark: The standard test has to see the same U; a fresh one would let too much through.
+    Margin: Output and proposals of the test in two stages: a U that h does not let through is uniform above h / (M g).
+    """
     early, late = (np.divide(bound, M * g, out=np.zeros_like(f), where=g > 0) for bound in (h, f))
     second = late if fresh else np.divide(late - early, 1.0 - early, out=np.zeros_like(f), where=early < 1.0)
     out, proposals = _repeat(g * (early + (1.0 - early) * second))
@@ -105,96 +151,32 @@ def _once(p: FloatArray, q: FloatArray) -> FloatArray:
     return q * p / (float((p / q).max()) * q)
 
 
-def _inequality(p: FloatArray, q: FloatArray) -> float:
+@claim(
+    "notes-rejection-below-speculation",
+    f"{KEY}, 'speculative sampling', note on rejection sampling; leviathan2023fast",
+    _covered_pair,
+    tightness=lambda p, q: float(_once(p, q).sum()) / overlap(p, q),
+    search=Descent("p q"),
+    mutants={"1/M <= 0.95 times the sum.": {"share": 0.95}},
+)
+def rejection_below_speculation(p: FloatArray, q: FloatArray, share: float = 1.0) -> float:
+    """Rejection sampling with M = max p/q accepts no more often than speculative sampling: 1/M <= sum of min(p, q).
+
+    Remark: All four members of the displayed chain are compared.
+    """
     target = p > 0
     least = float(p.sum() * (q[target] / p[target]).min())
     most = float((p[target] * np.minimum(1.0, q[target] / p[target])).sum())
-    return float(np.min([-abs(_once(p, q).sum() - least), most - least, -abs(most - overlap(p, q))]))
+    return float(np.min([-abs(_once(p, q).sum() - least), share * most - least, -abs(most - overlap(p, q))]))
 
 
-def _below_overlap(p: FloatArray, q: FloatArray) -> float:
-    return 0.95 * overlap(p, q) - float(_once(p, q).sum())
-
-
-def _else_residual(p: FloatArray, q: FloatArray) -> float:
-    kept = _once(p, q)
-    return -float(np.abs(kept + (1.0 - kept.sum()) * residual(p, q) - p).max())
-
-
-def _non_iterative(p: FloatArray, q: FloatArray) -> float:
-    kept = _once(p, q)
-    return -float(np.abs(kept + (1.0 - kept.sum()) * p - p).max())
-
-
-SECTION = f"{KEY}, 'von Neumann acceptance rejection'"
-
-CLAIMS = (
-    Claim(
-        "notes-rejection-sampling",
-        "Rejection sampling puts out f/Z; it accepts a proposal with probability Z/M, one in M/Z on average.",
-        SECTION,
-        _envelope,
-        _rejection,
-        hypotheses="f <= M g; g covers the support of f.",
-        remark="M >= 1 is asked for, and only needed for a normalised f: f = (0.1, 0.1), g = (0.5, 0.5) has M = 0.2.",
-        mutations=(Mutation("With probability 1/M.", _normalised),),
-    ),
-    Claim(
-        "notes-rejection-pointwise",
-        "With a pointwise envelope f <= c g, accepting with probability f / (c g) still puts out f/Z.",
-        f"{SECTION}, variants: 'correctness is unchanged'",
-        _pointwise_envelope,
-        _pointwise,
-        hypotheses="c >= 1.",
-        expected=Verdict.FAILS,
-        counterexample={"f": np.array([0.5, 0.5]), "g": np.array([0.5, 0.5]), "c": np.array([1.0, 2.0])},
-        remedy="The output is f/c, normalised: here (2/3, 1/3).  Propose from c g, normalised.",
-    ),
-    Claim(
-        "notes-rejection-pointwise-acceptance",
-        "With a pointwise envelope the acceptance rate is the sum of f/c.",
-        f"{SECTION}, variants",
-        _pointwise_envelope,
-        _pointwise_acceptance,
-        hypotheses="c >= 1.",
-        mutations=(Mutation("It is Z over the largest c.", _largest_c),),
-    ),
-    Claim(
-        "notes-rejection-pointwise-mended",
-        "Proposing from c g, normalised, and accepting with probability f / (c g) puts out f/Z.",
-        f"{SECTION}, variants, mended",
-        _pointwise_envelope,
-        _pointwise_mended,
-        variant_of="notes-rejection-pointwise",
-        remark="The acceptance rate is Z over the sum of c g.",
-        mutations=(Mutation("Proposing from g.", _pointwise),),
-    ),
-    Claim(
-        "notes-rejection-squeeze",
-        "Accepting early where a lower bound h <= f lets U through, and else by the standard test, puts out f/Z.",
-        f"{SECTION}, variants",
-        _lower_bound,
-        _squeeze,
-        remark="The standard test has to see the same U; a fresh one would let too much through.",
-        mutations=(Mutation("By a test with a fresh U.", lambda **instance: _squeeze(**instance, fresh=True)),),
-    ),
-    Claim(
-        "notes-rejection-below-speculation",
-        "Rejection sampling with M = max p/q accepts no more often than speculative sampling: 1/M <= sum of min(p, q).",
-        f"{KEY}, 'speculative sampling', note on rejection sampling; leviathan2023fast",
-        _covered_pair,
-        _inequality,
-        tightness=lambda p, q: float(_once(p, q).sum()) / overlap(p, q),
-        search=Descent(laws=("p", "q")),
-        remark="All four members of the displayed chain are compared.",
-        mutations=(Mutation("1/M <= 0.95 times the sum.", _below_overlap),),
-    ),
-    Claim(
-        "notes-rejection-once",
-        "One attempt at rejection sampling, and else a draw from the unmodified p, puts out p.",
-        f"{KEY}, 'speculative sampling', note on rejection sampling; leviathan2023fast",
-        _covered_pair,
-        _non_iterative,
-        mutations=(Mutation("Else a draw from max(0, p - q).", _else_residual),),
-    ),
+@claim(
+    "notes-rejection-once",
+    f"{KEY}, 'speculative sampling', note on rejection sampling; leviathan2023fast",
+    _covered_pair,
+    mutants={"Else a draw from max(0, p - q).": {"else_p": False}},
 )
+def rejection_once(p: FloatArray, q: FloatArray, else_p: bool = True) -> float:
+    """One attempt at rejection sampling, and else a draw from the unmodified p, puts out p."""
+    kept = _once(p, q)
+    return -float(np.abs(kept + (1.0 - kept.sum()) * (p if else_p else residual(p, q)) - p).max())

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from otspec.laws import IntArray
-from otspec.proofs_check.claim import Claim, Mutation, Verdict
+from otspec.proofs_check.claims import claim
 
 KEY = "aarnphm2025speculative"
 
@@ -17,7 +17,17 @@ def _shapes(rng: np.random.Generator) -> dict[str, Any]:
     return dict(zip(("batch", "length", "hidden"), rng.integers(1, 9, 3).tolist(), strict=True))
 
 
-def _fused_width(batch: int, length: int, hidden: int) -> float:
+@claim(
+    "notes-eagle-fused-width",
+    f"{KEY}, 'EAGLE-1', architecture: 'fused_seq = feature_seq * token_emb'",
+    _shapes,
+    counterexample={"batch": 1, "length": 1, "hidden": 1},
+)
+def eagle_fused_width(batch: int, length: int, hidden: int) -> float:
+    """The fused sequence of features and token embeddings is twice as wide as either.
+
+    Instead: A product is as wide as its factors; what the comment on it describes is their concatenation.
+    """
     feature_seq, token_emb = np.ones((2, batch, length, hidden))
     return -float(abs((feature_seq * token_emb).shape[-1] - 2 * hidden))
 
@@ -36,15 +46,6 @@ def find_candidate_pred_tokens(input_ids: IntArray, max_ngram_size: int, num_pre
     return np.empty(0, dtype=np.int64)
 
 
-def _mended(input_ids: IntArray, max_ngram_size: int, num_pred_tokens: int) -> IntArray:
-    length = input_ids.size
-    for n in range(min(max_ngram_size, length), 0, -1):
-        starts = n + np.flatnonzero((sliding_window_view(input_ids, n) == input_ids[-n:]).all(axis=1))
-        if starts[0] < length:
-            return input_ids[starts[0] : starts[0] + num_pred_tokens]
-    return np.empty(0, dtype=np.int64)
-
-
 def _prompt(rng: np.random.Generator) -> dict[str, Any]:
     return {
         "input_ids": rng.integers(0, 3, rng.integers(1, 25)),
@@ -53,16 +54,29 @@ def _prompt(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
-def _long_prompt(rng: np.random.Generator) -> dict[str, Any]:
-    return {**_prompt(rng), "input_ids": rng.integers(0, 3, rng.integers(3, 25))}
+NGRAMS = f"{KEY}, 'ngrams'"
 
 
-def _returns(**call: Any) -> float:
+@claim(
+    "notes-lookup-short",
+    NGRAMS,
+    _prompt,
+    counterexample={"input_ids": [0, 1], "max_ngram_size": 3, "num_pred_tokens": 10},
+)
+def lookup_short(**call: Any) -> float:
+    """Prompt lookup returns candidate tokens, or none, for every prompt.
+
+    Instead: unfold raises for a prompt shorter than max_ngram_size: begin with min(max_ngram_size, input_length).
+    """
     try:
         find_candidate_pred_tokens(**call)
     except ValueError:
         return -1.0
     return 0.0
+
+
+def _long_prompt(rng: np.random.Generator) -> dict[str, Any]:
+    return {**_prompt(rng), "input_ids": rng.integers(0, 3, rng.integers(3, 25))}
 
 
 def _follows(found: IntArray, input_ids: IntArray, max_ngram_size: int, num_pred_tokens: int, least: int = 1) -> bool:
@@ -75,25 +89,37 @@ def _follows(found: IntArray, input_ids: IntArray, max_ngram_size: int, num_pred
     )
 
 
-def _continues(**call: Any) -> float:
+@claim(
+    "notes-lookup-continues",
+    NGRAMS,
+    _long_prompt,
+    tol=0.0,
+    mutants={"Of the last max_ngram_size tokens.": {"longest": True}},
+)
+def lookup_continues(longest: bool = False, **call: Any) -> float:
+    """What prompt lookup returns follows an earlier occurrence of the last n tokens, n <= max_ngram_size.
+
+    Hypotheses: The prompt has at least max_ngram_size tokens.
+    """
     found = find_candidate_pred_tokens(**call)
-    return 0.0 if found.size == 0 or _follows(found, **call) else -1.0
+    least = {"least": call["max_ngram_size"]} if longest else {}
+    return 0.0 if found.size == 0 or _follows(found, **call, **least) else -1.0
 
 
-def _continues_the_longest(**call: Any) -> float:
-    found = find_candidate_pred_tokens(**call)
-    return 0.0 if found.size == 0 or _follows(found, **call, least=call["max_ngram_size"]) else -1.0
+@claim(
+    "notes-lookup-empty",
+    f"{NGRAMS}: 'if no match is found, return an empty tensor'",
+    _long_prompt,
+    counterexample={"input_ids": [0, 1, 0], "max_ngram_size": 3, "num_pred_tokens": 10},
+)
+def lookup_empty(input_ids: IntArray, max_ngram_size: int, num_pred_tokens: int) -> float:
+    """Prompt lookup returns no tokens only if no n-gram matches.
 
-
-def _complete_for_pairs(**call: Any) -> float:
-    """Whether something is returned exactly if the last two tokens occurred before."""
-    text = call["input_ids"].tolist()
-    before = any(text[i : i + 2] == text[-2:] for i in range(len(text) - 2))
-    return 0.0 if before == (_mended(**call).size > 0) else -1.0
-
-
-def _empty(input_ids: IntArray, max_ngram_size: int, num_pred_tokens: int) -> float:
-    """Whether nothing was returned though some n-gram matches by the code's own test against self-matches."""
+    Hypotheses: The prompt has at least max_ngram_size tokens.
+    Instead: A match is passed over unless num_pred_tokens follow it: take those that there are. A match that ends
+    within the last n tokens is passed over as well, though only one that ends at the last is the n-gram itself.
+    Margin: Whether nothing was returned though some n-gram matches by the code's own test against self-matches.
+    """
     text = input_ids.tolist()
     matched = any(
         text[i : i + n] == text[-n:] and i + n < len(text) - n
@@ -104,7 +130,32 @@ def _empty(input_ids: IntArray, max_ngram_size: int, num_pred_tokens: int) -> fl
     return -1.0 if matched and found.size == 0 else 0.0
 
 
-def _complete(input_ids: IntArray, max_ngram_size: int, num_pred_tokens: int) -> float:
+def _mended(input_ids: IntArray, max_ngram_size: int, num_pred_tokens: int) -> IntArray:
+    length = input_ids.size
+    for n in range(min(max_ngram_size, length), 0, -1):
+        starts = n + np.flatnonzero((sliding_window_view(input_ids, n) == input_ids[-n:]).all(axis=1))
+        if starts[0] < length:
+            return input_ids[starts[0] : starts[0] + num_pred_tokens]
+    return np.empty(0, dtype=np.int64)
+
+
+def _complete_for_pairs(**call: Any) -> float:
+    """Whether something is returned exactly if the last two tokens occurred before."""
+    text = call["input_ids"].tolist()
+    before = any(text[i : i + 2] == text[-2:] for i in range(len(text) - 2))
+    return 0.0 if before == (_mended(**call).size > 0) else -1.0
+
+
+@claim(
+    "notes-lookup-mended",
+    f"{NGRAMS}, mended",
+    _prompt,
+    variant_of="notes-lookup-empty",
+    tol=0.0,
+    mutants={"If the last two tokens occurred before.": _complete_for_pairs},
+)
+def lookup_mended(input_ids: IntArray, max_ngram_size: int, num_pred_tokens: int) -> float:
+    """Mended, prompt lookup returns a continuation of an earlier n-gram exactly if the last token occurred before."""
     call: dict[str, Any] = {
         "input_ids": input_ids,
         "max_ngram_size": max_ngram_size,
@@ -114,61 +165,3 @@ def _complete(input_ids: IntArray, max_ngram_size: int, num_pred_tokens: int) ->
     if input_ids[-1] not in input_ids[:-1]:
         return -float(found.size)
     return 0.0 if found.size and _follows(found, **call) else -1.0
-
-
-NGRAMS = f"{KEY}, 'ngrams'"
-
-CLAIMS = (
-    Claim(
-        "notes-eagle-fused-width",
-        "The fused sequence of features and token embeddings is twice as wide as either.",
-        f"{KEY}, 'EAGLE-1', architecture: 'fused_seq = feature_seq * token_emb'",
-        _shapes,
-        _fused_width,
-        expected=Verdict.FAILS,
-        counterexample={"batch": 1, "length": 1, "hidden": 1},
-        remedy="A product is as wide as its factors; what the comment on it describes is their concatenation.",
-    ),
-    Claim(
-        "notes-lookup-short",
-        "Prompt lookup returns candidate tokens, or none, for every prompt.",
-        NGRAMS,
-        _prompt,
-        _returns,
-        expected=Verdict.FAILS,
-        counterexample={"input_ids": np.array([0, 1]), "max_ngram_size": 3, "num_pred_tokens": 10},
-        remedy="unfold raises for a prompt shorter than max_ngram_size: begin with min(max_ngram_size, input_length).",
-    ),
-    Claim(
-        "notes-lookup-continues",
-        "What prompt lookup returns follows an earlier occurrence of the last n tokens, n <= max_ngram_size.",
-        NGRAMS,
-        _long_prompt,
-        _continues,
-        hypotheses="The prompt has at least max_ngram_size tokens.",
-        tol=0.0,
-        mutations=(Mutation("Of the last max_ngram_size tokens.", _continues_the_longest),),
-    ),
-    Claim(
-        "notes-lookup-empty",
-        "Prompt lookup returns no tokens only if no n-gram matches.",
-        f"{NGRAMS}: 'if no match is found, return an empty tensor'",
-        _long_prompt,
-        _empty,
-        hypotheses="The prompt has at least max_ngram_size tokens.",
-        expected=Verdict.FAILS,
-        counterexample={"input_ids": np.array([0, 1, 0]), "max_ngram_size": 3, "num_pred_tokens": 10},
-        remedy="A match is passed over unless num_pred_tokens follow it: take those that there are.  A match that ends "
-        "within the last n tokens is passed over as well, though only one that ends at the last is the n-gram itself.",
-    ),
-    Claim(
-        "notes-lookup-mended",
-        "Mended, prompt lookup returns a continuation of an earlier n-gram exactly if the last token occurred before.",
-        f"{NGRAMS}, mended",
-        _prompt,
-        _complete,
-        variant_of="notes-lookup-empty",
-        tol=0.0,
-        mutations=(Mutation("If the last two tokens occurred before.", _complete_for_pairs),),
-    ),
-)

@@ -12,8 +12,7 @@ from scipy.special import lambertw
 
 from otspec.laws import FloatArray, IntArray, likeliest, sum_by
 from otspec.problem import Problem
-from otspec.proofs_check.claim import Claim, Mutation, Verdict
-from otspec.proofs_check.inequality import Inequality
+from otspec.proofs_check.claims import Claim, claim, inequality
 from otspec.proofs_check.instances import distinct, independent, law, pair
 from otspec.proofs_check.oracles import prefixes, psi, psi_independent, token_sets
 from otspec.proofs_check.own.systematic import Circle, systematic
@@ -36,7 +35,19 @@ def _optimum(problem: Problem) -> float:
     return 1 + float(psi(problem.p, *problem.scheme.support()).min())
 
 
-def _greedy(p: FloatArray, q: FloatArray, n: int) -> float:
+def _greedy_as_top_n(p: FloatArray, q: FloatArray, n: int) -> float:
+    return -abs(_optimum(Problem(p, Greedy(q, n))) - float(p[likeliest(q, n)].sum()))
+
+
+@claim(
+    "own-greedy",
+    "otspec, docs/draft_laws.md, Theorem 3; hu2025towards",
+    distinct,
+    cost=8,
+    mutants={"It is p(the n likeliest).": _greedy_as_top_n},
+)
+def greedy(p: FloatArray, q: FloatArray, n: int) -> float:
+    """The optimum of greedy drafts is p(the n - 1 likeliest) + the sum of min(p, law of the last draft)."""
     scheme = Greedy(q, n)
     fixed = likeliest(q, n - 1)
     last = q.copy()
@@ -45,19 +56,16 @@ def _greedy(p: FloatArray, q: FloatArray, n: int) -> float:
     return -abs(_optimum(Problem(p, scheme)) - float(form))
 
 
-def _greedy_as_top_n(p: FloatArray, q: FloatArray, n: int) -> float:
-    return -abs(_optimum(Problem(p, Greedy(q, n))) - float(p[likeliest(q, n)].sum()))
-
-
-def _top_n(p: FloatArray, q: FloatArray, n: int, fewer: int = 0) -> float:
+@claim(
+    "own-top-n",
+    "otspec, docs/draft_laws.md, Theorem 4",
+    distinct,
+    cost=8,
+    mutants={"It is p(all but the last draft).": {"fewer": 1}},
+)
+def top_n(p: FloatArray, q: FloatArray, n: int, fewer: int = 0) -> float:
+    """The optimum of top-n drafts is p(drafts)."""
     return -abs(_optimum(Problem(p, TopK(q, n))) - float(p[likeliest(q, n)[: n - fewer]].sum()))
-
-
-def _hub(p: FloatArray, q: FloatArray, of: type[Greedy] | type[WithoutReplacement] = Greedy) -> float:
-    pairs, greedy = HubPairs(q).draft_sets(), of(q, 2).draft_sets()
-    if not np.array_equal(pairs.tokens, greedy.tokens):
-        return -1.0
-    return -float(np.abs(pairs.mass - greedy.mass).max())
 
 
 def _two_possible(rng: np.random.Generator) -> dict[str, Any]:
@@ -67,11 +75,70 @@ def _two_possible(rng: np.random.Generator) -> dict[str, Any]:
             return instance
 
 
-def _inclusion(p: FloatArray, q: FloatArray, n: int) -> float:
-    """P(the token is drafted), tuple by tuple, against min(1, c q)."""
+@claim(
+    "own-hub-pairs",
+    "otspec, docs/draft_laws.md, Corollary 1; sun2024spechub",
+    _two_possible,
+    cost=10,
+    mutants={"As drafts without replacement.": {"of": WithoutReplacement}},
+)
+def hub_pairs(p: FloatArray, q: FloatArray, of: type[Greedy] | type[WithoutReplacement] = Greedy) -> float:
+    """The pairs of SpecHub form the same sets as greedy drafts at n = 2, with the same probabilities.
+
+    Hypotheses: At least two tokens can be drafted.
+    Remark: So they have the same optimum.
+    """
+    pairs, greedy = HubPairs(q).draft_sets(), of(q, 2).draft_sets()
+    if not np.array_equal(pairs.tokens, greedy.tokens):
+        return -1.0
+    return -float(np.abs(pairs.mass - greedy.mass).max())
+
+
+def _sloped(rng: np.random.Generator) -> dict[str, Any]:
+    return {**distinct(rng), "slope": float(np.exp(rng.normal()))}
+
+
+@claim(
+    "own-prefixes",
+    "otspec, docs/without_replacement.md, Theorem 1; hu2025towards",
+    _sloped,
+    cost=15,
+    mutants={"By increasing q.": {"by_draft": True}},
+)
+def own_prefixes(p: FloatArray, q: FloatArray, n: int, slope: float, by_draft: bool = False) -> float:
+    """Without replacement, greedy, top-n: along the scheme's order some prefix A minimises f(A) + s p(rest), for every
+    s > 0.
+
+    Margin: Along the order of a scheme, some prefix minimises f(A) + s p(V without A), for every slope s.
+    """
+    margins = []
+    for scheme in (WithoutReplacement(q, n), Greedy(q, n), TopK(q, n)):
+        values = psi(slope * p, *scheme.support())
+        order = np.argsort(q, kind="stable") if by_draft else scheme.prefix_order(p)
+        rest = (1 << p.size) - 1 - prefixes(order)
+        margins.append(float(values.min() - values[rest].min()))
+    return min(margins)
+
+
+@claim(
+    "own-systematic-inclusion",
+    "otspec, proofs_check/own/systematic.py; madow1949theory",
+    distinct,
+    tol=1e-8,
+    cost=5,
+    mutants={"With probability min(1, n q_i).": {"capped": False}},
+)
+def systematic_inclusion(p: FloatArray, q: FloatArray, n: int, capped: bool = True) -> float:
+    """Systematic drafts contain token i with probability min(1, c q_i), c such that these add up to n.
+
+    Remark: Arcs end on multiples of 2^-53, and tokens within 1e-9 of a whole turn are given all of it.
+    Margin: P(the token is drafted), tuple by tuple, against min(1, c q).
+    """
     drafts, probabilities = systematic(q, n).support()
     included = sum_by(drafts.ravel(), np.repeat(probabilities, n), q.size)
-    if np.count_nonzero(q) == n:
+    if not capped:
+        expected = np.minimum(1.0, n * q)
+    elif np.count_nonzero(q) == n:
         expected = (q > 0).astype(np.float64)
     else:
         top = 2.0 * n / float(np.sort(q)[: q.size - n + 1].sum())
@@ -80,27 +147,22 @@ def _inclusion(p: FloatArray, q: FloatArray, n: int) -> float:
     return -float(np.abs(included - expected).max())
 
 
-def _proportional(p: FloatArray, q: FloatArray, n: int) -> float:
-    """Margin of: the probabilities are min(1, n q)."""
-    drafts, probabilities = systematic(q, n).support()
-    included = sum_by(drafts.ravel(), np.repeat(probabilities, n), q.size)
-    return -float(np.abs(included - np.minimum(1.0, n * q)).max())
+@claim(
+    "own-systematic-sets",
+    "otspec, proofs_check/own/systematic.py",
+    distinct,
+    tol=0.0,
+    cost=4,
+    mutants={"At most V - 1.": {"fewer": 1}},
+)
+def systematic_sets(p: FloatArray, q: FloatArray, n: int, fewer: int = 0) -> float:
+    """Systematic drafts all differ, and form at most V different sets.
 
-
-def _few_sets(p: FloatArray, q: FloatArray, n: int) -> float:
-    """V less the number of different draft sets, and whether all drafts differ."""
+    Margin: V less the number of different draft sets, and whether all drafts differ.
+    """
     drafts = Circle.of(q, n).drafts
     repeated = (np.diff(np.sort(drafts, axis=1), axis=1) == 0).any()
-    return -1.0 if repeated else float(q.size - len(np.unique(np.sort(drafts, axis=1), axis=0)))
-
-
-def _earliest_deadline(p: FloatArray, q: FloatArray, n: int) -> float:
-    """Nothing is served twice, p is not exceeded, and the drafts are accepted as often as an optimal rule does."""
-    circle = Circle.of(q, n)
-    shares = circle.shares(p)
-    accepted = sum_by(circle.drafts.ravel(), shares.ravel(), p.size)
-    over = max(float((accepted - p).max()), float((shares.sum(axis=1) - circle.mass).max()), -float(shares.min()))
-    return -max(over, abs(float(accepted.sum()) - _optimum(Problem(p, circle.scheme()))))
+    return -1.0 if repeated else float(q.size - fewer - len(np.unique(np.sort(drafts, axis=1), axis=0)))
 
 
 def _as_top_n(p: FloatArray, q: FloatArray, n: int) -> float:
@@ -108,13 +170,44 @@ def _as_top_n(p: FloatArray, q: FloatArray, n: int) -> float:
     return -abs(float(Circle.of(q, n).shares(p).sum()) - float(p[likeliest(q, n)].sum()))
 
 
+@claim(
+    "own-earliest-deadline",
+    "otspec, proofs_check/own/systematic.py; glover1967maximum; liang1995circular",
+    distinct,
+    cost=25,
+    mutants={"It accepts as often as top-n drafts.": _as_top_n},
+)
+def earliest_deadline(p: FloatArray, q: FloatArray, n: int) -> float:
+    """For systematic drafts, serving the token whose arc ends first is optimal, and lossless.
+
+    Remark: Against all token sets; what is accepted leaves p for the rest, whose law is what of p is missing.
+    Margin: Nothing is served twice, p is not exceeded, and the drafts are accepted as often as an optimal rule does.
+    """
+    circle = Circle.of(q, n)
+    shares = circle.shares(p)
+    accepted = sum_by(circle.drafts.ravel(), shares.ravel(), p.size)
+    over = max(float((accepted - p).max()), float((shares.sum(axis=1) - circle.mass).max()), -float(shares.min()))
+    return -max(over, abs(float(accepted.sum()) - _optimum(Problem(p, circle.scheme()))))
+
+
 def _distinct_order(rng: np.random.Generator) -> dict[str, Any]:
     instance = distinct(rng, most=4)
     return {**instance, "order": rng.permutation(instance["q"].size)}
 
 
-def _arrivals(p: FloatArray, q: FloatArray, n: int, order: IntArray, fewer: int = 0) -> float:
-    """Hit probabilities by exponential clocks, against sums over ordered tuples."""
+@claim(
+    "own-arrivals",
+    "otspec, docs/without_replacement.md, Lemma 1",
+    _distinct_order,
+    cost=8,
+    mutants={"Of the (n-1)-th arrival.": {"fewer": 1}},
+)
+def arrivals(p: FloatArray, q: FloatArray, n: int, order: IntArray, fewer: int = 0) -> float:
+    """Hit probabilities without replacement are integrals over the time of the n-th arrival of exponential clocks.
+
+    Remark: Against sums over all ordered tuples.
+    Margin: Hit probabilities by exponential clocks, against sums over ordered tuples.
+    """
     drafts = np.array(list(permutations(np.flatnonzero(q), n)))
     mass = np.ones(len(drafts))
     for i in range(n):
@@ -135,18 +228,24 @@ def _tuples(qs: FloatArray) -> tuple[IntArray, FloatArray]:
     return drafts, np.prod(qs[np.arange(len(qs)), drafts], axis=1)
 
 
-def _race_law(qs: FloatArray, odds: FloatArray) -> float:
+@claim(
+    "own-luce-law",
+    "otspec, docs/luce.md, Lemma 1",
+    _racing,
+    tol=1e-11,
+    cost=6,
+    mutants={"Its law is the mean of the laws.": {"mean": True}},
+)
+def luce_law(qs: FloatArray, odds: FloatArray, mean: bool = False) -> float:
+    """Among independent drafts, a pick with odds W is the first of n clocks to ring, and its law is one integral.
+
+    Remark: Against sums over all tuples; the quadrature is good to some 1e-13.
+    """
     drafts, mass = _tuples(qs)
     wins = odds[drafts] / odds[drafts].sum(axis=1, keepdims=True)
     law = sum_by(drafts.ravel(), (mass[:, None] * wins).ravel(), odds.size)
     odds = np.where(qs.any(axis=0), odds, 0.0)
-    return -float(np.abs(LuceRule(Independent(qs), odds).proposal - law).sum())
-
-
-def _any_pick(qs: FloatArray, odds: FloatArray) -> float:
-    """Margin of: its law is the mean of the laws."""
-    odds = np.where(qs.any(axis=0), odds, 0.0)
-    return -float(np.abs(LuceRule(Independent(qs), odds).proposal - qs.mean(axis=0)).sum())
+    return -float(np.abs(LuceRule(Independent(qs), odds).proposal - (qs.mean(axis=0) if mean else law)).sum())
 
 
 def _boxed(rng: np.random.Generator) -> dict[str, Any]:
@@ -158,8 +257,23 @@ def _boxed(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
-def _box(p: FloatArray, qs: FloatArray, height: float) -> tuple[float, float]:
-    """The gap at the minimum of E log sum exp a(w) - sum of p a over the box, and W((n - 1) / e) / (2 height)."""
+@inequality(
+    "own-luce-box",
+    "otspec, docs/luce.md, Theorem 2",
+    _boxed,
+    tol=1e-9,
+    cost=5,
+    search=Descent("p qs"),
+    mutants={"Within nine tenths of that.": {"ratio": 0.9}},
+)
+def luce_box(p: FloatArray, qs: FloatArray, height: float) -> tuple[float, float]:
+    """With log weights in a box of height M, the convex program of luce ends within W((n - 1) / e) / (2 M) of alpha*,
+    with Lambert's W.
+
+    Remark: Minimised by L-BFGS-B, sums over all tuples; alpha* from all token sets. Attained by p = (1, 0) and two
+    drafts that are always the first and the second token, where 2 M is 1 + W.
+    Margin: The gap at the minimum of E log sum exp a(w) - sum of p a over the box, and W((n - 1) / e) / (2 height).
+    """
     drafts, mass = _tuples(qs)
 
     def value(level: FloatArray) -> tuple[float, FloatArray]:
@@ -181,37 +295,6 @@ def _box(p: FloatArray, qs: FloatArray, height: float) -> tuple[float, float]:
     return gap, float(lambertw((len(qs) - 1) / np.e).real) / (2 * height)
 
 
-BOX = Inequality(_box)
-
-
-def _nested_prefixes(p: FloatArray, q: FloatArray, n: int, slope: float, by_draft: bool = False) -> float:
-    """Along the order of a scheme, some prefix minimises f(A) + s p(V without A), for every slope s."""
-    margins = []
-    for scheme in (WithoutReplacement(q, n), Greedy(q, n), TopK(q, n)):
-        values = psi(slope * p, *scheme.support())
-        order = np.argsort(q, kind="stable") if by_draft else scheme.prefix_order(p)
-        rest = (1 << p.size) - 1 - prefixes(order)
-        margins.append(float(values.min() - values[rest].min()))
-    return min(margins)
-
-
-def _sloped(rng: np.random.Generator) -> dict[str, Any]:
-    return {**distinct(rng), "slope": float(np.exp(rng.normal()))}
-
-
-def _by_key(key: Key) -> Callable[..., float]:
-    def margin(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
-        values, holds = psi_independent(p, np.array([q1, q2])), token_sets(p.size) > 0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.nan_to_num(key(q1, q2) / p, nan=np.inf, posinf=np.inf)
-        within = np.where(holds, ratio, np.inf).min(axis=1)
-        outside = np.where(holds, -np.inf, ratio).max(axis=1)
-        some_prefix = within >= outside * (1 - 1e-9)  # of an order that breaks ties in whatever way is best
-        return -float(values[some_prefix].min() - values.min())
-
-    return margin
-
-
 def _unlike_pairs(rng: np.random.Generator) -> dict[str, Any]:
     """Two drafts that hardly share tokens: 0 and 1 for the first, 2 and 3 for the second.
 
@@ -226,127 +309,33 @@ def _unlike_pairs(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": p / p.sum(), "q1": q1, "q2": q2}
 
 
-CLAIMS = (
-    Claim(
-        "own-greedy",
-        "The optimum of greedy drafts is p(the n - 1 likeliest) + the sum of min(p, law of the last draft).",
-        "otspec, docs/draft_laws.md, Theorem 3; hu2025towards",
-        distinct,
-        _greedy,
-        cost=8,
-        mutations=(Mutation("It is p(the n likeliest).", _greedy_as_top_n),),
-    ),
-    Claim(
-        "own-top-n",
-        "The optimum of top-n drafts is p(drafts).",
-        "otspec, docs/draft_laws.md, Theorem 4",
-        distinct,
-        _top_n,
-        cost=8,
-        mutations=(Mutation("It is p(all but the last draft).", lambda **instance: _top_n(**instance, fewer=1)),),
-    ),
-    Claim(
-        "own-hub-pairs",
-        "The pairs of SpecHub form the same sets as greedy drafts at n = 2, with the same probabilities.",
-        "otspec, docs/draft_laws.md, Corollary 1; sun2024spechub",
-        _two_possible,
-        _hub,
-        hypotheses="At least two tokens can be drafted.",
-        cost=10,
-        remark="So they have the same optimum.",
-        mutations=(Mutation("As drafts without replacement.", lambda **laws: _hub(**laws, of=WithoutReplacement)),),
-    ),
-    Claim(
-        "own-prefixes",
-        "Without replacement, greedy, top-n: along the scheme's order some prefix A minimises f(A) + s p(rest), for "
-        "every s > 0.",
-        "otspec, docs/without_replacement.md, Theorem 1; hu2025towards",
-        _sloped,
-        _nested_prefixes,
-        cost=15,
-        mutations=(Mutation("By increasing q.", lambda **instance: _nested_prefixes(**instance, by_draft=True)),),
-    ),
-    Claim(
-        "own-systematic-inclusion",
-        "Systematic drafts contain token i with probability min(1, c q_i), c such that these add up to n.",
-        "otspec, proofs_check/own/systematic.py; madow1949theory",
-        distinct,
-        _inclusion,
-        tol=1e-8,
-        cost=5,
-        remark="Arcs end on multiples of 2^-53, and tokens within 1e-9 of a whole turn are given all of it.",
-        mutations=(Mutation("With probability min(1, n q_i).", _proportional),),
-    ),
-    Claim(
-        "own-systematic-sets",
-        "Systematic drafts all differ, and form at most V different sets.",
-        "otspec, proofs_check/own/systematic.py",
-        distinct,
-        _few_sets,
-        tol=0.0,
-        cost=4,
-        mutations=(Mutation("At most V - 1.", lambda **instance: _few_sets(**instance) - 1.0),),
-    ),
-    Claim(
-        "own-earliest-deadline",
-        "For systematic drafts, serving the token whose arc ends first is optimal, and lossless.",
-        "otspec, proofs_check/own/systematic.py; glover1967maximum; liang1995circular",
-        distinct,
-        _earliest_deadline,
-        cost=25,
-        remark="Against all token sets; what is accepted leaves p for the rest, whose law is what of p is missing.",
-        mutations=(Mutation("It accepts as often as top-n drafts.", _as_top_n),),
-    ),
-    Claim(
-        "own-arrivals",
-        "Hit probabilities without replacement are integrals over the time of the n-th arrival of exponential clocks.",
-        "otspec, docs/without_replacement.md, Lemma 1",
-        _distinct_order,
-        _arrivals,
-        cost=8,
-        remark="Against sums over all ordered tuples.",
-        mutations=(Mutation("Of the (n-1)-th arrival.", lambda **instance: _arrivals(**instance, fewer=1)),),
-    ),
-    Claim(
-        "own-luce-law",
-        "Among independent drafts, a pick with odds W is the first of n clocks to ring, and its law is one integral.",
-        "otspec, docs/luce.md, Lemma 1",
-        _racing,
-        _race_law,
-        tol=1e-11,
-        cost=6,
-        remark="Against sums over all tuples; the quadrature is good to some 1e-13.",
-        mutations=(Mutation("Its law is the mean of the laws.", _any_pick),),
-    ),
-    Claim(
-        "own-luce-box",
-        "With log weights in a box of height M, the convex program of luce ends within W((n - 1) / e) / (2 M) of "
-        "alpha*, with Lambert's W.",
-        "otspec, docs/luce.md, Theorem 2",
-        _boxed,
-        BOX.margin,
-        tol=1e-9,
-        cost=5,
-        search=Descent(laws=("p", "qs")),
-        tightness=BOX.tightness,
-        remark="Minimised by L-BFGS-B, sums over all tuples; alpha* from all token sets. Attained by p = (1, 0) and "
-        "two drafts that are always the first and the second token, where 2 M is 1 + W.",
-        mutations=(Mutation("Within nine tenths of that.", BOX.with_slack(0.9)),),
-    ),
-    *(
-        Claim(
-            f"own-no-order-{name}",
-            f"Two drafts of distinct laws: as for i.i.d. drafts, some prefix by decreasing {key} is a minimiser H*.",
-            "otspec, otspec/schemes/independent.py; on thomas2025global, Table 5, second row",
-            _unlike_pairs,
-            _by_key(function),
-            variant_of="gr-prefix-minimiser",
-            search=Descent(laws=("p", "q1", "q2")),
-            expected=Verdict.FAILS,
-            counterexample=dict(zip(("p", "q1", "q2"), map(np.array, laws), strict=True)),
-            remedy="A minimum cut finds H* (gr-appendix-D); luce and polymatroid certify the optimum for any n.",
-            remark="Nobody claims it: it is what one would try first where the paper uses a minimum cut.",
-        )
-        for name, (key, function, laws) in KEYS.items()
-    ),
-)
+def _no_order(name: str) -> Claim:
+    """The claim that an order suggests."""
+    key, function, laws = KEYS[name]
+
+    def some_prefix(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
+        values, holds = psi_independent(p, np.array([q1, q2])), token_sets(p.size) > 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.nan_to_num(function(q1, q2) / p, nan=np.inf, posinf=np.inf)
+        within = np.where(holds, ratio, np.inf).min(axis=1)
+        outside = np.where(holds, -np.inf, ratio).max(axis=1)
+        some_prefix = within >= outside * (1 - 1e-9)  # of an order that breaks ties in whatever way is best
+        return -float(values[some_prefix].min() - values.min())
+
+    some_prefix.__doc__ = f"""Two drafts of distinct laws: as for i.i.d. drafts, some prefix by decreasing {key} is a
+    minimiser H*.
+
+    Instead: A minimum cut finds H* (gr-appendix-D); luce and polymatroid certify the optimum for any n.
+    Remark: Nobody claims it: it is what one would try first where the paper uses a minimum cut.
+    """
+    return claim(
+        f"own-no-order-{name}",
+        "otspec, otspec/schemes/independent.py; on thomas2025global, Table 5, second row",
+        _unlike_pairs,
+        variant_of="gr-prefix-minimiser",
+        search=Descent("p q1 q2"),
+        counterexample=dict(zip(("p", "q1", "q2"), map(np.array, laws), strict=True)),
+    )(some_prefix)
+
+
+no_order_product, no_order_least, no_order_largest, no_order_sum = map(_no_order, KEYS)

@@ -11,7 +11,7 @@ from otspec.kernels.interval.picking import contribution_to, enters
 from otspec.laws import FloatArray, sum_by
 from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule
-from otspec.proofs_check.claim import Claim, Mutation
+from otspec.proofs_check.claims import claim
 from otspec.proofs_check.instances import iid, iid_problem
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.proofs_check.own.hits import ROUNDING
@@ -30,7 +30,16 @@ def _measures(q: FloatArray, n: int) -> FloatArray:
     return np.append(0.0, np.cumsum(q) / q.sum()) ** n
 
 
-def _blocks(p: FloatArray, q: FloatArray, n: int, more: int = 0) -> float:
+SOURCE = "otspec, docs/interval.md"
+
+
+@claim(
+    "own-interval-blocks", f"{SOURCE}, Definition 2", iid, cost=8, mutants={"The points (P_j, C_j^(n+1)).": {"more": 1}}
+)
+def interval_blocks(p: FloatArray, q: FloatArray, n: int, more: int = 0) -> float:
+    """g follows the least concave majorant of the points (P_j, C_j^n): above them, on them where blocks end, in each
+    block a multiple of p, with slopes that fall.
+    """
     plan, rule = _plan(p, q, n)
     order, ends = rule.places.order, rule.places.block
     targets, g = plan.problem.p[order], rule.places.proposal
@@ -46,8 +55,20 @@ def _blocks(p: FloatArray, q: FloatArray, n: int, more: int = 0) -> float:
     return -max(errors) if falling else -1.0
 
 
-def _majorised(p: FloatArray, q: FloatArray, n: int, fewer: int = 0) -> float:
-    """Along ascending density the places of a block are worth less than what its tokens should have, up to the end."""
+@claim(
+    "own-interval-majorised",
+    f"{SOURCE}, Lemma 3; hardy1929simple",
+    iid,
+    cost=8,
+    mutants={"By (n - 1) u^(n-2), for n > 1.": {"fewer": 1}},
+)
+def interval_majorised(p: FloatArray, q: FloatArray, n: int, fewer: int = 0) -> float:
+    """In each block g/q ascends, and the lowest tokens never have less of g than their places weigh: g/q is majorised
+    by n u^(n-1).
+
+    Margin: Along ascending density the places of a block are worth less than what its tokens should have, up to the
+    end.
+    """
     _, rule = _plan(p, q, n)
     places = rule.places
     measure = np.diff(_measures(places.size, max(n - fewer, 1)))
@@ -60,8 +81,19 @@ def _majorised(p: FloatArray, q: FloatArray, n: int, fewer: int = 0) -> float:
     return min(margins)
 
 
-def _exchanges(p: FloatArray, q: FloatArray, n: int, share: float = 1.0) -> float:
-    """What every token owns, put together from the contributions, with densities from differences of powers."""
+@claim(
+    "own-interval-lotteries",
+    f"{SOURCE}, Definition 3",
+    lambda rng: iid(rng, largest=7),
+    cost=10,
+    mutants={"No token stakes more than half of its place.": {"share": 0.5}},
+)
+def interval_lotteries(p: FloatArray, q: FloatArray, n: int, share: float = 1.0) -> float:
+    """No token stakes more than its place, and drafts enter lotteries with just the share that is staked; at the
+    lotteries' mean densities every token owns its g.
+
+    Margin: What every token owns, put together from the contributions, with densities from differences of powers.
+    """
     _, rule = _plan(p, q, n)
     places = rule.places
     density = np.diff(_measures(places.size, n)) / (places.size / places.size.sum())
@@ -99,9 +131,18 @@ def _enumerated(plan: Pick) -> tuple[FloatArray, float, FloatArray, float]:
     return output, member, picked, worst
 
 
-def _picks_any(p: FloatArray, q: FloatArray, n: int) -> float:
-    """Margin of: it has the law q."""
-    return -float(np.abs(_enumerated(_plan(p, q, n)[0])[2] - q).sum())
+def _small(rng: np.random.Generator) -> dict[str, Any]:
+    return iid(rng, largest=4, most=3)
+
+
+@claim("own-interval-pick", f"{SOURCE}, Lemma 2", _small, cost=40, mutants={"It has the law q.": {"of_q": True}})
+def interval_pick(p: FloatArray, q: FloatArray, n: int, of_q: bool = False) -> float:
+    """The draft that shows the largest point has the law g.
+
+    Remark: Over all tuples, with the exact probabilities of the pick.
+    """
+    plan, rule = _plan(p, q, n)
+    return -float(np.abs(_enumerated(plan)[2] - (q if of_q else rule.proposal)).sum())
 
 
 def _picks_p(p: FloatArray, q: FloatArray, n: int) -> float:
@@ -109,96 +150,31 @@ def _picks_p(p: FloatArray, q: FloatArray, n: int) -> float:
     return -float(np.abs(_enumerated(_plan(p, q, n)[0])[2] - p).sum())
 
 
-def _pick_law(p: FloatArray, q: FloatArray, n: int) -> float:
-    plan, rule = _plan(p, q, n)
-    return -float(np.abs(_enumerated(plan)[2] - rule.proposal).sum())
+@claim("own-interval-lossless", f"{SOURCE}, Theorem 1", _small, cost=40, mutants={"So has the picked draft.": _picks_p})
+def interval_lossless(p: FloatArray, q: FloatArray, n: int) -> float:
+    """The output of interval has the law p.
 
-
-def _lossless(p: FloatArray, q: FloatArray, n: int) -> float:
+    Remark: Over all tuples.
+    """
     plan, _ = _plan(p, q, n)
     output, _, _, worst = _enumerated(plan)
     return -max(worst, float(np.abs(output - plan.problem.p).sum()))
 
 
-def _optimal(p: FloatArray, q: FloatArray, n: int, more: int = 0) -> float:
-    """Against alpha* of so many drafts more."""
+@claim(
+    "own-interval-optimal",
+    f"{SOURCE}, Theorem 2",
+    _small,
+    tol=ROUNDING,
+    cost=40,
+    mutants={"With probability alpha* of n + 1 drafts.": {"more": 1}},
+)
+def interval_optimal(p: FloatArray, q: FloatArray, n: int, more: int = 0) -> float:
+    """interval accepts with probability alpha*.
+
+    Remark: P(the output is a draft), over all tuples, against all token sets.
+    Margin: Against alpha* of so many drafts more.
+    """
     plan, _ = _plan(p, q, n)
     alpha = iid_optimum(p, q, n + more)
     return -max(abs(_enumerated(plan)[1] - alpha), abs(plan.acceptance - alpha), abs(plan.bound - alpha))
-
-
-def _small(rng: np.random.Generator) -> dict[str, Any]:
-    return iid(rng, largest=4, most=3)
-
-
-SOURCE = "otspec, docs/interval.md"
-
-CLAIMS = (
-    Claim(
-        "own-interval-blocks",
-        "g follows the least concave majorant of the points (P_j, C_j^n): above them, on them where blocks end, in "
-        "each block a multiple of p, with slopes that fall.",
-        f"{SOURCE}, Definition 2",
-        iid,
-        _blocks,
-        cost=8,
-        mutations=(Mutation("The points (P_j, C_j^(n+1)).", lambda **instance: _blocks(**instance, more=1)),),
-    ),
-    Claim(
-        "own-interval-majorised",
-        "In each block g/q ascends, and the lowest tokens never have less of g than their places weigh: g/q is "
-        "majorised by n u^(n-1).",
-        f"{SOURCE}, Lemma 3; hardy1929simple",
-        iid,
-        _majorised,
-        cost=8,
-        mutations=(Mutation("By (n - 1) u^(n-2), for n > 1.", lambda **instance: _majorised(**instance, fewer=1)),),
-    ),
-    Claim(
-        "own-interval-lotteries",
-        "No token stakes more than its place, and drafts enter lotteries with just the share that is staked; at the "
-        "lotteries' mean densities every token owns its g.",
-        f"{SOURCE}, Definition 3",
-        lambda rng: iid(rng, largest=7),
-        _exchanges,
-        cost=10,
-        mutations=(
-            Mutation(
-                "No token stakes more than half of its place.", lambda **instance: _exchanges(**instance, share=0.5)
-            ),
-        ),
-    ),
-    Claim(
-        "own-interval-pick",
-        "The draft that shows the largest point has the law g.",
-        f"{SOURCE}, Lemma 2",
-        _small,
-        _pick_law,
-        cost=40,
-        remark="Over all tuples, with the exact probabilities of the pick.",
-        mutations=(Mutation("It has the law q.", _picks_any),),
-    ),
-    Claim(
-        "own-interval-lossless",
-        "The output of interval has the law p.",
-        f"{SOURCE}, Theorem 1",
-        _small,
-        _lossless,
-        cost=40,
-        remark="Over all tuples.",
-        mutations=(Mutation("So has the picked draft.", _picks_p),),
-    ),
-    Claim(
-        "own-interval-optimal",
-        "interval accepts with probability alpha*.",
-        f"{SOURCE}, Theorem 2",
-        _small,
-        _optimal,
-        tol=ROUNDING,
-        cost=40,
-        remark="P(the output is a draft), over all tuples, against all token sets.",
-        mutations=(
-            Mutation("With probability alpha* of n + 1 drafts.", lambda **instance: _optimal(**instance, more=1)),
-        ),
-    ),
-)

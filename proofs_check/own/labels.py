@@ -10,7 +10,7 @@ import numpy as np
 
 from otspec.laws import FloatArray
 from otspec.paths import Model, bound
-from otspec.proofs_check.claim import Claim, Mutation
+from otspec.proofs_check.claims import claim
 from otspec.proofs_check.instances import model_laws, model_of
 from otspec.proofs_check.oracles import Row, Sums
 from otspec.proofs_check.own.reading import LEAVES, PATHS, TOKENS, WORLDS, Verifiers, laws_of_worlds
@@ -19,46 +19,6 @@ from otspec.verification.trees.tree import Prefix
 
 SOURCE = "otspec, docs/best_labels.md"
 LENGTH = 2
-
-
-def hit(mass: float, count: int) -> float:
-    """The chance that one of so many drafts lies in a set of this mass."""
-    return 1.0 - max(1.0 - mass, 0.0) ** count
-
-
-def least_bound(p: FloatArray, q: FloatArray, then: FloatArray, drafts: FloatArray) -> float:
-    """The least bound of Theorem 5 of paths, by Theorem 2: what a pick with all laws in view and mean laws accept.
-
-    The worlds are those of `Verifiers`, equally likely.
-    """
-    sums, gain = Sums(), Row()
-    picked: dict[Prefix, Row] = defaultdict(Row)
-    for world in WORLDS:
-        chance = {(x, y): float(q[x] * drafts[x, world[x], y]) for x, y in LEAVES}
-        for some in itertools.chain.from_iterable(itertools.combinations(LEAVES, size) for size in range(1, 5)):
-            mass = float(sum(chance[leaf] for leaf in some))
-            sums.at_most(dict.fromkeys(((world, leaf) for leaf in some), 1.0), hit(mass, PATHS))
-        for x, y in LEAVES:
-            picked[x,][world, (x, y)] = 1 / len(WORLDS)
-            picked[x, y, world[x]][world, (x, y)] = 2 / len(WORLDS)  # in half of the worlds this law is after x
-    for x in range(TOKENS):
-        sums.at_most({(x,): 1.0}, float(p[x]))
-        gain[x,] = 1.0
-        for y, which in itertools.product(range(TOKENS), range(2)):
-            sums.at_most({(x, y, which): 1.0, (x,): -float(then[x, which, y])}, 0.0)
-            gain[x, y, which] = 0.5
-    for prefix, mean in picked.items():
-        sums.at_most({prefix: 1.0, **{key: -share for key, share in mean.items()}}, 0.0)
-    return sums.most(gain)
-
-
-def _above(p: FloatArray, q: FloatArray, then: FloatArray, drafts: FloatArray) -> float:
-    verifiers = Verifiers(p, q, then, drafts)
-    return least_bound(p, q, then, drafts) - verifiers.sums.most(verifiers.accepted())
-
-
-def _attained(**laws: FloatArray) -> float:
-    return -abs(_above(**laws))
 
 
 def lossless(model: Model, vocab: int, length: int) -> tuple[Sums, Row]:
@@ -104,41 +64,74 @@ def _together(order: Sequence[Prefix]) -> bool:
     return len(firsts) == len(set(firsts))
 
 
-def _suffice(target: FloatArray, draft: FloatArray, length: int, count: int, first: bool = False) -> float:
-    return -abs(by_labels(target, draft, length, count, first) - bound(model_of(target, draft), count, length))
-
-
 def _two_tokens(rng: np.random.Generator) -> dict[str, object]:
     return {**model_laws(rng, TOKENS, LENGTH), "count": int(rng.integers(1, 4))}
 
 
-CLAIMS = (
-    Claim(
-        "own-labels-suffice",
-        "Labels whose shares know all laws, and block verification, accept as much as any lossless verifier.",
-        f"{SOURCE}, Theorem 1",
-        _two_tokens,
-        _suffice,
-        tol=1e-6,
-        cost=20,
-        remark="Shares are mixed from all orders of the leaves; both sides are linear programs, to 1e-7.",
-        mutations=(
-            Mutation(
-                "If what a first token owns is one piece in each order.",
-                lambda **instance: _suffice(**instance, first=True),
-            ),
-        ),
-    ),
-    Claim(
-        "own-paths-least-bound",
-        "What a verifier accepts that reads laws after drafted prefixes is at most the least bound of Theorem 5 of "
-        "paths: what block verification accepts of a pick with all laws in view, against the mean law of such picks.",
-        f"{SOURCE}, Theorem 2",
-        laws_of_worlds,
-        _above,
-        tol=1e-7,
-        cost=20,
-        remark="Both are linear programs, over all verifiers and over all picks.",
-        mutations=(Mutation("The two are equal.", _attained),),
-    ),
+@claim(
+    "own-labels-suffice",
+    f"{SOURCE}, Theorem 1",
+    _two_tokens,
+    tol=1e-6,
+    cost=20,
+    mutants={"If what a first token owns is one piece in each order.": {"first": True}},
 )
+def labels_suffice(target: FloatArray, draft: FloatArray, length: int, count: int, first: bool = False) -> float:
+    """Labels whose shares know all laws, and block verification, accept as much as any lossless verifier.
+
+    Remark: Shares are mixed from all orders of the leaves; both sides are linear programs, to 1e-7.
+    """
+    return -abs(by_labels(target, draft, length, count, first) - bound(model_of(target, draft), count, length))
+
+
+def hit(mass: float, count: int) -> float:
+    """The chance that one of so many drafts lies in a set of this mass."""
+    return 1.0 - max(1.0 - mass, 0.0) ** count
+
+
+def least_bound(p: FloatArray, q: FloatArray, then: FloatArray, drafts: FloatArray) -> float:
+    """The least bound of Theorem 5 of paths, by Theorem 2: what a pick with all laws in view and mean laws accept.
+
+    The worlds are those of `Verifiers`, equally likely.
+    """
+    sums, gain = Sums(), Row()
+    picked: dict[Prefix, Row] = defaultdict(Row)
+    for world in WORLDS:
+        chance = {(x, y): float(q[x] * drafts[x, world[x], y]) for x, y in LEAVES}
+        for some in itertools.chain.from_iterable(itertools.combinations(LEAVES, size) for size in range(1, 5)):
+            mass = float(sum(chance[leaf] for leaf in some))
+            sums.at_most(dict.fromkeys(((world, leaf) for leaf in some), 1.0), hit(mass, PATHS))
+        for x, y in LEAVES:
+            picked[x,][world, (x, y)] = 1 / len(WORLDS)
+            picked[x, y, world[x]][world, (x, y)] = 2 / len(WORLDS)  # in half of the worlds this law is after x
+    for x in range(TOKENS):
+        sums.at_most({(x,): 1.0}, float(p[x]))
+        gain[x,] = 1.0
+        for y, which in itertools.product(range(TOKENS), range(2)):
+            sums.at_most({(x, y, which): 1.0, (x,): -float(then[x, which, y])}, 0.0)
+            gain[x, y, which] = 0.5
+    for prefix, mean in picked.items():
+        sums.at_most({prefix: 1.0, **{key: -share for key, share in mean.items()}}, 0.0)
+    return sums.most(gain)
+
+
+def _attained(**laws: FloatArray) -> float:
+    return -abs(paths_least_bound(**laws))
+
+
+@claim(
+    "own-paths-least-bound",
+    f"{SOURCE}, Theorem 2",
+    laws_of_worlds,
+    tol=1e-7,
+    cost=20,
+    mutants={"The two are equal.": _attained},
+)
+def paths_least_bound(p: FloatArray, q: FloatArray, then: FloatArray, drafts: FloatArray) -> float:
+    """What a verifier accepts that reads laws after drafted prefixes is at most the least bound of Theorem 5 of paths:
+    what block verification accepts of a pick with all laws in view, against the mean law of such picks.
+
+    Remark: Both are linear programs, over all verifiers and over all picks.
+    """
+    verifiers = Verifiers(p, q, then, drafts)
+    return least_bound(p, q, then, drafts) - verifiers.sums.most(verifiers.accepted())

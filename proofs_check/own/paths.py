@@ -24,7 +24,7 @@ from otspec.paths import (
     bound,
     path_law,
 )
-from otspec.proofs_check.claim import Claim, Mutation, Verdict
+from otspec.proofs_check.claims import claim
 from otspec.proofs_check.instances import model_laws, model_of, path_laws
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.proofs_check.own.systematic import systematic
@@ -44,13 +44,11 @@ VERIFIERS: Mapping[str, PathVerifier] = {
     "hierarchical": Hierarchical(),
 }
 """Every verifier of i.i.d. paths."""
-
 JOINT: Mapping[str, tuple[Callable[[FloatArray], DraftScheme], PathVerifier]] = {
     "pick by plan, greedy": (lambda q: Greedy(q, 2), PickByPlan(lambda q: Greedy(q, 2))),
     "pick by plan, systematic": (lambda q: systematic(q, 2), PickByPlan(lambda q: systematic(q, 2))),
 }
 """Those of trees whose siblings are drawn jointly, two at every node, with how they are drawn."""
-
 SIZES = ((2, 2, 2), (2, 2, 3), (3, 2, 2), (2, 3, 2), (3, 1, 3))
 """Tokens, L and K of small models."""
 
@@ -91,14 +89,31 @@ def _law(target: FloatArray, draft: FloatArray, length: int, count: int, verifie
     return law_over(whole, rule, model, length)
 
 
-def _lossless(target: FloatArray, draft: FloatArray, length: int, count: int, verifier: str) -> float:
-    return -_law(target, draft, length, count, verifier).deviation
-
-
 def _accepts_target(target: FloatArray, draft: FloatArray, length: int, count: int, verifier: str) -> float:
     """Margin of: what is accepted has the law of target text."""
     accepted = _law(target, draft, length, count, verifier).accepted
     return -max(abs(accepted[token,] - float(target[0, token])) for token in range(target.shape[1]))
+
+
+SOURCE = "otspec, docs/paths.md"
+
+
+@claim(
+    "own-paths-lossless",
+    SOURCE,
+    lambda rng: _paths(rng, str(rng.choice([*VERIFIERS, *JOINT]))),
+    search=InTurn((*VERIFIERS, *JOINT), _paths),
+    cost=20,
+    mutants={"So has what is accepted.": _accepts_target},
+)
+def paths_lossless(target: FloatArray, draft: FloatArray, length: int, count: int, verifier: str) -> float:
+    """What a verifier of several paths puts out, continued by the target model, has the law of target text: nested
+    labels, and the rules that it is compared with.
+
+    Remark: Over all drafts of models with 2 or 3 tokens, whose laws depend on the whole prefix; every verifier of
+    otspec.paths in turn. Drafts are i.i.d. paths, and for pick by plan trees of siblings drawn jointly.
+    """
+    return -_law(target, draft, length, count, verifier).deviation
 
 
 @lru_cache(maxsize=2)
@@ -108,8 +123,21 @@ def _most(target: bytes, draft: bytes, vocab: int, count: int, length: int) -> f
     return bound(model_of(*laws), count, length)
 
 
-def _within(target: FloatArray, draft: FloatArray, length: int, count: int, verifier: str, fewer: int = 0) -> float:
-    """Conditions (a) and (b) of Theorem 1 on what the verifier accepts, and the bound that follows."""
+@claim(
+    "own-paths-bound",
+    f"{SOURCE}, Theorem 1",
+    lambda rng: _paths(rng, str(rng.choice(list(VERIFIERS)))),
+    search=InTurn(tuple(VERIFIERS), _paths),
+    tol=1e-7,
+    cost=20,
+    mutants={"(b) with K - 1 in place of K.": {"fewer": 1}},
+)
+def paths_bound(target: FloatArray, draft: FloatArray, length: int, count: int, verifier: str, fewer: int = 0) -> float:
+    """What a lossless verifier accepts satisfies (a) and (b) of Theorem 1, and stays below the program's optimum.
+
+    Remark: (b) is checked on prefixes of one length, by falling gain; HiGHS solves the program, to 1e-7.
+    Margin: Conditions (a) and (b) of Theorem 1 on what the verifier accepts, and the bound that follows.
+    """
     accepted = _law(target, draft, length, count, verifier).accepted
     model = model_of(target, draft)
     most = _most(target.tobytes(), draft.tobytes(), target.shape[1], count, length)
@@ -129,26 +157,18 @@ def _within(target: FloatArray, draft: FloatArray, length: int, count: int, veri
     return float(min(margins))
 
 
-def _one_path_by_tokens(target: FloatArray, draft: FloatArray, length: int, sigma: float) -> float:
-    """Margin of: nested labels accept what token-wise verification does."""
-    model = model_of(target, draft)
-    verifiers: tuple[PathVerifier, ...] = Nested(sigma=sigma), VERIFIERS["token-wise"]
-    nested, by_tokens = (path_law(verifier, model, 1, length).accepted for verifier in verifiers)
-    return -max(abs(nested[prefix] - by_tokens[prefix]) for prefix in nested)
+@claim(
+    "own-paths-block",
+    f"{SOURCE}, Theorem 2; sun2024block",
+    path_laws,
+    cost=20,
+    mutants={"min(A(v) p(x|v), A(v) q(x|v)).": {"by_tokens": True}},
+)
+def paths_block(target: FloatArray, draft: FloatArray, length: int, by_tokens: bool = False) -> float:
+    """Block verification of a path of law g accepts A(vx) = min(A(v) p(x|v), g(vx)).
 
-
-def _one_path(target: FloatArray, draft: FloatArray, length: int, sigma: float) -> float:
-    model = model_of(target, draft)
-    nested, block = (path_law(verifier, model, 1, length).accepted for verifier in (Nested(sigma=sigma), Block()))
-    return -max(abs(nested[prefix] - block[prefix]) for prefix in block)
-
-
-def _single(rng: np.random.Generator) -> dict[str, Any]:
-    return {**path_laws(rng), "sigma": float(rng.choice([0.0, 0.5]))}
-
-
-def _block_law(target: FloatArray, draft: FloatArray, length: int, by_tokens: bool = False) -> float:
-    """A(vx) = min(A(v) p(x | v), g(vx)), g being the law of the one path; or A(v) q(x | v) in place of that."""
+    Margin: A(vx) = min(A(v) p(x | v), g(vx)), g being the law of the one path; or A(v) q(x | v) in place of that.
+    """
     model = model_of(target, draft)
     accepted = path_law(Block(), model, 1, length).accepted
     expected: dict[Prefix, float] = {(): 1.0}
@@ -162,12 +182,24 @@ def _block_law(target: FloatArray, draft: FloatArray, length: int, by_tokens: bo
     return -max(abs(accepted[prefix] - expected[prefix]) for prefix in expected)
 
 
-def _one_step(
-    target: FloatArray, draft: FloatArray, length: int, count: int, sigma: float, grain: float, more: int = 0
+def _single(rng: np.random.Generator) -> dict[str, Any]:
+    return {**path_laws(rng), "sigma": float(rng.choice([0.0, 0.5]))}
+
+
+@claim(
+    "own-nested-one-path",
+    SOURCE,
+    _single,
+    cost=20,
+    mutants={"They are token-wise verification.": {"verifier": VERIFIERS["token-wise"]}},
+)
+def nested_one_path(
+    target: FloatArray, draft: FloatArray, length: int, sigma: float, verifier: PathVerifier = VERIFIERS["block"]
 ) -> float:
-    """Against alpha* of so many drafts more."""
-    accepted = path_law(Nested(sigma=sigma, grain=grain), model_of(target, draft), count, length).mean_accepted
-    return -abs(accepted - iid_optimum(target[0], draft[0], count + more))
+    """With K = 1, nested labels are block verification."""
+    model = model_of(target, draft)
+    nested, block = (path_law(rule, model, 1, length).accepted for rule in (Nested(sigma=sigma), verifier))
+    return -max(abs(nested[prefix] - block[prefix]) for prefix in block)
 
 
 def _step(rng: np.random.Generator) -> dict[str, Any]:
@@ -175,75 +207,31 @@ def _step(rng: np.random.Generator) -> dict[str, Any]:
     return {**laws, "count": int(rng.integers(1, 4)), "sigma": float(rng.choice([0.0, 0.5])), "grain": 0.0}
 
 
-SOURCE = "otspec, docs/paths.md"
-
-CLAIMS = (
-    Claim(
-        "own-paths-lossless",
-        "What a verifier of several paths puts out, continued by the target model, has the law of target text: nested "
-        "labels, and the rules that it is compared with.",
-        SOURCE,
-        lambda rng: _paths(rng, str(rng.choice([*VERIFIERS, *JOINT]))),
-        _lossless,
-        search=InTurn((*VERIFIERS, *JOINT), _paths),
-        cost=20,
-        remark="Over all drafts of models with 2 or 3 tokens, whose laws depend on the whole prefix; every verifier of "
-        "otspec.paths in turn. Drafts are i.i.d. paths, and for pick by plan trees of siblings drawn "
-        "jointly.",
-        mutations=(Mutation("So has what is accepted.", _accepts_target),),
-    ),
-    Claim(
-        "own-paths-bound",
-        "What a lossless verifier accepts satisfies (a) and (b) of Theorem 1, and stays below the program's optimum.",
-        f"{SOURCE}, Theorem 1",
-        lambda rng: _paths(rng, str(rng.choice(list(VERIFIERS)))),
-        _within,
-        search=InTurn(tuple(VERIFIERS), _paths),
-        tol=1e-7,
-        cost=20,
-        remark="(b) is checked on prefixes of one length, by falling gain; HiGHS solves the program, to 1e-7.",
-        mutations=(Mutation("(b) with K - 1 in place of K.", lambda **instance: _within(**instance, fewer=1)),),
-    ),
-    Claim(
-        "own-paths-block",
-        "Block verification of a path of law g accepts A(vx) = min(A(v) p(x|v), g(vx)).",
-        f"{SOURCE}, Theorem 2; sun2024block",
-        path_laws,
-        _block_law,
-        cost=20,
-        mutations=(
-            Mutation("min(A(v) p(x|v), A(v) q(x|v)).", lambda **instance: _block_law(**instance, by_tokens=True)),
-        ),
-    ),
-    Claim(
-        "own-nested-one-path",
-        "With K = 1, nested labels are block verification.",
-        SOURCE,
-        _single,
-        _one_path,
-        cost=20,
-        mutations=(Mutation("They are token-wise verification.", _one_path_by_tokens),),
-    ),
-    Claim(
-        "own-nested-one-step",
-        "With L = 1, nested labels accept alpha* of K i.i.d. drafts.",
-        SOURCE,
-        _step,
-        _one_step,
-        tol=1e-11,
-        cost=20,
-        expected=Verdict.HIDDEN,
-        assumption="grain = 0, or sigma = 0. By default look-ahead joins tokens whose p/q differ by less than 2^-8 on "
-        "the last level.",
-        counterexample={
-            "target": np.array([[0.25, 0.25, 0.5], *[[1.0, 0.0, 0.0]] * 3]),
-            "draft": np.array([[0.301, 0.3, 0.399]]),
-            "length": 1,
-            "count": 2,
-            "sigma": 0.5,
-            "grain": 0.02,
-        },
-        remark="Against all token sets. The grain saves time; up to 5e-4 were seen to be lost to it.",
-        mutations=(Mutation("Of K + 1.", lambda **instance: _one_step(**instance, more=1)),),
-    ),
+@claim(
+    "own-nested-one-step",
+    SOURCE,
+    _step,
+    tol=1e-11,
+    cost=20,
+    counterexample={
+        "target": [[0.25, 0.25, 0.5], *[[1.0, 0.0, 0.0]] * 3],
+        "draft": [[0.301, 0.3, 0.399]],
+        "length": 1,
+        "count": 2,
+        "sigma": 0.5,
+        "grain": 0.02,
+    },
+    mutants={"Of K + 1.": {"more": 1}},
 )
+def nested_one_step(
+    target: FloatArray, draft: FloatArray, length: int, count: int, sigma: float, grain: float, more: int = 0
+) -> float:
+    """With L = 1, nested labels accept alpha* of K i.i.d. drafts.
+
+    Assumption: grain = 0, or sigma = 0. By default look-ahead joins tokens whose p/q differ by less than 2^-8 on the
+    last level.
+    Remark: Against all token sets. The grain saves time; up to 5e-4 were seen to be lost to it.
+    Margin: Against alpha* of so many drafts more.
+    """
+    accepted = path_law(Nested(sigma=sigma, grain=grain), model_of(target, draft), count, length).mean_accepted
+    return -abs(accepted - iid_optimum(target[0], draft[0], count + more))

@@ -10,7 +10,7 @@ from otspec.laws import FloatArray, IntArray
 from otspec.plans import Lossy
 from otspec.pricing import lossy
 from otspec.problem import Problem
-from otspec.proofs_check.claim import Claim, Mutation
+from otspec.proofs_check.claims import claim
 from otspec.proofs_check.instances import distinct, pair, table, table_problem
 from otspec.proofs_check.oracles import Program, full_program, members, psi
 from otspec.proofs_check.own.hits import DISTINCT, scheme_of
@@ -47,14 +47,21 @@ def _line(p: FloatArray, drafts: IntArray, law: FloatArray, price: float) -> flo
     return min(1.0 + float(psi(p, drafts, law).min()) + price, 1.0)
 
 
-def _frontier(p: FloatArray, drafts: IntArray, law: FloatArray, price: float, rate: float = 1.0) -> float:
-    """Minus how far that is from alpha* + price."""
+@claim(
+    "own-lossy-frontier",
+    f"{PAGE}, Theorem 1",
+    _priced,
+    tol=1e-8,
+    mutants={"alpha* + e / 2.": {"rate": 0.5}, "alpha* + 2 e: paid as an L1 distance.": {"rate": 2.0}},
+)
+def lossy_frontier(p: FloatArray, drafts: IntArray, law: FloatArray, price: float, rate: float = 1.0) -> float:
+    """The largest acceptance of a rule whose output is at total variation e at most from p is min(1, alpha* + e), for
+    drafts of any law.
+
+    Remark: By a linear program over the plan and the law of its output together.
+    Margin: Minus how far that is from alpha* + price.
+    """
     return -abs(_best(p, drafts, law, price) - _line(p, drafts, law, rate * price))
-
-
-def _attained(p: FloatArray, drafts: IntArray, law: FloatArray, price: float, times: float = 1.0) -> float:
-    plan = lossy(table_problem(p, drafts, law), price)
-    return _figures(plan, drafts[law > 0], law[law > 0], price, times)
 
 
 def _figures(plan: Lossy, drafts: IntArray, law: FloatArray, price: float, times: float = 1.0) -> float:
@@ -66,12 +73,28 @@ def _figures(plan: Lossy, drafts: IntArray, law: FloatArray, price: float, times
     return min(times * price - off, -abs(accepted - _line(p, drafts, law, price)))
 
 
+@claim("own-lossy-attained", f"{PAGE}, Theorem 2", _priced, tol=1e-8, mutants={"At half of that.": {"times": 0.5}})
+def lossy_attained(p: FloatArray, drafts: IntArray, law: FloatArray, price: float, times: float = 1.0) -> float:
+    """A pick of law g that is verified for (1 - s) p + s g, s = e / (1 - alpha*), is at total variation e and accepts
+    alpha* + e.
+
+    Remark: By otspec.lossy, whose output is summed up over all tuples.
+    """
+    plan = lossy(table_problem(p, drafts, law), price)
+    return _figures(plan, drafts[law > 0], law[law > 0], price, times)
+
+
 def _by_scheme(rng: np.random.Generator) -> dict[str, Any]:
     """Drafts of a law that has a solver of its own, and a price."""
     return {**distinct(rng, 4), "scheme": str(rng.choice(["iid", *DISTINCT])), "price": _price(rng)}
 
 
-def _attained_by_scheme(p: FloatArray, q: FloatArray, n: int, scheme: str, price: float, times: float = 1.0) -> float:
+@claim("own-lossy-schemes", f"{PAGE}, Theorem 2", _by_scheme, tol=1e-4, mutants={"At half of that.": {"times": 0.5}})
+def lossy_schemes(p: FloatArray, q: FloatArray, n: int, scheme: str, price: float, times: float = 1.0) -> float:
+    """The same for i.i.d. and for different drafts, by the solvers of choice.
+
+    Remark: release, for drafts without replacement, is certified to 1e-4.
+    """
     problem = Problem(p, scheme_of(scheme, q, n))
     drafts, law = problem.scheme.support()
     return _figures(lossy(problem, price), drafts, law, price, times)
@@ -81,60 +104,22 @@ def _ensemble(rng: np.random.Generator) -> dict[str, Any]:
     return {**pair(rng), "weight": float(rng.random())}
 
 
-def _pareto(p: FloatArray, q: FloatArray, weight: float, slope: float = 1.0) -> float:
-    """The acceptance of w p + (1 - w) q against 1 - w TV, and against the best at what it pays."""
+@claim(
+    "own-diversed",
+    f"{PAGE}, Corollary 2; {DIVERSED}, abstract",
+    _ensemble,
+    tol=1e-8,
+    mutants={"1 - TV(p, q).": lambda **instance: diversed(**instance, slope=1.0 / instance["weight"])},
+)
+def diversed(p: FloatArray, q: FloatArray, weight: float, slope: float = 1.0) -> float:
+    """For one draft, verification for w p + (1 - w) q accepts 1 - w TV(p, q), and no rule at its total variation
+    accepts more.
+
+    Remark: Of the paper the abstract was at hand, which says that the mixture traces the Pareto frontier.
+    Margin: The acceptance of w p + (1 - w) q against 1 - w TV, and against the best at what it pays.
+    """
     target = weight * p + (1 - weight) * q
     accepted, tv = float(np.minimum(target, q).sum()), float(np.abs(p - q).sum()) / 2
     paid = float(np.abs(target - p).sum()) / 2
     best = _best(p, np.arange(p.size)[:, None], q, paid)
     return -max(abs(accepted - (1 - slope * weight * tv)), abs(accepted - best))
-
-
-CLAIMS = (
-    Claim(
-        "own-lossy-frontier",
-        "The largest acceptance of a rule whose output is at total variation e at most from p is min(1, alpha* + e), "
-        "for drafts of any law.",
-        f"{PAGE}, Theorem 1",
-        _priced,
-        _frontier,
-        tol=1e-8,
-        remark="By a linear program over the plan and the law of its output together.",
-        mutations=(
-            Mutation("alpha* + e / 2.", lambda **instance: _frontier(**instance, rate=0.5)),
-            Mutation("alpha* + 2 e: paid as an L1 distance.", lambda **instance: _frontier(**instance, rate=2.0)),
-        ),
-    ),
-    Claim(
-        "own-lossy-attained",
-        "A pick of law g that is verified for (1 - s) p + s g, s = e / (1 - alpha*), is at total variation e and "
-        "accepts alpha* + e.",
-        f"{PAGE}, Theorem 2",
-        _priced,
-        _attained,
-        tol=1e-8,
-        remark="By otspec.lossy, whose output is summed up over all tuples.",
-        mutations=(Mutation("At half of that.", lambda **instance: _attained(**instance, times=0.5)),),
-    ),
-    Claim(
-        "own-lossy-schemes",
-        "The same for i.i.d. and for different drafts, by the solvers of choice.",
-        f"{PAGE}, Theorem 2",
-        _by_scheme,
-        _attained_by_scheme,
-        tol=1e-4,
-        remark="release, for drafts without replacement, is certified to 1e-4.",
-        mutations=(Mutation("At half of that.", lambda **instance: _attained_by_scheme(**instance, times=0.5)),),
-    ),
-    Claim(
-        "own-diversed",
-        "For one draft, verification for w p + (1 - w) q accepts 1 - w TV(p, q), and no rule at its total variation "
-        "accepts more.",
-        f"{PAGE}, Corollary 2; {DIVERSED}, abstract",
-        _ensemble,
-        _pareto,
-        tol=1e-8,
-        remark="Of the paper the abstract was at hand, which says that the mixture traces the Pareto frontier.",
-        mutations=(Mutation("1 - TV(p, q).", lambda **instance: _pareto(**instance, slope=1.0 / instance["weight"])),),
-    ),
-)

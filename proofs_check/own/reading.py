@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from otspec.laws import FloatArray
-from otspec.proofs_check.claim import Claim, Mutation
+from otspec.proofs_check.claims import claim
 from otspec.proofs_check.instances import positive_law
 from otspec.proofs_check.oracles import Row, Sums
 
@@ -85,17 +85,6 @@ def _difference(one: Row, other: Row) -> Row:
     return row
 
 
-def _unmoved(p: FloatArray, q: FloatArray, then: FloatArray, drafts: FloatArray, token: int = 0) -> float:
-    """How far A(0) can move, down, with the law after a token."""
-    verifiers = Verifiers(p, q, then, drafts)
-    other = tuple(int(x == token) for x in range(TOKENS))
-    return -verifiers.sums.most(_difference(verifiers.drafted(other, 0), verifiers.drafted(WORLDS[0], 0)))
-
-
-def _unmoved_by_sibling(**laws: FloatArray) -> float:
-    return _unmoved(**laws, token=1)
-
-
 def laws_of_worlds(rng: np.random.Generator) -> dict[str, Any]:
     """Arguments of `Verifiers`."""
 
@@ -106,17 +95,21 @@ def laws_of_worlds(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": each(1)[0], "q": each(1)[0], "then": each(TOKENS, 2), "drafts": each(TOKENS, 2)}
 
 
-CLAIMS = (
-    Claim(
-        "own-paths-behind",
-        "Of a lossless verifier that reads laws after drafted prefixes, P(v is drafted, and the text begins with v) "
-        "does not depend on the law after v.",
-        "otspec, docs/paths.md, Lemma 3",
-        laws_of_worlds,
-        _unmoved,
-        tol=1e-7,
-        cost=20,
-        remark="The largest change over all verifiers, a linear program: two first tokens, two paths of two.",
-        mutations=(Mutation("Nor on the law after a sibling.", _unmoved_by_sibling),),
-    ),
+@claim(
+    "own-paths-behind",
+    "otspec, docs/paths.md, Lemma 3",
+    laws_of_worlds,
+    tol=1e-7,
+    cost=20,
+    mutants={"Nor on the law after a sibling.": {"token": 1}},
 )
+def paths_behind(p: FloatArray, q: FloatArray, then: FloatArray, drafts: FloatArray, token: int = 0) -> float:
+    """Of a lossless verifier that reads laws after drafted prefixes, P(v is drafted, and the text begins with v) does
+    not depend on the law after v.
+
+    Remark: The largest change over all verifiers, a linear program: two first tokens, two paths of two.
+    Margin: How far A(0) can move, down, with the law after a token.
+    """
+    verifiers = Verifiers(p, q, then, drafts)
+    other = tuple(int(x == token) for x in range(TOKENS))
+    return -verifiers.sums.most(_difference(verifiers.drafted(other, 0), verifiers.drafted(WORLDS[0], 0)))

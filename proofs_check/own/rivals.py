@@ -8,8 +8,7 @@ import numpy as np
 
 from otspec.laws import FloatArray
 from otspec.paths import Block, Hierarchical, PathVerifier, path_law
-from otspec.proofs_check.claim import Claim, Mutation, Verdict
-from otspec.proofs_check.inequality import Inequality
+from otspec.proofs_check.claims import claim, inequality
 from otspec.proofs_check.instances import law, model_of, pair
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.proofs_check.own.released import ReleasedHierarchical
@@ -31,9 +30,26 @@ def _accepted(rule: PathVerifier, target: FloatArray, draft: FloatArray, length:
     return path_law(rule, model_of(target, draft), 1, length).mean_accepted
 
 
-def _same(target: FloatArray, draft: FloatArray, length: int) -> float:
-    """Minus the largest difference of the two laws of the verdict, times how likely the path is, over all of them.
+def _released_same(target: FloatArray, draft: FloatArray, length: int) -> float:
+    """Margin of: the released rule accepts as many tokens as block verification."""
+    rules = ReleasedHierarchical(), Block()
+    released, block = (_accepted(rule, target, draft, length) for rule in rules)
+    return -abs(released - block)
 
+
+@claim(
+    "own-hierarchical-is-block",
+    f"otspec, {PATHS}, on {HSD}; sun2024block",
+    _one_path,
+    cost=40,
+    mutants={"So is the rule of the authors' code.": _released_same},
+)
+def hierarchical_is_block(target: FloatArray, draft: FloatArray, length: int) -> float:
+    """Hierarchical speculative decoding with capped branch resampling is block verification: the law of where it stops,
+    and of the token that it adds, is the same for every drafted path.
+
+    Remark: Proved: r over the largest r so far is block verification's weight.
+    Margin: Minus the largest difference of the two laws of the verdict, times how likely the path is, over all of them.
     A path of probability 1e-14 has weights that rounding decides on.
     """
     model = model_of(target, draft)
@@ -47,20 +63,41 @@ def _same(target: FloatArray, draft: FloatArray, length: int) -> float:
     return -worst
 
 
-def _released_same(target: FloatArray, draft: FloatArray, length: int) -> float:
-    """Margin of: the released rule accepts as many tokens as block verification."""
-    rules = ReleasedHierarchical(), Block()
-    released, block = (_accepted(rule, target, draft, length) for rule in rules)
-    return -abs(released - block)
+UP_AND_DOWN = {
+    "target": np.full((7, 2), 0.5),
+    "draft": np.array([[0.25, 0.75], [1.0, 0.0], [0.5, 0.5]]),
+    "length": 2,
+}
+"""The path (0, 0) is twice too rare at first, and just as frequent as it should be in the end."""
 
 
-def _more(target: FloatArray, draft: FloatArray, length: int) -> float:
-    """What it accepts beyond block verification, less a billionth of a token."""
+@claim(
+    "own-hierarchical-more", f"{HSD}, and the experiments after them", _one_path, cost=40, counterexample=UP_AND_DOWN
+)
+def hierarchical_more(target: FloatArray, draft: FloatArray, length: int) -> float:
+    """Hierarchical speculative decoding accepts more tokens in expectation than block verification.
+
+    Instead: It accepts just as many (own-hierarchical-is-block): block verification is optimal for one path.
+    Margin: What it accepts beyond block verification, less a billionth of a token.
+    """
     ours, block = (_accepted(rule, target, draft, length) for rule in (Hierarchical(), Block()))
     return ours - block - 1e-9
 
 
-def _lossless(target: FloatArray, draft: FloatArray, length: int) -> float:
+@claim(
+    "own-hierarchical-released",
+    "otspec, proofs_check/own/released.py, on the code that zhou2026hierarchical publishes",
+    _one_path,
+    cost=40,
+    counterexample=UP_AND_DOWN,
+)
+def hierarchical_released(target: FloatArray, draft: FloatArray, length: int) -> float:
+    """The rule of the authors' code is lossless: it accepts the whole path with probability min(1, r), and else goes
+    back as the capped rule does.
+
+    Instead: min(1, r*) in place of min(1, r). On the counterexample the text begins with (0, 0) in 3 of 8 cases, not in
+    2.
+    """
     return -path_law(ReleasedHierarchical(), model_of(target, draft), 1, length).deviation
 
 
@@ -69,8 +106,21 @@ def _joint(rng: np.random.Generator) -> dict[str, Any]:
     return {**drawn, "target": rng.uniform(0.0, 1.0), "draft": rng.uniform(0.0, 1.0)}
 
 
-def _is_probability(p: FloatArray, q: FloatArray, target: float, draft: float) -> float:
-    """1 - h, where h is made of the joint probabilities of a prefix, and the laws of the token after it."""
+@claim(
+    "own-spectr-gbv-one-draft",
+    "lin2026spectrgbv, eq. (2) with K = 1, as a review of it on OpenReview writes it out",
+    _joint,
+    tol=0.0,
+    counterexample={"p": [0.5, 0.5], "q": [1.0, 0.0], "target": 0.5, "draft": 0.4},
+)
+def spectr_gbv_one_draft(p: FloatArray, q: FloatArray, target: float, draft: float) -> float:
+    """The acceptance probability h of SpecTr-GBV is a probability where one sequence is drafted.
+
+    Instead: min(1, h): that of greedy block verification, the sum of [p - q]+ over that of [q - p]+ of joint
+    probabilities, which is above 1 exactly if the prefix is too rare.
+    Remark: h times its denominator is compared, since the denominator may be 0.
+    Margin: 1 - h, where h is made of the joint probabilities of a prefix, and the laws of the token after it.
+    """
     short = float(np.maximum(target * p - draft * q, 0.0).sum())
     over, gain = short - (target - draft), max(target - draft, 0.0)
     return over - (short + gain)
@@ -81,8 +131,22 @@ def _drafts(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": law(rng, vocab), "q": law(rng, vocab), "n": int(rng.integers(1, 4))}
 
 
-def _race(p: FloatArray, q: FloatArray, n: int) -> float:
-    """Minus the error of the output law, and of the acceptance, by enumeration of the drafts."""
+def _optimal(p: FloatArray, q: FloatArray, n: int) -> float:
+    return Race(p, q, n).acceptance - iid_optimum(p, q, n)
+
+
+@claim(
+    "own-list-matching",
+    "otspec, proofs_check/race.py; rowan2025list, prop. 1",
+    _drafts,
+    cost=60,
+    mutants={"It accepts alpha*.": _optimal},
+)
+def list_matching(p: FloatArray, q: FloatArray, n: int) -> float:
+    """List matching is lossless for i.i.d. drafts, and accepts what its integrals say.
+
+    Margin: Minus the error of the output law, and of the acceptance, by enumeration of the drafts.
+    """
     race = Race(p, q, n)
     output, hits = np.zeros(p.size), 0.0
     for drafts, chance in zip(*IID(q, n).support(), strict=True):
@@ -92,96 +156,22 @@ def _race(p: FloatArray, q: FloatArray, n: int) -> float:
     return -max(float(np.abs(output - p).sum()), abs(hits - race.acceptance))
 
 
-def _optimal(p: FloatArray, q: FloatArray, n: int) -> float:
-    return Race(p, q, n).acceptance - iid_optimum(p, q, n)
-
-
 SMALL = 1e-300
 """In place of an acceptance of 0: laws without a common token, of which the bound says 0 too, are no case of it."""
 
 
-def _one_draft(p: FloatArray, q: FloatArray) -> tuple[float, float]:
-    """What is guaranteed, and what list matching accepts."""
+@inequality(
+    "own-list-matching-one-draft",
+    "rowan2025list, sec. 1",
+    pair,
+    least=SMALL,
+    cost=20,
+    mutants={"1.05 times that.": {"left": 1.05}},
+)
+def list_matching_one_draft(p: FloatArray, q: FloatArray) -> tuple[float, float]:
+    """With one draft list matching accepts (1 - d)/(1 + d) at least, d being the total variation of p and q.
+
+    Margin: What is guaranteed, and what list matching accepts.
+    """
     distance = float(np.abs(p - q).sum()) / 2
     return (1.0 - distance) / (1.0 + distance), Race(p, q, 1).acceptance
-
-
-ONE_DRAFT = Inequality(_one_draft, SMALL)
-
-
-UP_AND_DOWN = {
-    "target": np.full((7, 2), 0.5),
-    "draft": np.array([[0.25, 0.75], [1.0, 0.0], [0.5, 0.5]]),
-    "length": 2,
-}
-"""The path (0, 0) is twice too rare at first, and just as frequent as it should be in the end."""
-
-CLAIMS = (
-    Claim(
-        "own-hierarchical-is-block",
-        "Hierarchical speculative decoding with capped branch resampling is block verification: the law of where it "
-        "stops, and of the token that it adds, is the same for every drafted path.",
-        f"otspec, {PATHS}, on {HSD}; sun2024block",
-        _one_path,
-        _same,
-        cost=40,
-        remark="Proved: r over the largest r so far is block verification's weight.",
-        mutations=(Mutation("So is the rule of the authors' code.", _released_same),),
-    ),
-    Claim(
-        "own-hierarchical-more",
-        "Hierarchical speculative decoding accepts more tokens in expectation than block verification.",
-        f"{HSD}, and the experiments after them",
-        _one_path,
-        _more,
-        cost=40,
-        expected=Verdict.FAILS,
-        counterexample=UP_AND_DOWN,
-        remedy="It accepts just as many (own-hierarchical-is-block): block verification is optimal for one path.",
-    ),
-    Claim(
-        "own-hierarchical-released",
-        "The rule of the authors' code is lossless: it accepts the whole path with probability min(1, r), and else "
-        "goes back as the capped rule does.",
-        "otspec, proofs_check/own/released.py, on the code that zhou2026hierarchical publishes",
-        _one_path,
-        _lossless,
-        cost=40,
-        expected=Verdict.FAILS,
-        counterexample=UP_AND_DOWN,
-        remedy="min(1, r*) in place of min(1, r).  On the counterexample the text begins with (0, 0) in 3 of 8 cases, "
-        "not in 2.",
-    ),
-    Claim(
-        "own-spectr-gbv-one-draft",
-        "The acceptance probability h of SpecTr-GBV is a probability where one sequence is drafted.",
-        "lin2026spectrgbv, eq. (2) with K = 1, as a review of it on OpenReview writes it out",
-        _joint,
-        _is_probability,
-        tol=0.0,
-        expected=Verdict.FAILS,
-        counterexample={"p": np.array([0.5, 0.5]), "q": np.array([1.0, 0.0]), "target": 0.5, "draft": 0.4},
-        remedy="min(1, h): that of greedy block verification, the sum of [p - q]+ over that of [q - p]+ of joint "
-        "probabilities, which is above 1 exactly if the prefix is too rare.",
-        remark="h times its denominator is compared, since the denominator may be 0.",
-    ),
-    Claim(
-        "own-list-matching",
-        "List matching is lossless for i.i.d. drafts, and accepts what its integrals say.",
-        "otspec, proofs_check/race.py; rowan2025list, prop. 1",
-        _drafts,
-        _race,
-        cost=60,
-        mutations=(Mutation("It accepts alpha*.", _optimal),),
-    ),
-    Claim(
-        "own-list-matching-one-draft",
-        "With one draft list matching accepts (1 - d)/(1 + d) at least, d being the total variation of p and q.",
-        "rowan2025list, sec. 1",
-        pair,
-        ONE_DRAFT.margin,
-        cost=20,
-        tightness=ONE_DRAFT.tightness,
-        mutations=(Mutation("1.05 times that.", ONE_DRAFT.with_left(1.05)),),
-    ),
-)

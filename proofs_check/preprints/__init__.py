@@ -1,13 +1,13 @@
 """Preprints of 2025 and 2026, a module each; what was at hand of each is said in the remarks of its claims."""
 
-from otspec.proofs_check.claim import Source, Unchecked
+from otspec.proofs_check.claims import Source, Unchecked, claims_of
 from otspec.proofs_check.preprints import acceptance, budgets, coverage, losses, lossy, races, rescaling, speed_of_light
 
 SOURCES = (
     Source(
         "When Is a Draft Accepted? A Theory of Acceptance in Speculative Decoding",
         acceptance.KEY,
-        (*acceptance.CLAIMS, *coverage.CLAIMS),
+        claims_of(acceptance, coverage),
         (
             Unchecked(
                 "The paper's own formulas; on Qwen3 models relaxed rules and trees certify many more steps.",

@@ -12,8 +12,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from otspec.laws import BoolArray, FloatArray
-from otspec.proofs_check.claim import Claim, Mutation, Verdict
-from otspec.proofs_check.inequality import Inequality
+from otspec.proofs_check.claims import claim, inequality
 from otspec.proofs_check.instances import law, positive_law
 from otspec.proofs_check.preprints.levelling import WAYS, apart, compared, distance, levelled, of_even, of_two
 from otspec.proofs_check.search import Descent
@@ -27,7 +26,7 @@ DELTA = 0.5
 """Of typical acceptance: tokens of at least min(eps, DELTA exp(-H(p))) are accepted."""
 MOVED = 1e-3
 """How far the nearest law is moved to be rejected for sure."""
-BOTH = Descent(laws=("p", "q"))
+BOTH = Descent("p q")
 
 
 def accepted(p: FloatArray, rule: str, eps: float, m: int) -> BoolArray:
@@ -61,16 +60,63 @@ def _ruled(rng: np.random.Generator) -> dict[str, Any]:
     return {**drawn, **ruled, "p": law(rng, drawn["p"].size)}
 
 
-def _level_set(p: FloatArray, q: FloatArray, rule: str, eps: float, m: int, way: str, of: str = "p") -> float:
-    """How much less likely the likeliest rejected token is than the least likely accepted one; or sets `of` q."""
+@claim(
+    "acceptance-level-sets", ABSTRACT, _ruled, search=BOTH, mutants={"With q in place of p in the rule.": {"of": "q"}}
+)
+def level_sets(p: FloatArray, q: FloatArray, rule: str, eps: float, m: int, way: str, of: str = "p") -> float:
+    """What greedy, additive, multiplicative, top-m and entropy-thresholded rules reject is a lower level set of p.
+
+    Margin: How much less likely the likeliest rejected token is than the least likely accepted one; or sets `of` q.
+    """
     taken = accepted({"p": p, "q": q}[of], rule, eps, m)
     return 1.0 if taken.all() else float(p[taken].min() - p[~taken].max())
 
 
-def _rejected(
+@inequality(
+    "acceptance-greedy",
+    f"{ABSTRACT}; {PAGE}, Theorem 1",
+    laws,
+    least=1e-12,
+    search=BOTH,
+    tol=1e-9,
+    mutants={"1.05 times that.": {"left": 1.05}},
+)
+def greedy(p: FloatArray, q: FloatArray, way: str) -> tuple[float, float]:
+    """A draft law whose likeliest token is not p's is at KL(p || q) >= p1 log(2 p1 / (p1 + p2)) + p2 log(2 p2 / (p1 +
+    p2)) and at KL(q || p) >= -log(1 - (sqrt p1 - sqrt p2)^2), p1 >= p2 the largest of p.
+
+    Remark: Of the paper the abstract was at hand, which promises the exact divergence and does not say in which
+    direction: both are checked. Attained where the two share their mass: by their mean, or their geometric one.
+    Margin: The two likeliest tokens levelled, and a q that drafts another than the likeliest.
+    """
+    top, second = np.argsort(-p, kind="stable")[:2]
+    moved = q.copy()
+    if q.argmax() == top:
+        moved[[top, second]] = q[[second, top]]
+    return compared(p, of_two(p[top], p[second], way), apart(p, moved, way))
+
+
+@inequality(
+    "acceptance-relaxed",
+    f"{ABSTRACT}; {PAGE}, Theorem 1",
+    _ruled,
+    least=1e-12,
+    search=BOTH,
+    tol=1e-9,
+    mutants={
+        "1.05 times as far.": {"left": 1.05},
+        "That levels the least likely one.": {"likeliest": False},
+    },
+)
+def relaxed(
     p: FloatArray, q: FloatArray, rule: str, eps: float, m: int, way: str, likeliest: bool = True
 ) -> tuple[float, float]:
-    """How far the nearest law is that drafts the likeliest rejected token, and q, once it drafts a rejected one."""
+    """For each of these rules, no draft law whose likeliest token is rejected is nearer to p than the one that levels
+    the likeliest rejected token with those above it.
+
+    Remark: In both directions; against a convex program in tests/proofs_check/test_preprints.py.
+    Margin: How far the nearest law is that drafts the likeliest rejected token, and q, once it drafts a rejected one.
+    """
     refused = np.flatnonzero(~accepted(p, rule, eps, m))
     if not refused.size:
         return 0.0, 0.0
@@ -80,11 +126,21 @@ def _rejected(
     return compared(p, distance(p, levelled(p, hub, np.arange(p.size), way), way), apart(p, moved, way))
 
 
-RELAXED = Inequality(_rejected, 1e-12)
+@claim(
+    "acceptance-attained",
+    f"{ABSTRACT}; {PAGE}, Theorem 1",
+    _ruled,
+    search=BOTH,
+    tol=1e-9,
+    mutants={"Nearer by 5 %.": {"times": 0.95}},
+)
+def attained(p: FloatArray, q: FloatArray, rule: str, eps: float, m: int, way: str, times: float = 1.0) -> float:
+    """As near as that to it, some draft law is rejected.
 
-
-def _attained(p: FloatArray, q: FloatArray, rule: str, eps: float, m: int, way: str, times: float = 1.0) -> float:
-    """A law that is moved a little from the nearest one to the rejected token: it drafts that token, and is as near."""
+    Remark: The divergence is exact: below it acceptance is certain, however ties are broken.
+    Margin: A law that is moved a little from the nearest one to the rejected token: it drafts that token, and is as
+    near.
+    """
     refused = np.flatnonzero(~accepted(p, rule, eps, m))
     if not refused.size:
         return 1.0
@@ -99,24 +155,24 @@ def _attained(p: FloatArray, q: FloatArray, rule: str, eps: float, m: int, way: 
     return min(float(near), float(moved[hub] - np.delete(moved, hub).max()))
 
 
-def _greedy(p: FloatArray, q: FloatArray, way: str) -> tuple[float, float]:
-    """The two likeliest tokens levelled, and a q that drafts another than the likeliest."""
-    top, second = np.argsort(-p, kind="stable")[:2]
-    moved = q.copy()
-    if q.argmax() == top:
-        moved[[top, second]] = q[[second, top]]
-    return compared(p, of_two(p[top], p[second], way), apart(p, moved, way))
+@inequality(
+    "acceptance-margin",
+    f"{ABSTRACT}; {PAGE}, Theorem 2",
+    laws,
+    least=1e-12,
+    search=BOTH,
+    tol=1e-9,
+    mutants={"1.05 times that.": {"left": 1.05}},
+)
+def margin(p: FloatArray, q: FloatArray, way: str) -> tuple[float, float]:
+    """A draft that is less likely than p's likeliest token by d is from a law at KL(p || q) >= ((1 + d) log(1 + d) + (1
+    - d) log(1 - d)) / 2 and at KL(q || p) >= -log(1 - d^2) / 2.
 
-
-GREEDY = Inequality(_greedy, 1e-12)
-
-
-def _by_margin(p: FloatArray, q: FloatArray, way: str) -> tuple[float, float]:
+    Remark: So d = p1 - p2 certifies strict greedy decoding, and d = eps the additive rule; both are d^2 / 2 at least,
+    and sharp: two tokens attain them.
+    """
     gap = float(p.max() - p[q.argmax()])
     return compared(p, of_even(((1 + gap) / 2, (1 - gap) / 2), (1, 1), way), apart(p, q, way))
-
-
-MARGIN = Inequality(_by_margin, 1e-12)
 
 
 def _just_rejected(rng: np.random.Generator) -> dict[str, Any]:
@@ -130,8 +186,21 @@ def _just_rejected(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": p, "q": q, "way": way, "eps": float(rng.uniform(0.5, 1.0) * (1 - p[hub] / p.max()))}
 
 
-def _by_ratio(p: FloatArray, q: FloatArray, way: str, eps: float, alone: bool = False) -> tuple[float, float]:
-    """Of a draft below (1 - eps) p_max; by eps `alone`, as if there were no tokens but two."""
+@inequality(
+    "acceptance-ratio",
+    f"{ABSTRACT}; {PAGE}, Theorem 2",
+    _just_rejected,
+    least=1e-12,
+    search=BOTH,
+    tol=1e-9,
+    mutants={"1.1 times as far.": {"left": 1.1}},
+)
+def ratio(p: FloatArray, q: FloatArray, way: str, eps: float, alone: bool = False) -> tuple[float, float]:
+    """A draft below (1 - eps) p1 is from a law at least as far as what levels p1 with min((1 - eps) p1, 1 - p1).
+
+    Remark: The multiplicative rule, by p1 and eps.
+    Margin: Of a draft below (1 - eps) p_max; by eps `alone`, as if there were no tokens but two.
+    """
     most = float(p.max())
     if p[q.argmax()] >= (1 - eps) * most:
         return 0.0, 0.0
@@ -139,105 +208,25 @@ def _by_ratio(p: FloatArray, q: FloatArray, way: str, eps: float, alone: bool = 
     return compared(p, of_two(most, min((1 - eps) * most, 1 - most), way), apart(p, q, way))
 
 
-RATIO = Inequality(_by_ratio, 1e-12)
-RATIO_ALONE = Inequality(lambda **instance: _by_ratio(**instance, alone=True), 1e-12)
-
-
-CLAIMS = (
-    Claim(
-        "acceptance-level-sets",
-        "What greedy, additive, multiplicative, top-m and entropy-thresholded rules reject is a lower level set of p.",
-        ABSTRACT,
-        _ruled,
-        _level_set,
-        search=BOTH,
-        mutations=(Mutation("With q in place of p in the rule.", lambda **i: _level_set(**i, of="q")),),
-    ),
-    Claim(
-        "acceptance-greedy",
-        "A draft law whose likeliest token is not p's is at KL(p || q) >= p1 log(2 p1 / (p1 + p2)) + "
-        "p2 log(2 p2 / (p1 + p2)) and at KL(q || p) >= -log(1 - (sqrt p1 - sqrt p2)^2), p1 >= p2 the largest of p.",
-        f"{ABSTRACT}; {PAGE}, Theorem 1",
-        laws,
-        GREEDY.margin,
-        search=BOTH,
-        tol=1e-9,
-        tightness=GREEDY.tightness,
-        remark="Of the paper the abstract was at hand, which promises the exact divergence and does not say in which "
-        "direction: both are checked.  Attained where the two share their mass: by their mean, or their geometric one.",
-        mutations=(Mutation("1.05 times that.", GREEDY.with_left(1.05)),),
-    ),
-    Claim(
-        "acceptance-relaxed",
-        "For each of these rules, no draft law whose likeliest token is rejected is nearer to p than the one that "
-        "levels the likeliest rejected token with those above it.",
-        f"{ABSTRACT}; {PAGE}, Theorem 1",
-        _ruled,
-        RELAXED.margin,
-        search=BOTH,
-        tol=1e-9,
-        tightness=RELAXED.tightness,
-        remark="In both directions; against a convex program in tests/proofs_check/test_preprints.py.",
-        mutations=(
-            Mutation("1.05 times as far.", RELAXED.with_left(1.05)),
-            Mutation("That levels the least likely one.", lambda **i: -np.subtract(*_rejected(**i, likeliest=False))),
-        ),
-    ),
-    Claim(
-        "acceptance-attained",
-        "As near as that to it, some draft law is rejected.",
-        f"{ABSTRACT}; {PAGE}, Theorem 1",
-        _ruled,
-        _attained,
-        search=BOTH,
-        tol=1e-9,
-        remark="The divergence is exact: below it acceptance is certain, however ties are broken.",
-        mutations=(Mutation("Nearer by 5 %.", lambda **i: _attained(**i, times=0.95)),),
-    ),
-    Claim(
-        "acceptance-margin",
-        "A draft that is less likely than p's likeliest token by d is from a law at KL(p || q) >= "
-        "((1 + d) log(1 + d) + (1 - d) log(1 - d)) / 2 and at KL(q || p) >= -log(1 - d^2) / 2.",
-        f"{ABSTRACT}; {PAGE}, Theorem 2",
-        laws,
-        MARGIN.margin,
-        search=BOTH,
-        tol=1e-9,
-        tightness=MARGIN.tightness,
-        remark="So d = p1 - p2 certifies strict greedy decoding, and d = eps the additive rule; both are d^2 / 2 at "
-        "least, and sharp: two tokens attain them.",
-        mutations=(Mutation("1.05 times that.", MARGIN.with_left(1.05)),),
-    ),
-    Claim(
-        "acceptance-ratio",
-        "A draft below (1 - eps) p1 is from a law at least as far as what levels p1 with min((1 - eps) p1, 1 - p1).",
-        f"{ABSTRACT}; {PAGE}, Theorem 2",
-        _just_rejected,
-        RATIO.margin,
-        search=BOTH,
-        tol=1e-9,
-        tightness=RATIO.tightness,
-        remark="The multiplicative rule, by p1 and eps.",
-        mutations=(Mutation("1.1 times as far.", RATIO.with_left(1.1)),),
-    ),
-    Claim(
-        "acceptance-ratio-alone",
-        "A draft below (1 - eps) p1 is from a law as far as eps alone asks for: as if there were no tokens but two.",
-        f"{OURS}, Theorem 2",
-        _just_rejected,
-        RATIO_ALONE.margin,
-        variant_of="acceptance-ratio",
-        search=BOTH,
-        tol=1e-9,
-        tightness=RATIO_ALONE.tightness,
-        expected=Verdict.FAILS,
-        counterexample={
-            "p": np.array([0.25, 0.19, 0.19, 0.19, 0.18]),
-            "q": np.array([0.219, 0.221, 0.19, 0.19, 0.18]),
-            "way": WAYS[0],
-            "eps": 0.2,
-        },
-        remedy="The bound scales with p1 (acceptance-ratio): the flatter p, the less it takes.",
-        remark="Unlike the additive rule, the multiplicative one has no certificate by its own threshold.",
-    ),
+@inequality(
+    "acceptance-ratio-alone",
+    f"{OURS}, Theorem 2",
+    _just_rejected,
+    least=1e-12,
+    variant_of="acceptance-ratio",
+    search=BOTH,
+    tol=1e-9,
+    counterexample={
+        "p": [0.25, 0.19, 0.19, 0.19, 0.18],
+        "q": [0.219, 0.221, 0.19, 0.19, 0.18],
+        "way": WAYS[0],
+        "eps": 0.2,
+    },
 )
+def ratio_alone(p: FloatArray, q: FloatArray, way: str, eps: float) -> tuple[float, float]:
+    """A draft below (1 - eps) p1 is from a law as far as eps alone asks for: as if there were no tokens but two.
+
+    Instead: The bound scales with p1 (acceptance-ratio): the flatter p, the less it takes.
+    Remark: Unlike the additive rule, the multiplicative one has no certificate by its own threshold.
+    """
+    return ratio(p, q, way, eps, alone=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from otspec.laws import FloatArray
-from otspec.proofs_check.claim import Claim, Mutation, Source, Unchecked, Verdict
+from otspec.proofs_check.claims import Source, Unchecked, claim, claims_of
 from otspec.proofs_check.instances import law
 from otspec.proofs_check.search import Descent
 
@@ -41,17 +41,6 @@ def _drafted(rng: np.random.Generator) -> dict[str, Any]:
     return {"marginals": np.array([law(rng, size) for _ in range(depth)]), **costs}
 
 
-def _cost(base: float, rises: FloatArray, order: int = 2) -> FloatArray:
-    """What 0, 1, 2, ... nodes cost: convex where rises are second differences, not where they are first ones."""
-    steps = np.abs(rises)
-    return base + 0.1 + np.append(0.0, np.cumsum(np.cumsum(steps) if order == 2 else steps))
-
-
-def stopped(rates: FloatArray) -> float:
-    """The rate at which a search along the budget stops: the first that the next one does not exceed."""
-    return float(next((now for now, then in pairwise(rates) if then <= now), rates[-1]))
-
-
 def _trees(marginals: FloatArray, nodes: int) -> list[set[int]]:
     """Every tree of so many prefixes, grown by one node at a time."""
     size, count = marginals.shape[1], prefixes(marginals).size
@@ -65,13 +54,6 @@ def _trees(marginals: FloatArray, nodes: int) -> list[set[int]]:
     return trees
 
 
-def _all_trees(marginals: FloatArray, base: float, rises: FloatArray, most: int = 4) -> float:
-    """Minus how far the best tree of so many nodes, of all, is from the sum of as many likeliest prefixes."""
-    chances, best = prefixes(marginals), accepted(marginals)
-    nodes = min(most, chances.size)
-    return -abs(max(float(chances[list(tree)].sum()) for tree in _trees(marginals, nodes)) - float(best[nodes]))
-
-
 def _by_levels(marginals: FloatArray, base: float, rises: FloatArray) -> float:
     """The same of the first prefixes, level by level, in place of the likeliest."""
     chances = prefixes(marginals)
@@ -79,20 +61,96 @@ def _by_levels(marginals: FloatArray, base: float, rises: FloatArray) -> float:
     return -abs(float(chances[:nodes].sum() - accepted(marginals)[nodes]))
 
 
-def _gains(marginals: FloatArray, base: float, rises: FloatArray, times: float = 1.0) -> float:
-    """How much a node gains at least, and less than the one before."""
+@claim("caddtree-best-tree", ABSTRACT, _drafted, cost=20, mutants={"The first ones, level by level.": _by_levels})
+def best_tree(marginals: FloatArray, base: float, rises: FloatArray, most: int = 4) -> float:
+    """Of all trees of B prefixes, the likeliest B prefixes have the largest expected acceptance length.
+
+    Remark: Under the product of the drafter's marginals, as for DDTree; against all trees of up to four nodes.
+    Margin: Minus how far the best tree of so many nodes, of all, is from the sum of as many likeliest prefixes.
+    """
+    chances, best = prefixes(marginals), accepted(marginals)
+    nodes = min(most, chances.size)
+    return -abs(max(float(chances[list(tree)].sum()) for tree in _trees(marginals, nodes)) - float(best[nodes]))
+
+
+MOVES = Descent("marginals", free="rises")
+
+
+@claim(
+    "caddtree-gains",
+    f"{ABSTRACT}; {PAGE}, Theorem 3",
+    _drafted,
+    search=MOVES,
+    mutants={"It falls by 1 % at least.": {"times": 0.99}},
+)
+def gains(marginals: FloatArray, base: float, rises: FloatArray, times: float = 1.0) -> float:
+    """Expected acceptance length does not fall with the budget, and what a further node gains does not rise.
+
+    Margin: How much a node gains at least, and less than the one before.
+    """
     gains = np.diff(accepted(marginals))
     return float(min(gains.min(), np.min(times * gains[:-1] - gains[1:], initial=1.0)))
 
 
-def _stops_at_best(marginals: FloatArray, base: float, rises: FloatArray, order: int = 2) -> float:
-    """The rate where a search stops, less the best of all."""
+def _cost(base: float, rises: FloatArray, order: int = 2) -> FloatArray:
+    """What 0, 1, 2, ... nodes cost: convex where rises are second differences, not where they are first ones."""
+    steps = np.abs(rises)
+    return base + 0.1 + np.append(0.0, np.cumsum(np.cumsum(steps) if order == 2 else steps))
+
+
+def stopped(rates: FloatArray) -> float:
+    """The rate at which a search along the budget stops: the first that the next one does not exceed."""
+    return float(next((now for now, then in pairwise(rates) if then <= now), rates[-1]))
+
+
+@claim(
+    "caddtree-unimodal",
+    f"{ABSTRACT}; {PAGE}, Theorem 3",
+    _drafted,
+    search=MOVES,
+    mutants={"Where cost does not fall.": {"order": 1}},
+)
+def unimodal(marginals: FloatArray, base: float, rises: FloatArray, order: int = 2) -> float:
+    """Where cost is convex in the number of nodes, tokens per time rise up to a budget and fall after it: a search that
+    stops at the first budget which the next one does not exceed has found the best.
+
+    Remark: Ties included: two equal rates in a row are the best ones.
+    Margin: The rate where a search stops, less the best of all.
+    """
     rates = (1 + accepted(marginals)) / _cost(base, rises, order)
     return stopped(rates) - float(rates.max())
 
 
-def _tiles(marginals: FloatArray, base: float, rises: FloatArray, tile: int = TILE) -> float:
-    """The same where cost comes in equal steps, searched at the ends of steps of so many nodes."""
+@claim(
+    "caddtree-any-cost",
+    f"{OURS}, Theorem 3",
+    _drafted,
+    variant_of="caddtree-unimodal",
+    search=MOVES,
+    counterexample={"marginals": [[0.5, 0.5], [0.5, 0.5]], "base": 0.9, "rises": np.eye(6)[0]},
+)
+def any_cost(**instance: Any) -> float:
+    """That search finds the best budget for every cost that does not fall with the number of nodes.
+
+    Instead: It does for convex cost (caddtree-unimodal), and for equal steps at their ends (caddtree-tiles).
+    Remark: Measured cost is a staircase: kernels take tiles of nodes, and all nodes of a tile cost the same.
+    """
+    return unimodal(**instance, order=1)
+
+
+@claim(
+    "caddtree-tiles",
+    f"{OURS}, Theorem 3",
+    _drafted,
+    variant_of="caddtree-unimodal",
+    search=MOVES,
+    mutants={"Along half tiles.": {"tile": TILE // 2}},
+)
+def tiles(marginals: FloatArray, base: float, rises: FloatArray, tile: int = TILE) -> float:
+    """Where cost comes in equal steps of a tile of nodes, the search along full tiles finds the best budget.
+
+    Margin: The same where cost comes in equal steps, searched at the ends of steps of so many nodes.
+    """
     tokens = 1 + accepted(marginals)
     nodes = np.arange(tokens.size)
     rates = tokens / (base + 0.1 + 0.3 * np.ceil(nodes / TILE))
@@ -106,12 +164,29 @@ def _rounds(rng: np.random.Generator) -> dict[str, Any]:
     return {**kinds, "base": float(rng.random()), "slope": float(rng.random())}
 
 
-def _each_by_itself(
+@claim(
+    "caddtree-each-round",
+    f"{OURS}, Theorem 4",
+    _rounds,
+    variant_of="caddtree-unimodal",
+    search=Descent("first_marginals second_marginals"),
+    counterexample={
+        "first_marginals": np.array([[1.0, 0.0]] * 2),
+        "second_marginals": np.array([[0.5, 0.5]] * 2),
+        "base": 0.9,
+        "slope": 0.45,
+    },
+)
+def each_round(
     first_marginals: FloatArray, second_marginals: FloatArray, base: float, slope: float, shared: bool = False
 ) -> float:
-    """The rate over both kinds of rounds where each maximises its own, less the best of all.
+    """Rounds that each maximise their own tokens per time maximise those of all rounds together.
 
-    Or where each maximises tokens less a `shared` price of time, the best rate, times its cost.
+    Instead: Each round maximises tokens less a price times its cost, the price being the best rate of all rounds
+    together (caddtree-price): a search along one budget, too, which stops as early.
+    Remark: The abstract says that the throughput decomposes into a search of every round. It does at one price.
+    Margin: The rate over both kinds of rounds where each maximises its own, less the best of all. Or where each
+    maximises tokens less a `shared` price of time, the best rate, times its cost.
     """
     tokens = [1 + accepted(marginals) for marginals in (first_marginals, second_marginals)]
     cost = base + 0.1 + slope * np.arange(tokens[0].size)
@@ -121,12 +196,17 @@ def _each_by_itself(
     return float(sum(gain[i] for gain, i in zip(tokens, at, strict=True)) / cost[at].sum()) - best
 
 
-def _really(marginals: FloatArray, target: FloatArray, slope: float) -> float:
-    """The rate where a search stops, less the best, of tokens that the target accepts of the drafter's best trees."""
-    order = np.argsort(-prefixes(marginals), kind="stable")
-    tokens = np.append(1.0, 1 + np.cumsum(prefixes(target)[order]))
-    rates = tokens / (1 + slope * np.arange(tokens.size))
-    return stopped(rates) - float(rates.max())
+@claim(
+    "caddtree-price",
+    f"{OURS}, Theorem 4",
+    _rounds,
+    variant_of="caddtree-unimodal",
+    search=Descent("first_marginals second_marginals"),
+    mutants={"Each its own rate.": each_round.margin},
+)
+def price(**instance: Any) -> float:
+    """Rounds that each maximise tokens less the best rate times cost reach that rate together."""
+    return each_round(**instance, shared=True)
 
 
 def _with_target(rng: np.random.Generator) -> dict[str, Any]:
@@ -135,108 +215,25 @@ def _with_target(rng: np.random.Generator) -> dict[str, Any]:
     return {**both, "slope": float(rng.random() / 4)}
 
 
-MOVES = Descent(laws=("marginals",), free=("rises",))
-
-CLAIMS = (
-    Claim(
-        "caddtree-best-tree",
-        "Of all trees of B prefixes, the likeliest B prefixes have the largest expected acceptance length.",
-        ABSTRACT,
-        _drafted,
-        _all_trees,
-        cost=20,
-        remark="Under the product of the drafter's marginals, as for DDTree; against all trees of up to four nodes.",
-        mutations=(Mutation("The first ones, level by level.", _by_levels),),
-    ),
-    Claim(
-        "caddtree-gains",
-        "Expected acceptance length does not fall with the budget, and what a further node gains does not rise.",
-        f"{ABSTRACT}; {PAGE}, Theorem 3",
-        _drafted,
-        _gains,
-        search=MOVES,
-        mutations=(Mutation("It falls by 1 % at least.", lambda **i: _gains(**i, times=0.99)),),
-    ),
-    Claim(
-        "caddtree-unimodal",
-        "Where cost is convex in the number of nodes, tokens per time rise up to a budget and fall after it: a search "
-        "that stops at the first budget which the next one does not exceed has found the best.",
-        f"{ABSTRACT}; {PAGE}, Theorem 3",
-        _drafted,
-        _stops_at_best,
-        search=MOVES,
-        remark="Ties included: two equal rates in a row are the best ones.",
-        mutations=(Mutation("Where cost does not fall.", lambda **i: _stops_at_best(**i, order=1)),),
-    ),
-    Claim(
-        "caddtree-any-cost",
-        "That search finds the best budget for every cost that does not fall with the number of nodes.",
-        f"{OURS}, Theorem 3",
-        _drafted,
-        lambda **instance: _stops_at_best(**instance, order=1),
-        variant_of="caddtree-unimodal",
-        search=MOVES,
-        expected=Verdict.FAILS,
-        counterexample={"marginals": np.array([[0.5, 0.5], [0.5, 0.5]]), "base": 0.9, "rises": np.eye(6)[0]},
-        remedy="It does for convex cost (caddtree-unimodal), and for equal steps at their ends (caddtree-tiles).",
-        remark="Measured cost is a staircase: kernels take tiles of nodes, and all nodes of a tile cost the same.",
-    ),
-    Claim(
-        "caddtree-tiles",
-        "Where cost comes in equal steps of a tile of nodes, the search along full tiles finds the best budget.",
-        f"{OURS}, Theorem 3",
-        _drafted,
-        _tiles,
-        variant_of="caddtree-unimodal",
-        search=MOVES,
-        mutations=(Mutation("Along half tiles.", lambda **i: _tiles(**i, tile=TILE // 2)),),
-    ),
-    Claim(
-        "caddtree-each-round",
-        "Rounds that each maximise their own tokens per time maximise those of all rounds together.",
-        f"{OURS}, Theorem 4",
-        _rounds,
-        _each_by_itself,
-        variant_of="caddtree-unimodal",
-        search=Descent(laws=("first_marginals", "second_marginals")),
-        expected=Verdict.FAILS,
-        counterexample={
-            "first_marginals": np.array([[1.0, 0.0]] * 2),
-            "second_marginals": np.array([[0.5, 0.5]] * 2),
-            "base": 0.9,
-            "slope": 0.45,
-        },
-        remedy="Each round maximises tokens less a price times its cost, the price being the best rate of all rounds "
-        "together (caddtree-price): a search along one budget, too, which stops as early.",
-        remark="The abstract says that the throughput decomposes into a search of every round.  It does at one price.",
-    ),
-    Claim(
-        "caddtree-price",
-        "Rounds that each maximise tokens less the best rate times cost reach that rate together.",
-        f"{OURS}, Theorem 4",
-        _rounds,
-        lambda **instance: _each_by_itself(**instance, shared=True),
-        variant_of="caddtree-unimodal",
-        search=Descent(laws=("first_marginals", "second_marginals")),
-        mutations=(Mutation("Each its own rate.", _each_by_itself),),
-    ),
-    Claim(
-        "caddtree-target",
-        "The same search finds the best budget for what the target accepts of the drafter's trees.",
-        f"{OURS}, Theorem 3",
-        _with_target,
-        _really,
-        variant_of="caddtree-unimodal",
-        search=Descent(laws=("marginals", "target")),
-        expected=Verdict.FAILS,
-        counterexample={
-            "marginals": np.array([[0.6, 0.4]]),
-            "target": np.array([[0.0, 1.0]]),
-            "slope": 0.2,
-        },
-        remedy="It finds it for the tokens that the drafter expects, by its own marginals (caddtree-unimodal).",
-    ),
+@claim(
+    "caddtree-target",
+    f"{OURS}, Theorem 3",
+    _with_target,
+    variant_of="caddtree-unimodal",
+    search=Descent("marginals target"),
+    counterexample={"marginals": [[0.6, 0.4]], "target": [[0.0, 1.0]], "slope": 0.2},
 )
+def target(marginals: FloatArray, target: FloatArray, slope: float) -> float:
+    """The same search finds the best budget for what the target accepts of the drafter's trees.
+
+    Instead: It finds it for the tokens that the drafter expects, by its own marginals (caddtree-unimodal).
+    Margin: The rate where a search stops, less the best, of tokens that the target accepts of the drafter's best trees.
+    """
+    order = np.argsort(-prefixes(marginals), kind="stable")
+    tokens = np.append(1.0, 1 + np.cumsum(prefixes(target)[order]))
+    rates = tokens / (1 + slope * np.arange(tokens.size))
+    return stopped(rates) - float(rates.max())
+
 
 UNCHECKED = (
     Unchecked(
@@ -246,4 +243,5 @@ UNCHECKED = (
     ),
 )
 
-SOURCE = Source("Cost-Aware Diffusion Draft Trees for Speculative Decoding", KEY, CLAIMS, UNCHECKED)
+
+SOURCE = Source("Cost-Aware Diffusion Draft Trees for Speculative Decoding", KEY, claims_of(__name__), UNCHECKED)

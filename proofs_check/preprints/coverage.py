@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from otspec.laws import FloatArray, IntArray
-from otspec.proofs_check.claim import Claim, Mutation
-from otspec.proofs_check.inequality import Inequality
+from otspec.proofs_check.claims import inequality
 from otspec.proofs_check.preprints.acceptance import ABSTRACT, BOTH, PAGE, with_m
 from otspec.proofs_check.preprints.levelling import apart, compared, distance, levelled, of_even
 
@@ -35,16 +34,26 @@ def _near_even(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
-def _by_top(p: FloatArray, q: FloatArray, way: str, m: int) -> tuple[float, float]:
-    """Of a draft outside the target's top m, by how far it is below the mean of these."""
+@inequality(
+    "acceptance-top-m",
+    f"{ABSTRACT}; {PAGE}, Theorem 2",
+    _near_even,
+    least=1e-12,
+    search=BOTH,
+    tol=1e-9,
+    mutants={"1.05 times as far.": {"left": 1.05}},
+)
+def top_m(p: FloatArray, q: FloatArray, way: str, m: int) -> tuple[float, float]:
+    """A draft below the mean of p's m likeliest tokens by d, and none of them, is from a law at least as far as the
+    uniform one is from m tokens of (1 + d) / (m + 1) and one of (1 - m d) / (m + 1).
+
+    Margin: Of a draft outside the target's top m, by how far it is below the mean of these.
+    """
     top, drafted = np.argsort(-p, kind="stable")[:m], int(q.argmax())
     if drafted in top:
         return 0.0, 0.0
     gap = float(p[top].mean() - p[drafted])
     return compared(p, of_even(((1 + gap) / (m + 1), max(1 - m * gap, 0.0) / (m + 1)), (m, 1), way), apart(p, q, way))
-
-
-TOP = Inequality(_by_top, 1e-12)
 
 
 def _uncovered(q: FloatArray, top: int, m: int) -> tuple[FloatArray, IntArray]:
@@ -56,70 +65,51 @@ def _uncovered(q: FloatArray, top: int, m: int) -> tuple[FloatArray, IntArray]:
     return moved, order[:m]
 
 
-def _tree(p: FloatArray, q: FloatArray, way: str, m: int, more: int = 0) -> tuple[float, float]:
-    """The likeliest token brought down to the m next ones, or `more`, and a q that does not cover it."""
+@inequality(
+    "acceptance-tree",
+    f"{ABSTRACT}; {PAGE}, Theorem 3",
+    with_m,
+    least=1e-12,
+    search=BOTH,
+    tol=1e-9,
+    mutants={
+        "1.05 times as far.": {"left": 1.05},
+        "With m + 1 next ones.": {"more": 1},
+    },
+)
+def tree(p: FloatArray, q: FloatArray, way: str, m: int, more: int = 0) -> tuple[float, float]:
+    """No draft law whose likeliest m tokens lack the likeliest of p is nearer to p than the one that levels it with
+    those of the m next ones that are below.
+
+    Remark: In both directions. m = 1 is strict greedy decoding.
+    Margin: The likeliest token brought down to the m next ones, or `more`, and a q that does not cover it.
+    """
     order = np.argsort(-p, kind="stable")
     top = int(order[0])
     nearest = levelled(p, top, order[1 : m + 1 + more], way, rises=False)
     return compared(p, distance(p, nearest, way), apart(p, _uncovered(q, top, m)[0], way))
 
 
-TREE = Inequality(_tree, 1e-12)
+@inequality(
+    "acceptance-tree-margin",
+    f"{ABSTRACT}; {PAGE}, Theorem 3",
+    with_m,
+    least=1e-12,
+    search=BOTH,
+    tol=1e-9,
+    mutants={
+        "1.05 times as far.": {"left": 1.05},
+        "Of m + 1 drafted ones.": {"more": 1},
+    },
+)
+def tree_margin(p: FloatArray, q: FloatArray, way: str, m: int, more: int = 0) -> tuple[float, float]:
+    """If p's likeliest token is above the mean of the m drafted ones by d, the draft law is at least as far as the
+    uniform one is from one token of (1 + m d) / (m + 1) and m of (1 - d) / (m + 1).
 
-
-def _tree_margin(p: FloatArray, q: FloatArray, way: str, m: int, more: int = 0) -> tuple[float, float]:
-    """By how far the likeliest token is above the mean of the m that are drafted."""
+    Remark: So d = p1 - p2 certifies that the token is covered: about m d^2 / 2, m times what one draft asks for.
+    Margin: By how far the likeliest token is above the mean of the m that are drafted.
+    """
     top = int(p.argmax())
     moved, drafted = _uncovered(q, top, m)
     gap, m = float(p[top] - p[drafted].mean()), m + more
     return compared(p, of_even(((1 + m * gap) / (m + 1), (1 - gap) / (m + 1)), (1, m), way), apart(p, moved, way))
-
-
-TREE_MARGIN = Inequality(_tree_margin, 1e-12)
-
-CLAIMS = (
-    Claim(
-        "acceptance-top-m",
-        "A draft below the mean of p's m likeliest tokens by d, and none of them, is from a law at least as far as the "
-        "uniform one is from m tokens of (1 + d) / (m + 1) and one of (1 - m d) / (m + 1).",
-        f"{ABSTRACT}; {PAGE}, Theorem 2",
-        _near_even,
-        TOP.margin,
-        search=BOTH,
-        tol=1e-9,
-        tightness=TOP.tightness,
-        mutations=(Mutation("1.05 times as far.", TOP.with_left(1.05)),),
-    ),
-    Claim(
-        "acceptance-tree",
-        "No draft law whose likeliest m tokens lack the likeliest of p is nearer to p than the one that levels it with "
-        "those of the m next ones that are below.",
-        f"{ABSTRACT}; {PAGE}, Theorem 3",
-        with_m,
-        TREE.margin,
-        search=BOTH,
-        tol=1e-9,
-        tightness=TREE.tightness,
-        remark="In both directions.  m = 1 is strict greedy decoding.",
-        mutations=(
-            Mutation("1.05 times as far.", TREE.with_left(1.05)),
-            Mutation("With m + 1 next ones.", lambda **i: -np.subtract(*_tree(**i, more=1))),
-        ),
-    ),
-    Claim(
-        "acceptance-tree-margin",
-        "If p's likeliest token is above the mean of the m drafted ones by d, the draft law is at least as far as the "
-        "uniform one is from one token of (1 + m d) / (m + 1) and m of (1 - d) / (m + 1).",
-        f"{ABSTRACT}; {PAGE}, Theorem 3",
-        with_m,
-        TREE_MARGIN.margin,
-        search=BOTH,
-        tol=1e-9,
-        tightness=TREE_MARGIN.tightness,
-        remark="So d = p1 - p2 certifies that the token is covered: about m d^2 / 2, m times what one draft asks for.",
-        mutations=(
-            Mutation("1.05 times as far.", TREE_MARGIN.with_left(1.05)),
-            Mutation("Of m + 1 drafted ones.", lambda **i: -np.subtract(*_tree_margin(**i, more=1))),
-        ),
-    ),
-)

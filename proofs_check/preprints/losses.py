@@ -8,8 +8,7 @@ import numpy as np
 from scipy.special import rel_entr, softmax
 
 from otspec.laws import FloatArray
-from otspec.proofs_check.claim import Claim, Mutation, Source, Unchecked, Verdict
-from otspec.proofs_check.inequality import Inequality
+from otspec.proofs_check.claims import Source, Unchecked, claim, claims_of, inequality
 from otspec.proofs_check.instances import law, pair, positive_law
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import overlap
@@ -20,11 +19,6 @@ PAGE = "docs/drafters.md"
 OURS = f"otspec; on {KEY} (arXiv:2602.23881); {PAGE}"
 STEP = 1e-5
 """How far logits are moved."""
-
-
-def _positive(rng: np.random.Generator) -> dict[str, Any]:
-    size = int(rng.integers(2, 6))
-    return {"p": positive_law(rng, size), "q": positive_law(rng, size)}
 
 
 def _divergence(p: FloatArray, q: FloatArray) -> float:
@@ -39,24 +33,29 @@ def _divergence(p: FloatArray, q: FloatArray) -> float:
         return float((p * np.maximum(off - np.log1p(off), 0.0)).sum()) + only_q
 
 
-def _guaranteed(p: FloatArray, q: FloatArray) -> tuple[float, float]:
-    """The larger of 1 - sqrt(KL / 2) and 1 - sqrt(1 - exp(-KL)), and what is accepted."""
+LAWS = Descent("p q")
+
+
+@inequality(
+    "lk-same-optimum",
+    f"{ABSTRACT}; {PAGE}, Theorem 3",
+    pair,
+    least=1e-12,
+    search=LAWS,
+    mutants={
+        "At least 1 - KL / 2.": lambda p, q: overlap(p, q) - 1 + float(rel_entr(p, q).sum()) / 2,
+        "1.05 times that.": {"left": 1.05},
+    },
+)
+def same_optimum(p: FloatArray, q: FloatArray) -> tuple[float, float]:
+    """Acceptance is 1 where KL(p || q) is 0: it is at least 1 - sqrt(KL / 2) and 1 - sqrt(1 - exp(-KL)).
+
+    Remark: The abstract says that both have one global optimum; these bounds, of Pinsker, and of Bretagnolle and Huber,
+    say how near to it. There is none the other way: KL is infinite where q lacks a token of p.
+    Margin: The larger of 1 - sqrt(KL / 2) and 1 - sqrt(1 - exp(-KL)), and what is accepted.
+    """
     apart = _divergence(p, q)
     return max(1 - np.sqrt(apart / 2), 1 - np.sqrt(-np.expm1(-apart))), overlap(p, q)
-
-
-GUARANTEED = Inequality(_guaranteed, 1e-12)
-
-
-def _loss(p: FloatArray, q: FloatArray, all_of_it: bool = False) -> tuple[float, float]:
-    """-log alpha, and the part of KL(p || q) of tokens with p > q, or `all_of_it`."""
-    terms = rel_entr(p, q)
-    found = float(terms.sum() if all_of_it else terms[p > q].sum())
-    common = overlap(p, q)
-    return (0.0, 0.0) if np.isinf(found) or common == 0 else (max(-np.log(common), 0.0), found)
-
-
-LOSS = Inequality(_loss, 1e-12)
 
 
 def _family(rng: np.random.Generator) -> dict[str, Any]:
@@ -65,11 +64,48 @@ def _family(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": law(rng, size), "first": positive_law(rng, size), "second": positive_law(rng, size)}
 
 
-def _same_order(p: FloatArray, first: FloatArray, second: FloatArray) -> float:
-    """How much more the law of the smaller KL(p || q) has accepted."""
+@claim(
+    "lk-proxy",
+    ABSTRACT,
+    _family,
+    variant_of=f"{KEY}, abstract",
+    search=Descent("p first second"),
+    counterexample={"p": [0.8, 0.2], "first": [0.5, 0.5], "second": [0.9999, 0.0001]},
+)
+def proxy(p: FloatArray, first: FloatArray, second: FloatArray) -> float:
+    """Of two draft laws the one of the smaller KL(p || q) has more accepted.
+
+    Instead: What the abstract says: minimising KL does not guarantee maximising acceptance, where q = p is out of
+    reach.
+    Margin: How much more the law of the smaller KL(p || q) has accepted.
+    """
     apart = [float(rel_entr(p, q).sum()) for q in (first, second)]
     gain = overlap(p, first) - overlap(p, second)
     return 0.0 if apart[0] == apart[1] else gain if apart[0] < apart[1] else -gain
+
+
+@inequality(
+    "lk-log-acceptance",
+    f"{OURS}, Theorem 3",
+    pair,
+    least=1e-12,
+    variant_of=f"{KEY}, abstract",
+    search=LAWS,
+    mutants={
+        "At most KL(p || q).": {"all_of_it": True},
+        "1.05 times it.": {"left": 1.05},
+    },
+)
+def log_acceptance(p: FloatArray, q: FloatArray, all_of_it: bool = False) -> tuple[float, float]:
+    """The loss -log alpha is at most the part of KL(p || q) of the tokens with p > q.
+
+    Remark: Attained by a point mass p, where it is KL: there the two losses are one.
+    Margin: -log alpha, and the part of KL(p || q) of tokens with p > q, or `all_of_it`.
+    """
+    terms = rel_entr(p, q)
+    found = float(terms.sum() if all_of_it else terms[p > q].sum())
+    common = overlap(p, q)
+    return (0.0, 0.0) if np.isinf(found) or common == 0 else (max(-np.log(common), 0.0), found)
 
 
 def _logits(rng: np.random.Generator) -> dict[str, Any]:
@@ -78,10 +114,20 @@ def _logits(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": positive_law(rng, size), "logits": 2 * rng.standard_normal(size), "way": rng.standard_normal(size)}
 
 
-def _gradient(p: FloatArray, logits: FloatArray, way: FloatArray, scaled: bool = True) -> float:
-    """Minus how far a difference of -log alpha is from its gradient, q (q(B) - 1_B) / alpha, B = {q < p}.
+@claim(
+    "lk-gradient",
+    f"{OURS}, Theorem 3",
+    _logits,
+    variant_of=f"{KEY}, abstract",
+    tol=1e-6,
+    mutants={"Not divided.": {"scaled": False}},
+)
+def gradient(p: FloatArray, logits: FloatArray, way: FloatArray, scaled: bool = True) -> float:
+    """The gradient of -log alpha in q's logits is q (q(B) - 1_B) / alpha, where B are the tokens with q < p.
 
-    Ties apart: where a token's q is so near to its p that the step crosses it.
+    Remark: That of 1 - alpha, divided by alpha: by central differences.
+    Margin: Minus how far a difference of -log alpha is from its gradient, q (q(B) - 1_B) / alpha, B = {q < p}. Ties
+    apart: where a token's q is so near to its p that the step crosses it.
     """
     q = softmax(logits)
     if np.abs(p - q).min() < 10 * STEP * np.abs(way).max():
@@ -92,95 +138,36 @@ def _gradient(p: FloatArray, logits: FloatArray, way: FloatArray, scaled: bool =
     return -abs(float(ends[0] - ends[1]) / (2 * STEP) - float(gradient @ way)) * common
 
 
-def _size(p: FloatArray, q: FloatArray) -> tuple[float, float]:
-    """The 1-norm of that gradient, and 2 (1 - q(B))."""
+def _positive(rng: np.random.Generator) -> dict[str, Any]:
+    size = int(rng.integers(2, 6))
+    return {"p": positive_law(rng, size), "q": positive_law(rng, size)}
+
+
+@inequality(
+    "lk-gradient-size",
+    f"{OURS}, Theorem 3",
+    _positive,
+    least=1e-12,
+    variant_of=f"{KEY}, abstract",
+    search=LAWS,
+    mutants={"0.95 times that.": {"right": 0.95}},
+)
+def gradient_size(p: FloatArray, q: FloatArray) -> tuple[float, float]:
+    """Its 1-norm is at most 2 (1 - q(B)).
+
+    Remark: Attained by point masses p, where that of 1 - alpha vanishes with q(B): an untrained drafter learns by one
+    loss and not by the other.
+    Margin: The 1-norm of that gradient, and 2 (1 - q(B)).
+    """
     below, common = q < p, overlap(p, q)
     inside = float(q[below].sum())
     return (0.0, 0.0) if common == 0 else (2 * inside * (1 - inside) / common, 2 * (1 - inside))
 
 
-SIZE = Inequality(_size, 1e-12)
-
-LAWS = Descent(laws=("p", "q"))
-
-CLAIMS = (
-    Claim(
-        "lk-same-optimum",
-        "Acceptance is 1 where KL(p || q) is 0: it is at least 1 - sqrt(KL / 2) and 1 - sqrt(1 - exp(-KL)).",
-        f"{ABSTRACT}; {PAGE}, Theorem 3",
-        pair,
-        GUARANTEED.margin,
-        search=LAWS,
-        tightness=GUARANTEED.tightness,
-        remark="The abstract says that both have one global optimum; these bounds, of Pinsker, and of Bretagnolle and "
-        "Huber, say how near to it.  There is none the other way: KL is infinite where q lacks a token of p.",
-        mutations=(
-            Mutation("At least 1 - KL / 2.", lambda p, q: overlap(p, q) - 1 + float(rel_entr(p, q).sum()) / 2),
-            Mutation("1.05 times that.", GUARANTEED.with_left(1.05)),
-        ),
-    ),
-    Claim(
-        "lk-proxy",
-        "Of two draft laws the one of the smaller KL(p || q) has more accepted.",
-        ABSTRACT,
-        _family,
-        _same_order,
-        variant_of=f"{KEY}, abstract",
-        search=Descent(laws=("p", "first", "second")),
-        expected=Verdict.FAILS,
-        counterexample={
-            "p": np.array([0.8, 0.2]),
-            "first": np.array([0.5, 0.5]),
-            "second": np.array([0.9999, 0.0001]),
-        },
-        remedy="What the abstract says: minimising KL does not guarantee maximising acceptance, where q = p is out of "
-        "reach.",
-    ),
-    Claim(
-        "lk-log-acceptance",
-        "The loss -log alpha is at most the part of KL(p || q) of the tokens with p > q.",
-        f"{OURS}, Theorem 3",
-        pair,
-        LOSS.margin,
-        variant_of=f"{KEY}, abstract",
-        search=LAWS,
-        tightness=LOSS.tightness,
-        remark="Attained by a point mass p, where it is KL: there the two losses are one.",
-        mutations=(
-            Mutation("At most KL(p || q).", lambda **i: float(np.subtract(*_loss(**i, all_of_it=True)[::-1]))),
-            Mutation("1.05 times it.", LOSS.with_left(1.05)),
-        ),
-    ),
-    Claim(
-        "lk-gradient",
-        "The gradient of -log alpha in q's logits is q (q(B) - 1_B) / alpha, where B are the tokens with q < p.",
-        f"{OURS}, Theorem 3",
-        _logits,
-        _gradient,
-        variant_of=f"{KEY}, abstract",
-        tol=1e-6,
-        remark="That of 1 - alpha, divided by alpha: by central differences.",
-        mutations=(Mutation("Not divided.", lambda **i: _gradient(**i, scaled=False)),),
-    ),
-    Claim(
-        "lk-gradient-size",
-        "Its 1-norm is at most 2 (1 - q(B)).",
-        f"{OURS}, Theorem 3",
-        _positive,
-        SIZE.margin,
-        variant_of=f"{KEY}, abstract",
-        search=LAWS,
-        tightness=SIZE.tightness,
-        remark="Attained by point masses p, where that of 1 - alpha vanishes with q(B): an untrained drafter learns by "
-        "one loss and not by the other.",
-        mutations=(Mutation("0.95 times that.", SIZE.with_right(0.95)),),
-    ),
-)
-
 SOURCE = Source(
     "LK Losses: Direct Acceptance Rate Optimization for Speculative Decoding",
     KEY,
-    CLAIMS,
+    claims_of(__name__),
     (
         Unchecked(
             "Gains of up to 8 to 10 % in acceptance length over training by KL.",

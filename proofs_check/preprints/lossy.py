@@ -13,7 +13,7 @@ from scipy.special import entr, rel_entr
 
 from otspec.laws import FloatArray, Seed, as_generator, draw
 from otspec.paths import PathVerification, Tree, path_law
-from otspec.proofs_check.claim import Claim, Mutation, Source, Unchecked, Verdict
+from otspec.proofs_check.claims import Source, Unchecked, claim
 from otspec.proofs_check.instances import model_laws, model_of, pair
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import accept, overlap, residual
@@ -22,7 +22,7 @@ from otspec.verification.reference.enumeration import drafted_trees
 CACTUS, FLY = "hao2026cactus", "li2025fly"
 CACTUS_ABSTRACT, FLY_ABSTRACT = f"{CACTUS} (arXiv:2604.04987), abstract", f"{FLY} (arXiv:2511.22972), abstract"
 PAGE = "docs/lossy.md"
-BOTH = Descent(laws=("p", "q"))
+BOTH = Descent("p q")
 MOST = 1 << 20
 
 
@@ -58,6 +58,69 @@ def cactus(p: FloatArray, q: FloatArray, delta: float) -> tuple[FloatArray, floa
         output += q[token] * after
         accepted += float(q[token] * after[token])
     return output, accepted
+
+
+@claim(
+    "cactus-divergence",
+    f"{CACTUS_ABSTRACT}: 'guarantees controlled divergence from the verifier distribution'",
+    _pair,
+    search=BOTH,
+    counterexample={"p": np.full(4, 0.25), "q": [0.5, 0.5, 0.0, 0.0], "delta": 0.1},
+)
+def cactus_divergence(p: FloatArray, q: FloatArray, delta: float) -> float:
+    """The output of Cactus diverges from the target's law by delta at most: KL(output || p) <= delta.
+
+    Instead: What is controlled is the law h that each draft is verified for (cactus-law). The output has more of every
+    draft at once, and is off by what is accepted more (cactus-price): on flat laws of many tokens by up to TV(p, q),
+    for any delta.
+    Remark: Of the paper the abstract was at hand, and its code, which has the rule; the paper may say delta of h alone.
+    In the example the output is (.44, .44, .06, .06), at KL .34.
+    Margin: Margin of: the output is at KL delta at most.
+    """
+    return delta - divergence(cactus(p, q, delta)[0], p)
+
+
+@claim(
+    "cactus-law",
+    f"otspec; on {CACTUS_ABSTRACT}; {PAGE}, Theorem 3",
+    _pair,
+    variant_of="cactus-divergence",
+    search=BOTH,
+    mutants={"At KL delta.": {"by_delta": True}},
+)
+def law(p: FloatArray, q: FloatArray, delta: float, by_delta: bool = False) -> float:
+    """The law h with h(x) = p(x) + sqrt(2 delta p(x) (1 - p(x))), the rest in proportion to p, is at KL log(1 + 2
+    delta) and at total variation sqrt(delta / 2) at most.
+
+    Remark: Its chi-square divergence is 2 delta, which is where the rule comes from.
+    Margin: How far the laws h are within KL log(1 + 2 delta), or delta, and total variation sqrt(delta / 2).
+    """
+    laws = [raised(p, token, delta) for token in np.flatnonzero(p).tolist()]
+    most = delta if by_delta else float(np.log1p(2 * delta))
+    far = max(float(np.abs(law - p).sum()) / 2 for law in laws)
+    return min(most - max(divergence(law, p) for law in laws), float(np.sqrt(delta / 2)) - far)
+
+
+@claim(
+    "cactus-price",
+    f"otspec; on {CACTUS_ABSTRACT}; {PAGE}, Theorem 3",
+    _pair,
+    variant_of="cactus-divergence",
+    search=BOTH,
+    mutants={"h = p + 0.95 sqrt(...).": {"spread": 0.95}},
+)
+def price(p: FloatArray, q: FloatArray, delta: float, spread: float = 1.0) -> float:
+    """Cactus accepts the sum over x of (min(q, h) - p)+, h = p + sqrt(2 delta p (1 - p)), more than speculative
+    sampling, and its output is off by exactly that.
+
+    Remark: So its efficiency is 1, as that of lenience and of ensembles.
+    Margin: Minus how far gain and price are from the sum of (min(q, h) - p)+, with so many times the square root in h.
+    """
+    output, accepted = cactus(p, q, delta)
+    paid = float(np.abs(output - p).sum()) / 2
+    more = p + spread * np.sqrt(2 * delta * p * (1 - p))
+    gain = float(np.maximum(np.minimum(q, more) - p, 0.0).sum())
+    return -max(abs(paid - gain), abs(accepted - overlap(p, q) - gain))
 
 
 @dataclass(frozen=True)
@@ -122,35 +185,21 @@ PLAIN = FLy(window=MOST)
 """Speculative sampling, token by token: no path is so long that a refused draft is kept."""
 
 
-def _output(p: FloatArray, q: FloatArray, delta: float) -> float:
-    """Margin of: the output is at KL delta at most."""
-    return delta - divergence(cactus(p, q, delta)[0], p)
-
-
-def _raised(p: FloatArray, q: FloatArray, delta: float, by_delta: bool = False) -> float:
-    """How far the laws h are within KL log(1 + 2 delta), or delta, and total variation sqrt(delta / 2)."""
-    laws = [raised(p, token, delta) for token in np.flatnonzero(p).tolist()]
-    most = delta if by_delta else float(np.log1p(2 * delta))
-    far = max(float(np.abs(law - p).sum()) / 2 for law in laws)
-    return min(most - max(divergence(law, p) for law in laws), float(np.sqrt(delta / 2)) - far)
-
-
-def _gained(p: FloatArray, q: FloatArray, delta: float, spread: float = 1.0) -> float:
-    """Minus how far gain and price are from the sum of (min(q, h) - p)+, with so many times the square root in h."""
-    output, accepted = cactus(p, q, delta)
-    paid = float(np.abs(output - p).sum()) / 2
-    more = p + spread * np.sqrt(2 * delta * p * (1 - p))
-    gain = float(np.maximum(np.minimum(q, more) - p, 0.0).sum())
-    return -max(abs(paid - gain), abs(accepted - overlap(p, q) - gain))
-
-
 def _drafted(rng: np.random.Generator) -> dict[str, Any]:
     vocab, length = ((2, 2), (2, 3), (3, 2))[rng.integers(3)]
     window = int(rng.integers(1, length))
     return {**model_laws(rng, vocab, length), "window": window, "threshold": float(rng.choice([0.0, 0.3]))}
 
 
-def _kept(
+@claim(
+    "fly-price",
+    f"otspec; on {FLY_ABSTRACT}; {PAGE}, Theorem 4",
+    _drafted,
+    variant_of=f"{FLY}, abstract",
+    cost=10,
+    mutants={"1.05 times as many tokens.": {"times": 1.05}, "Off by 5 % less.": {"share": 0.95}},
+)
+def fly_price(
     target: FloatArray,
     draft: FloatArray,
     length: int,
@@ -159,7 +208,11 @@ def _kept(
     times: float = 1.0,
     share: float = 1.0,
 ) -> float:
-    """How far the text is off by less than P(a refused draft is kept), and gains W + 1 tokens by that; or parts."""
+    """The text of FLy is off by P(a refused draft is kept) at most, and FLy accepts at least W + 1 times that more.
+
+    Remark: Against speculative sampling, token by token; by enumeration of all paths.
+    Margin: How far the text is off by less than P(a refused draft is kept), and gains W + 1 tokens by that; or parts.
+    """
     model, rule = model_of(target, draft), FLy(window, threshold)
     found, plain = (path_law(one, model, 1, length) for one in (rule, PLAIN))
     kept = sum(chance * rule.paid(tree) for chance, tree in drafted_trees(model, 1, length, exchangeable=False))
@@ -167,75 +220,16 @@ def _kept(
     return min(share * kept - found.deviation / 2, gain - times * (window + 1) * kept)
 
 
-CACTUS_CLAIMS = (
-    Claim(
-        "cactus-divergence",
-        "The output of Cactus diverges from the target's law by delta at most: KL(output || p) <= delta.",
-        f"{CACTUS_ABSTRACT}: 'guarantees controlled divergence from the verifier distribution'",
-        _pair,
-        _output,
-        search=BOTH,
-        expected=Verdict.FAILS,
-        counterexample={"p": np.full(4, 0.25), "q": np.array([0.5, 0.5, 0.0, 0.0]), "delta": 0.1},
-        remedy="What is controlled is the law h that each draft is verified for (cactus-law).  The output has more of "
-        "every draft at once, and is off by what is accepted more (cactus-price): on flat laws of many tokens by up to "
-        "TV(p, q), for any delta.",
-        remark="Of the paper the abstract was at hand, and its code, which has the rule; the paper may say delta of h "
-        "alone.  In the example the output is (.44, .44, .06, .06), at KL .34.",
-    ),
-    Claim(
-        "cactus-law",
-        "The law h with h(x) = p(x) + sqrt(2 delta p(x) (1 - p(x))), the rest in proportion to p, is at KL log(1 + 2 "
-        "delta) and at total variation sqrt(delta / 2) at most.",
-        f"otspec; on {CACTUS_ABSTRACT}; {PAGE}, Theorem 3",
-        _pair,
-        _raised,
-        variant_of="cactus-divergence",
-        search=BOTH,
-        remark="Its chi-square divergence is 2 delta, which is where the rule comes from.",
-        mutations=(Mutation("At KL delta.", lambda **i: _raised(**i, by_delta=True)),),
-    ),
-    Claim(
-        "cactus-price",
-        "Cactus accepts the sum over x of (min(q, h) - p)+, h = p + sqrt(2 delta p (1 - p)), more than speculative "
-        "sampling, and its output is off by exactly that.",
-        f"otspec; on {CACTUS_ABSTRACT}; {PAGE}, Theorem 3",
-        _pair,
-        _gained,
-        variant_of="cactus-divergence",
-        search=BOTH,
-        remark="So its efficiency is 1, as that of lenience and of ensembles.",
-        mutations=(Mutation("h = p + 0.95 sqrt(...).", lambda **i: _gained(**i, spread=0.95)),),
-    ),
-)
-
-FLY_CLAIMS = (
-    Claim(
-        "fly-price",
-        "The text of FLy is off by P(a refused draft is kept) at most, and FLy accepts at least W + 1 times that more.",
-        f"otspec; on {FLY_ABSTRACT}; {PAGE}, Theorem 4",
-        _drafted,
-        _kept,
-        variant_of=f"{FLY}, abstract",
-        cost=10,
-        remark="Against speculative sampling, token by token; by enumeration of all paths.",
-        mutations=(
-            Mutation("1.05 times as many tokens.", lambda **i: _kept(**i, times=1.05)),
-            Mutation("Off by 5 % less.", lambda **i: _kept(**i, share=0.95)),
-        ),
-    ),
-)
-
 SOURCES = (
     Source(
         "Cactus: Accelerating Auto-Regressive Decoding with Constrained Acceptance Speculative Sampling",
         CACTUS,
-        CACTUS_CLAIMS,
+        (cactus_divergence, law, price),
     ),
     Source(
         "Training-Free Loosely Speculative Decoding: Accepting Semantically Correct Drafts Beyond Exact Match",
         FLY,
-        FLY_CLAIMS,
+        (fly_price,),
         (
             Unchecked(
                 "FLy preserves 99 % of the target model's accuracy.",

@@ -14,8 +14,7 @@ from scipy.special import entr, rel_entr
 from otspec.certificate import optimum
 from otspec.laws import FloatArray
 from otspec.problem import Problem
-from otspec.proofs_check.claim import Claim, Mutation, Source, Unchecked, Verdict
-from otspec.proofs_check.inequality import Inequality
+from otspec.proofs_check.claims import Source, Unchecked, claim, claims_of, inequality
 from otspec.proofs_check.instances import positive_law
 from otspec.proofs_check.preprints.trees import best
 from otspec.proofs_check.race import Race
@@ -31,6 +30,49 @@ OURS = f"otspec; on {KEY} (arXiv:2504.15475); {PAGE}"
 def matched(p: FloatArray, q: FloatArray) -> float:
     """P(both races have the same winner): the sum over i of 1 / sum over j of max(p_j / p_i, q_j / q_i)."""
     return float((1 / np.maximum(p[None] / p[:, None], q[None] / q[:, None]).sum(axis=1)).sum())
+
+
+def _pair(rng: np.random.Generator) -> dict[str, Any]:
+    size = int(rng.integers(2, 5))
+    return {"p": positive_law(rng, size), "q": positive_law(rng, size)}
+
+
+@claim(
+    "races-match",
+    f"{KEY} (arXiv:2504.15475); rowan2025list",
+    _pair,
+    cost=4,
+    mutants={"The sum of min(p, q).": {"least": True}},
+)
+def match(p: FloatArray, q: FloatArray, least: bool = False) -> float:
+    """One draft is accepted with probability sum over i of 1 / sum over j of max(p_j / p_i, q_j / q_i).
+
+    Remark: By proofs_check/race.py, which sums over who comes in when. Of the paper the abstract was at hand, which
+    names the method and no formula: it is the known one of a shared race.
+    """
+    return -abs(matched(p, q) - (float(np.minimum(p, q).sum()) if least else Race(p, q, 1).acceptance))
+
+
+LAWS = Descent("p q")
+
+
+@claim(
+    "races-between",
+    f"{KEY} (arXiv:2504.15475); rowan2025list",
+    _pair,
+    search=LAWS,
+    mutants={"At least 1.05 times that.": {"least": 1.05}, "At most 0.95 times that.": {"most": 0.95}},
+)
+def between(p: FloatArray, q: FloatArray, least: float = 1.0, most: float = 1.0) -> float:
+    """That is (1 - d) / (1 + d) at least and 1 - d at most, d being the total variation of p and q.
+
+    Remark: Both are attained: where p and q have one ratio on what either over-drafts, and where one token is all that
+    is common. So a race gives up acceptance for not needing q to verify.
+    Margin: How far the chance of a match is within its bounds, or within parts of them.
+    """
+    common = float(np.minimum(p, q).sum())
+    chance = matched(p, q)
+    return min(chance - least * common / (2 - common), most * common - chance)
 
 
 def among_first(p: FloatArray, q: FloatArray, n: int) -> float:
@@ -57,45 +99,54 @@ def among_first(p: FloatArray, q: FloatArray, n: int) -> float:
     return total
 
 
-def _pair(rng: np.random.Generator) -> dict[str, Any]:
-    size = int(rng.integers(2, 5))
-    return {"p": positive_law(rng, size), "q": positive_law(rng, size)}
-
-
 def _numbered(rng: np.random.Generator) -> dict[str, Any]:
     drawn = _pair(rng)
     return {**drawn, "n": int(rng.integers(1, drawn["p"].size + 1))}
 
 
-def _match(p: FloatArray, q: FloatArray) -> float:
-    return -abs(matched(p, q) - Race(p, q, 1).acceptance)
+@inequality(
+    "races-drafts",
+    ABSTRACT,
+    _numbered,
+    least=1e-12,
+    variant_of="races-match",
+    cost=4,
+    mutants={"Exactly as often.": lambda **i: -abs(drafts.margin(**i))},
+)
+def drafts(p: FloatArray, q: FloatArray, n: int) -> tuple[float, float]:
+    """The drafter's first n hold the target's winner as often as alpha* of n drafts without replacement, at most.
 
-
-def _by_least(p: FloatArray, q: FloatArray) -> float:
-    """Minus how far it is from the sum of min(p, q)."""
-    return -abs(matched(p, q) - float(np.minimum(p, q).sum()))
-
-
-def _between(p: FloatArray, q: FloatArray, least: float = 1.0, most: float = 1.0) -> float:
-    """How far the chance of a match is within its bounds, or within parts of them."""
-    common = float(np.minimum(p, q).sum())
-    chance = matched(p, q)
-    return min(chance - least * common / (2 - common), most * common - chance)
-
-
-def _optimal(p: FloatArray, q: FloatArray, n: int) -> tuple[float, float]:
+    Remark: The first n of a race are drafts without replacement. By inclusion and exclusion of who is before.
+    """
     return among_first(p, q, n), optimum(Problem(p, WithoutReplacement(q, n))).acceptance
-
-
-OPTIMAL = Inequality(_optimal, 1e-12)
 
 
 def _tree(rng: np.random.Generator) -> dict[str, Any]:
     return {"outcomes": positive_law(rng, int(rng.integers(2, 6))), "nodes": int(np.exp(rng.uniform(0, 5)))}
 
 
-def _generated(outcomes: FloatArray, nodes: int, sharp: bool = False) -> tuple[float, float]:
-    """Tokens generated with the best tree of so many nodes, and (log V + log(k + 1)) / H, or `sharp`, by its leaves."""
+@inequality(
+    "races-generated",
+    f"{ABSTRACT}; {PAGE}, Theorem 2",
+    _tree,
+    least=1e-12,
+    search=Descent("outcomes"),
+    cost=5,
+    mutants={
+        "log(k + 1) / H[R].": lambda **i: (
+            generated.margin(**i) - np.log(i["outcomes"].size) / max(float(entr(i["outcomes"]).sum()), 1e-9)
+        )
+    },
+)
+def generated(outcomes: FloatArray, nodes: int, sharp: bool = False) -> tuple[float, float]:
+    """The best tree of k drafts has (log V + log(k + 1)) / H[R] tokens generated at most, the added one included, where
+    R, which of V outcomes comes next, is independent of those before.
+
+    Remark: The abstract promises an upper bound for all k; the formula is that of summaries of the paper. It is
+    Tunstall's: the entropy of the leaf that is reached is at most the logarithm of the number of leaves.
+    Margin: Tokens generated with the best tree of so many nodes, and (log V + log(k + 1)) / H, or `sharp`, by its
+    leaves.
+    """
     entropy, size = float(entr(outcomes).sum()), outcomes.size
     if entropy < 1e-9:
         return 0.0, 0.0
@@ -103,112 +154,50 @@ def _generated(outcomes: FloatArray, nodes: int, sharp: bool = False) -> tuple[f
     return 1 + best(outcomes, nodes), float(np.log(leaves)) / entropy
 
 
-GENERATED = Inequality(_generated, 1e-12)
-LEAVES = Inequality(lambda **instance: _generated(**instance, sharp=True), 1e-12)
+@inequality(
+    "races-leaves",
+    f"{OURS}, Theorem 2",
+    _tree,
+    least=1e-12,
+    variant_of="races-generated",
+    search=Descent("outcomes"),
+    tol=1e-9,
+    cost=5,
+    mutants={"1.02 times as many.": {"left": 1.02}},
+)
+def leaves(outcomes: FloatArray, nodes: int) -> tuple[float, float]:
+    """It is log(1 + (V - 1)(k + 1)) / H[R] at most.
+
+    Remark: Attained by full trees of uniform laws.
+    """
+    return generated(outcomes, nodes, sharp=True)
 
 
-def _ranks(p: FloatArray, q: FloatArray) -> float:
-    """H of the rank of the target's winner in the drafter's race, less KL(p || q)."""
+@claim(
+    "races-ranks",
+    f"{OURS}, Theorem 2",
+    _pair,
+    variant_of="races-generated",
+    counterexample={"p": [0.01, 0.99], "q": [0.99, 0.01]},
+)
+def ranks(p: FloatArray, q: FloatArray) -> float:
+    """H[R] is KL(p || q) at least, where R is the rank of the target's winner in the drafter's race.
+
+    Instead: It is where drafts are i.i.d. and R is the number of the first that is put out: R tells of the drafts what
+    the output tells beyond q. Ranks of V tokens have H[R] <= log V, and KL has no bound.
+    Remark: Summaries say that H[R] is bounded below by KL; drafts without replacement do better than that.
+    Margin: H of the rank of the target's winner in the drafter's race, less KL(p || q).
+    """
     if (q == 0).any():
         return 1.0
     ranks = np.diff([0.0, *(among_first(p, q, n) for n in range(1, p.size + 1))])
     return float(entr(np.maximum(ranks, 0.0)).sum() - rel_entr(p, q).sum())
 
 
-LAWS = Descent(laws=("p", "q"))
-
-CLAIMS = (
-    Claim(
-        "races-match",
-        "One draft is accepted with probability sum over i of 1 / sum over j of max(p_j / p_i, q_j / q_i).",
-        f"{KEY} (arXiv:2504.15475); rowan2025list",
-        _pair,
-        _match,
-        cost=4,
-        remark="By proofs_check/race.py, which sums over who comes in when.  Of the paper the abstract was at hand, "
-        "which names the method and no formula: it is the known one of a shared race.",
-        mutations=(Mutation("The sum of min(p, q).", _by_least),),
-    ),
-    Claim(
-        "races-between",
-        "That is (1 - d) / (1 + d) at least and 1 - d at most, d being the total variation of p and q.",
-        f"{KEY} (arXiv:2504.15475); rowan2025list",
-        _pair,
-        _between,
-        search=LAWS,
-        remark="Both are attained: where p and q have one ratio on what either over-drafts, and where one token is all "
-        "that is common.  So a race gives up acceptance for not needing q to verify.",
-        mutations=(
-            Mutation("At least 1.05 times that.", lambda **i: _between(**i, least=1.05)),
-            Mutation("At most 0.95 times that.", lambda **i: _between(**i, most=0.95)),
-        ),
-    ),
-    Claim(
-        "races-drafts",
-        "The drafter's first n hold the target's winner as often as alpha* of n drafts without replacement, at most.",
-        f"{ABSTRACT}",
-        _numbered,
-        OPTIMAL.margin,
-        variant_of="races-match",
-        cost=4,
-        tightness=OPTIMAL.tightness,
-        remark="The first n of a race are drafts without replacement.  By inclusion and exclusion of who is before.",
-        mutations=(Mutation("Exactly as often.", lambda **i: -abs(float(np.subtract(*_optimal(**i))))),),
-    ),
-    Claim(
-        "races-generated",
-        "The best tree of k drafts has (log V + log(k + 1)) / H[R] tokens generated at most, the added one included, "
-        "where R, which of V outcomes comes next, is independent of those before.",
-        f"{ABSTRACT}; {PAGE}, Theorem 2",
-        _tree,
-        GENERATED.margin,
-        search=Descent(laws=("outcomes",)),
-        cost=5,
-        tightness=GENERATED.tightness,
-        remark="The abstract promises an upper bound for all k; the formula is that of summaries of the paper.  It is "
-        "Tunstall's: the entropy of the leaf that is reached is at most the logarithm of the number of leaves.",
-        mutations=(
-            Mutation(
-                "log(k + 1) / H[R].",
-                lambda **i: (
-                    GENERATED.margin(**i) - np.log(i["outcomes"].size) / max(float(entr(i["outcomes"]).sum()), 1e-9)
-                ),
-            ),
-        ),
-    ),
-    Claim(
-        "races-leaves",
-        "It is log(1 + (V - 1)(k + 1)) / H[R] at most.",
-        f"{OURS}, Theorem 2",
-        _tree,
-        LEAVES.margin,
-        variant_of="races-generated",
-        search=Descent(laws=("outcomes",)),
-        tol=1e-9,
-        cost=5,
-        tightness=LEAVES.tightness,
-        remark="Attained by full trees of uniform laws.",
-        mutations=(Mutation("1.02 times as many.", LEAVES.with_left(1.02)),),
-    ),
-    Claim(
-        "races-ranks",
-        "H[R] is KL(p || q) at least, where R is the rank of the target's winner in the drafter's race.",
-        f"{OURS}, Theorem 2",
-        _pair,
-        _ranks,
-        variant_of="races-generated",
-        expected=Verdict.FAILS,
-        counterexample={"p": np.array([0.01, 0.99]), "q": np.array([0.99, 0.01])},
-        remedy="It is where drafts are i.i.d. and R is the number of the first that is put out: R tells of the drafts "
-        "what the output tells beyond q.  Ranks of V tokens have H[R] <= log V, and KL has no bound.",
-        remark="Summaries say that H[R] is bounded below by KL; drafts without replacement do better than that.",
-    ),
-)
-
 SOURCE = Source(
     "Speculative Sampling via Exponential Races",
     KEY,
-    CLAIMS,
+    claims_of(__name__),
     (
         Unchecked(
             "The relation of speed-up and k for large k; the method matches the state of the art.",

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from otspec.laws import BoolArray, FloatArray
-from otspec.proofs_check.claim import Claim, Mutation, Source, Unchecked, Verdict
-from otspec.proofs_check.inequality import Inequality
+from otspec.proofs_check.claims import Source, Unchecked, claim, claims_of, inequality
 from otspec.proofs_check.instances import law, positive_law
 from otspec.proofs_check.search import Descent
 
@@ -63,36 +62,88 @@ def _both(p: FloatArray, q: FloatArray, cache: BoolArray, scales: FloatArray) ->
     return less, more
 
 
-def _hits(turned: bool = False, **instance: Any) -> float:
-    """By how much the smaller scale has the larger hit rate; of the complement of the cache, `turned`."""
+MOVES = Descent("p q")
+
+
+@claim(
+    "saguaro-hits",
+    f"{PAPER}, Saguaro sampling; {PAGE}, Theorem 1",
+    _cached,
+    search=MOVES,
+    mutants={"Scaled outside the cache.": {"turned": True}},
+)
+def hits(turned: bool = False, **instance: Any) -> float:
+    """The smaller C, the likelier it is that what replaces a rejected draft is in the cache.
+
+    Remark: For every cache, of the likeliest tokens or not. Of the paper the abstract, an account and the authors' code
+    were at hand.
+    Margin: By how much the smaller scale has the larger hit rate; of the complement of the cache, `turned`.
+    """
     if turned:
         instance["cache"] = ~instance["cache"].astype(bool)
     less, more = _both(**instance)
     return rate(more) - rate(less) if turned else rate(less) - rate(more)
 
 
-def _falls(**instance: Any) -> float:
-    """By how much the smaller scale accepts less."""
+@claim(
+    "saguaro-acceptance",
+    f"{OURS}, Theorem 2",
+    _cached,
+    variant_of="saguaro-hits",
+    search=MOVES,
+    counterexample={"p": [0.5, 0.5], "q": [0.8, 0.2], "cache": [1, 0], "scales": [0.25, 1.0]},
+)
+def acceptance(**instance: Any) -> float:
+    """The smaller C, the fewer drafts are accepted.
+
+    Instead: Acceptance is concave in the share of drafts in the cache (saguaro-concave): as C falls, it rises first
+    where the draft law is too sure of the cache, and then falls.
+    Remark: So hits need not cost acceptance: a drafter that is too sure gains both at first.
+    Margin: By how much the smaller scale accepts less.
+    """
     less, more = _both(**instance)
     return more.accepted - less.accepted
 
 
-def _misses(**instance: Any) -> tuple[float, float]:
-    """Misses at the smaller and at the larger scale."""
-    less, more = _both(**instance)
-    return less.missed, more.missed
+@claim(
+    "saguaro-concave",
+    f"{OURS}, Theorem 2",
+    _cached,
+    variant_of="saguaro-hits",
+    search=MOVES,
+    mutants={"Of C.": {"by_scale": True}},
+)
+def concave(p: FloatArray, q: FloatArray, cache: BoolArray, scales: FloatArray, by_scale: bool = False) -> float:
+    """Acceptance is a concave function of the share q_C(cache).
 
-
-MISSES = Inequality(_misses, 1e-12)
-
-
-def _concave(p: FloatArray, q: FloatArray, cache: BoolArray, scales: FloatArray, by_scale: bool = False) -> float:
-    """How far acceptance half way between two shares of the cache is above the mean; or half way between scales."""
+    Margin: How far acceptance half way between two shares of the cache is above the mean; or half way between scales.
+    """
     cache = cache.astype(bool)
     drafted = [scaled(q, cache, float(scale)) for scale in scales]
     middle = scaled(q, cache, float(scales.mean())) if by_scale else (drafted[0] + drafted[1]) / 2
     ends = [step(p, law, cache).accepted for law in drafted]
     return step(p, middle, cache).accepted - float(np.mean(ends))
+
+
+@inequality(
+    "saguaro-misses",
+    f"{OURS}, Theorem 1",
+    _cached,
+    least=1e-12,
+    variant_of="saguaro-hits",
+    search=MOVES,
+    tightness=None,
+    mutants={"Rarer by 5 %.": {"right": 0.95}},
+)
+def misses(**instance: Any) -> tuple[float, float]:
+    """The smaller C, the rarer is a rejected draft whose replacement is not in the cache.
+
+    Remark: So hits gain at least what acceptance loses. At C = 0 the sum of (p - q / q(rest))+ outside the cache is
+    missed, which need not be 0.
+    Margin: Misses at the smaller and at the larger scale.
+    """
+    less, more = _both(**instance)
+    return less.missed, more.missed
 
 
 def _topped(rng: np.random.Generator) -> dict[str, Any]:
@@ -112,8 +163,21 @@ def _one_by_one(p: FloatArray, q: FloatArray, fan: int) -> float:
     return total
 
 
-def _expected(p: FloatArray, q: FloatArray, fan: int, more: int = 1) -> float:
-    """Minus how far that is from its closed form; with another number of `more` tokens in place of one."""
+@claim(
+    "saguaro-expected",
+    f"{OURS}, Theorem 3",
+    _topped,
+    variant_of="saguaro-hits",
+    mutants={"With s(F) in place of s(F + 1).": {"more": 0}},
+)
+def expected(p: FloatArray, q: FloatArray, fan: int, more: int = 1) -> float:
+    """A cache of the F likeliest drafts but the drafted token is hit with probability (o(F + 1) s(F + 1) + (o(all) -
+    o(F + 1)) s(F)) / s(all), o(k) and s(k) being the sums of (q - p)+ and of (p - q)+ over the k likeliest drafts.
+
+    Remark: What was rejected never replaces itself, so it is left out of the cache. The authors' code scales the F + 1
+    likeliest, all that may be cached.
+    Margin: Minus how far that is from its closed form; with another number of `more` tokens in place of one.
+    """
     order = np.argsort(-q, kind="stable")
     short, over = np.maximum(p - q, 0.0), np.maximum(q - p, 0.0)
     near, wide = order[:fan], order[: fan + more]
@@ -122,80 +186,10 @@ def _expected(p: FloatArray, q: FloatArray, fan: int, more: int = 1) -> float:
     return -abs(_one_by_one(p, q, fan) - (float(hits) / float(short.sum()) if short.sum() > 0 else 0.0))
 
 
-MOVES = Descent(laws=("p", "q"))
-
-CLAIMS = (
-    Claim(
-        "saguaro-hits",
-        "The smaller C, the likelier it is that what replaces a rejected draft is in the cache.",
-        f"{PAPER}, Saguaro sampling; {PAGE}, Theorem 1",
-        _cached,
-        _hits,
-        search=MOVES,
-        remark="For every cache, of the likeliest tokens or not.  Of the paper the abstract, an account and the "
-        "authors' code were at hand.",
-        mutations=(Mutation("Scaled outside the cache.", lambda **i: _hits(turned=True, **i)),),
-    ),
-    Claim(
-        "saguaro-acceptance",
-        "The smaller C, the fewer drafts are accepted.",
-        f"{OURS}, Theorem 2",
-        _cached,
-        _falls,
-        variant_of="saguaro-hits",
-        search=MOVES,
-        expected=Verdict.FAILS,
-        counterexample={
-            "p": np.array([0.5, 0.5]),
-            "q": np.array([0.8, 0.2]),
-            "cache": np.array([1, 0]),
-            "scales": np.array([0.25, 1.0]),
-        },
-        remedy="Acceptance is concave in the share of drafts in the cache (saguaro-concave): as C falls, it rises "
-        "first where the draft law is too sure of the cache, and then falls.",
-        remark="So hits need not cost acceptance: a drafter that is too sure gains both at first.",
-    ),
-    Claim(
-        "saguaro-concave",
-        "Acceptance is a concave function of the share q_C(cache).",
-        f"{OURS}, Theorem 2",
-        _cached,
-        _concave,
-        variant_of="saguaro-hits",
-        search=MOVES,
-        mutations=(Mutation("Of C.", lambda **i: _concave(**i, by_scale=True)),),
-    ),
-    Claim(
-        "saguaro-misses",
-        "The smaller C, the rarer is a rejected draft whose replacement is not in the cache.",
-        f"{OURS}, Theorem 1",
-        _cached,
-        MISSES.margin,
-        variant_of="saguaro-hits",
-        search=MOVES,
-        remark="So hits gain at least what acceptance loses.  At C = 0 the sum of (p - q / q(rest))+ outside the cache "
-        "is missed, which need not be 0.",
-        mutations=(Mutation("Rarer by 5 %.", MISSES.with_right(0.95)),),
-    ),
-    Claim(
-        "saguaro-expected",
-        "A cache of the F likeliest drafts but the drafted token is hit with probability "
-        "(o(F + 1) s(F + 1) + (o(all) - o(F + 1)) s(F)) / s(all), o(k) and s(k) being the sums of (q - p)+ and of "
-        "(p - q)+ over the k likeliest drafts.",
-        f"{OURS}, Theorem 3",
-        _topped,
-        _expected,
-        variant_of="saguaro-hits",
-        remark="What was rejected never replaces itself, so it is left out of the cache.  The authors' code scales the "
-        "F + 1 likeliest, all that may be cached.",
-        mutations=(Mutation("With s(F) in place of s(F + 1).", lambda **i: _expected(**i, more=0)),),
-    ),
-)
-
 SOURCE = Source(
     "Speculative Speculative Decoding",
     KEY,
-    CLAIMS,
+    claims_of(__name__),
     (
         Unchecked(
             "Cache misses fall with a power of the fan-out, and the best fan-outs are a capped geometric series.",

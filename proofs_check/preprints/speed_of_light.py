@@ -12,8 +12,7 @@ import numpy as np
 from scipy.special import entr
 
 from otspec.laws import FloatArray
-from otspec.proofs_check.claim import Claim, Mutation, Source, Unchecked, Verdict
-from otspec.proofs_check.inequality import Inequality
+from otspec.proofs_check.claims import Source, Unchecked, claim, claims_of, inequality
 from otspec.proofs_check.instances import law, positive_law
 from otspec.proofs_check.preprints.trees import best, cut, moments, profiles
 from otspec.proofs_check.search import Descent
@@ -28,11 +27,6 @@ OURS = f"otspec; on {KEY} (arXiv:2512.11718); {PAGE}"
 def printed(nodes: float, mu: float, mu2: float) -> float:
     """(mu + mu2) log P / mu^2 + 1: the abstract's bound, with 1 for its O(1)."""
     return (mu + mu2) * np.log(nodes) / mu**2 + 1
-
-
-def sharper(nodes: float, mu: float, mu2: float) -> float:
-    """log P / mu + mu2 / mu^2."""
-    return np.log(nodes) / mu + mu2 / mu**2
 
 
 def _few(rng: np.random.Generator) -> dict[str, Any]:
@@ -56,14 +50,52 @@ def _accepted(laws: FloatArray, weights: FloatArray, nodes: int) -> float:
     return sum(chance * sum(profile) for profile, chance in profiles(laws, weights, nodes).items())
 
 
-def _bounded(laws: FloatArray, weights: FloatArray, nodes: int, bound: Any = printed) -> tuple[float, float]:
-    """Accepted tokens, and a bound of them; nothing of laws that are all certain."""
+LAWS = Descent("laws weights")
+
+
+@inequality(
+    "speed-of-light",
+    f"{ABSTRACT}; {PAGE}, Corollary 1",
+    _either,
+    least=1e-12,
+    search=LAWS,
+    tol=1e-9,
+    cost=5,
+    mutants={"Half of it.": {"right": 0.5}},
+)
+def of_light(laws: FloatArray, weights: FloatArray, nodes: int, bound: Any = printed) -> tuple[float, float]:
+    """Where laws after prefixes are independent and alike, a tree of P prefixes has at most (mu + mu2) log P / mu^2 +
+    O(1) tokens accepted.
+
+    Hypotheses: O(1) is 1 here, for every P and all laws.
+    Remark: Exact: by a heap where all laws are one, else by enumeration of two laws and up to three nodes. The right
+    constant of log P is 1 / mu (speed-sharper). Of the paper the abstract was at hand, which speaks of basic
+    assumptions; that laws are independent and alike is what accounts of it say.
+    Margin: Accepted tokens, and a bound of them; nothing of laws that are all certain.
+    """
     mu, mu2 = moments(laws, weights)
     return (0.0, 0.0) if mu < 1e-9 else (_accepted(laws, weights, nodes), float(bound(nodes, mu, mu2)))
 
 
-PRINTED = Inequality(_bounded, 1e-12)
-SHARPER = Inequality(lambda **instance: _bounded(**instance, bound=sharper), 1e-12)
+def sharper(nodes: float, mu: float, mu2: float) -> float:
+    """log P / mu + mu2 / mu^2."""
+    return np.log(nodes) / mu + mu2 / mu**2
+
+
+@inequality(
+    "speed-sharper",
+    f"{OURS}, Theorem 1",
+    _either,
+    least=1e-12,
+    variant_of="speed-of-light",
+    search=LAWS,
+    tol=1e-9,
+    cost=5,
+    mutants={"log P / mu + 0.2.": lambda **i: 0.2 + of_light.margin(**i, bound=lambda n, mu, _: np.log(n) / mu)},
+)
+def speed_sharper(laws: FloatArray, weights: FloatArray, nodes: int) -> tuple[float, float]:
+    """They have at most log P / mu + mu2 / mu^2 accepted."""
+    return of_light(laws, weights, nodes, bound=sharper)
 
 
 def _cut_drawn(rng: np.random.Generator) -> dict[str, Any]:
@@ -72,17 +104,44 @@ def _cut_drawn(rng: np.random.Generator) -> dict[str, Any]:
     return {"laws": laws, "weights": law(rng, count), "depth": float(rng.uniform(0, 4))}
 
 
-def _renewal(laws: FloatArray, weights: FloatArray, depth: float) -> tuple[float, float]:
-    """Accepted tokens of the prefixes above a level, and depth / mu + mu2 / mu^2 - 1."""
+@inequality(
+    "speed-renewal",
+    f"{OURS}, Lemma 1; lorden1970excess",
+    _cut_drawn,
+    least=1e-12,
+    variant_of="speed-of-light",
+    search=LAWS,
+    tol=1e-9,
+    cost=10,
+    mutants={"1.2 times as many.": {"left": 1.2}},
+)
+def renewal(laws: FloatArray, weights: FloatArray, depth: float) -> tuple[float, float]:
+    """The prefixes of probability exp(-t) at least have at most t / mu + mu2 / mu^2 - 1 tokens accepted.
+
+    Remark: Attained by a uniform law where t is a multiple of its entropy.
+    Margin: Accepted tokens of the prefixes above a level, and depth / mu + mu2 / mu^2 - 1.
+    """
     mu, mu2 = moments(laws, weights)
     return (0.0, 0.0) if mu < 1e-9 else (cut(laws, weights, depth)[0], depth / mu + mu2 / mu**2 - 1)
 
 
-RENEWAL = Inequality(_renewal, 1e-12)
+@inequality(
+    "speed-cut",
+    f"{OURS}, Theorem 1",
+    _cut_drawn,
+    least=1e-12,
+    variant_of="speed-of-light",
+    search=LAWS,
+    tol=1e-9,
+    cost=10,
+    mutants={"Half of it.": {"right": 0.5}},
+)
+def speed_cut(laws: FloatArray, weights: FloatArray, depth: float) -> tuple[float, float]:
+    """The sharper bound holds of trees of random size, P being the expected one, and where P mu >= 1 so does (1 + log(P
+    mu)) / mu + mu2 / mu^2 - 1.
 
-
-def _cut_bounded(laws: FloatArray, weights: FloatArray, depth: float) -> tuple[float, float]:
-    """The same against the sharper bounds of as many nodes as are expected."""
+    Margin: The same against the sharper bounds of as many nodes as are expected.
+    """
     mu, mu2 = moments(laws, weights)
     if mu < 1e-9:
         return 0.0, 0.0
@@ -93,22 +152,33 @@ def _cut_bounded(laws: FloatArray, weights: FloatArray, depth: float) -> tuple[f
     return accepted, float(min(bounds))
 
 
-CUT = Inequality(_cut_bounded, 1e-12)
-
-
-def _by_text(laws: FloatArray, weights: FloatArray, nodes: int) -> float:
-    """The printed bound less accepted tokens, where one of the laws follows all prefixes of a text."""
-    mu, mu2 = moments(laws, weights)
-    easy = float(weights @ [best(row, nodes) for row in laws])
-    return 0.0 if mu < 1e-9 else float(printed(nodes, mu, mu2)) - easy
-
-
 def _texts(rng: np.random.Generator) -> dict[str, Any]:
     return {
         "laws": np.array([law(rng, 2) for _ in range(2)]),
         "weights": law(rng, 2),
         "nodes": int(rng.integers(2, 100)),
     }
+
+
+@claim(
+    "speed-dependent",
+    f"{OURS}, Theorem 2",
+    _texts,
+    variant_of="speed-of-light",
+    search=LAWS,
+    tol=1e-9,
+    counterexample={"laws": [[1.0, 0.0], [0.5, 0.5]], "weights": [0.5, 0.5], "nodes": 100},
+)
+def dependent(laws: FloatArray, weights: FloatArray, nodes: int) -> float:
+    """The bound holds of mean entropies where the laws of a text depend on each other.
+
+    Instead: speed-entropy holds of every model: it bounds the entropy after accepted prefixes, not their number.
+    Remark: One half of the texts is certain, and has all of a chain accepted. Language models are like that.
+    Margin: The printed bound less accepted tokens, where one of the laws follows all prefixes of a text.
+    """
+    mu, mu2 = moments(laws, weights)
+    easy = float(weights @ [best(row, nodes) for row in laws])
+    return 0.0 if mu < 1e-9 else float(printed(nodes, mu, mu2)) - easy
 
 
 def _model(rng: np.random.Generator) -> dict[str, Any]:
@@ -118,8 +188,25 @@ def _model(rng: np.random.Generator) -> dict[str, Any]:
     return {"target": np.array([law(rng, vocab) for _ in range(count)]), "held": rng.random(count) < 0.7}
 
 
-def _entropy(target: FloatArray, held: Any, root: bool = True) -> tuple[float, float]:
-    """The expected sum of the entropies after the accepted prefixes, the empty one included, and log of the leaves."""
+@inequality(
+    "speed-entropy",
+    f"{OURS}, Theorem 2",
+    _model,
+    least=1e-12,
+    variant_of="speed-of-light",
+    search=Descent("target", sets="held"),
+    mutants={
+        "log(1 + (V - 1) P).": {"root": False},
+        "1.02 times the sum.": {"left": 1.02},
+    },
+)
+def entropy(target: FloatArray, held: Any, root: bool = True) -> tuple[float, float]:
+    """For every model and tree of P prefixes, the entropies of the laws after the accepted prefixes, the empty one
+    included, sum to log(1 + (V - 1)(P + 1)) at most in the mean.
+
+    Margin: The expected sum of the entropies after the accepted prefixes, the empty one included, and log of the
+    leaves.
+    """
     count, vocab = target.shape
     chance, inside = np.zeros(count), np.zeros(count, dtype=bool)
     chance[0], inside[0] = 1.0, True
@@ -132,105 +219,6 @@ def _entropy(target: FloatArray, held: Any, root: bool = True) -> tuple[float, f
     return float(spent[inside].sum()), float(np.log(leaves if root else leaves - vocab + 1))
 
 
-ENTROPY = Inequality(_entropy, 1e-12)
-
-LAWS = Descent(laws=("laws", "weights"))
-
-CLAIMS = (
-    Claim(
-        "speed-of-light",
-        "Where laws after prefixes are independent and alike, a tree of P prefixes has at most "
-        "(mu + mu2) log P / mu^2 + O(1) tokens accepted.",
-        f"{ABSTRACT}; {PAGE}, Corollary 1",
-        _either,
-        PRINTED.margin,
-        search=LAWS,
-        tol=1e-9,
-        cost=5,
-        tightness=PRINTED.tightness,
-        hypotheses="O(1) is 1 here, for every P and all laws.",
-        remark="Exact: by a heap where all laws are one, else by enumeration of two laws and up to three nodes.  The "
-        "right constant of log P is 1 / mu (speed-sharper).  Of the paper the abstract was at hand, which speaks of "
-        "basic assumptions; that laws are independent and alike is what accounts of it say.",
-        mutations=(Mutation("Half of it.", PRINTED.with_right(0.5)),),
-    ),
-    Claim(
-        "speed-sharper",
-        "They have at most log P / mu + mu2 / mu^2 accepted.",
-        f"{OURS}, Theorem 1",
-        _either,
-        SHARPER.margin,
-        variant_of="speed-of-light",
-        search=LAWS,
-        tol=1e-9,
-        cost=5,
-        tightness=SHARPER.tightness,
-        mutations=(
-            Mutation(
-                "log P / mu + 0.2.",
-                lambda **i: 0.2 + float(np.subtract(*_bounded(**i, bound=lambda n, mu, _: np.log(n) / mu)[::-1])),
-            ),
-        ),
-    ),
-    Claim(
-        "speed-renewal",
-        "The prefixes of probability exp(-t) at least have at most t / mu + mu2 / mu^2 - 1 tokens accepted.",
-        f"{OURS}, Lemma 1; lorden1970excess",
-        _cut_drawn,
-        RENEWAL.margin,
-        variant_of="speed-of-light",
-        search=LAWS,
-        tol=1e-9,
-        cost=10,
-        tightness=RENEWAL.tightness,
-        remark="Attained by a uniform law where t is a multiple of its entropy.",
-        mutations=(Mutation("1.2 times as many.", RENEWAL.with_left(1.2)),),
-    ),
-    Claim(
-        "speed-cut",
-        "The sharper bound holds of trees of random size, P being the expected one, and where P mu >= 1 so does "
-        "(1 + log(P mu)) / mu + mu2 / mu^2 - 1.",
-        f"{OURS}, Theorem 1",
-        _cut_drawn,
-        CUT.margin,
-        variant_of="speed-of-light",
-        search=LAWS,
-        tol=1e-9,
-        cost=10,
-        tightness=CUT.tightness,
-        mutations=(Mutation("Half of it.", CUT.with_right(0.5)),),
-    ),
-    Claim(
-        "speed-dependent",
-        "The bound holds of mean entropies where the laws of a text depend on each other.",
-        f"{OURS}, Theorem 2",
-        _texts,
-        _by_text,
-        variant_of="speed-of-light",
-        search=LAWS,
-        tol=1e-9,
-        expected=Verdict.FAILS,
-        counterexample={"laws": np.array([[1.0, 0.0], [0.5, 0.5]]), "weights": np.array([0.5, 0.5]), "nodes": 100},
-        remedy="speed-entropy holds of every model: it bounds the entropy after accepted prefixes, not their number.",
-        remark="One half of the texts is certain, and has all of a chain accepted.  Language models are like that.",
-    ),
-    Claim(
-        "speed-entropy",
-        "For every model and tree of P prefixes, the entropies of the laws after the accepted prefixes, the empty one "
-        "included, sum to log(1 + (V - 1)(P + 1)) at most in the mean.",
-        f"{OURS}, Theorem 2",
-        _model,
-        ENTROPY.margin,
-        variant_of="speed-of-light",
-        search=Descent(laws=("target",), sets=("held",)),
-        tightness=ENTROPY.tightness,
-        mutations=(
-            Mutation("log(1 + (V - 1) P).", lambda **i: float(np.subtract(*_entropy(**i, root=False)[::-1]))),
-            Mutation("1.02 times the sum.", ENTROPY.with_left(1.02)),
-        ),
-    ),
-)
-
 UNCHECKED = (
     Unchecked(
         "On Llama models the bound is tight.",
@@ -239,6 +227,10 @@ UNCHECKED = (
     ),
 )
 
+
 SOURCE = Source(
-    "Speculative Decoding Speed-of-Light: Optimal Lower Bounds via Branching Random Walks", KEY, CLAIMS, UNCHECKED
+    "Speculative Decoding Speed-of-Light: Optimal Lower Bounds via Branching Random Walks",
+    KEY,
+    claims_of(__name__),
+    UNCHECKED,
 )

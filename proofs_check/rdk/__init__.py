@@ -1,12 +1,12 @@
 """Redistributing drafter kernels [timor2025out]: its claims, by subject."""
 
-from otspec.proofs_check.claim import Source, Unchecked
+from otspec.proofs_check.claims import Source, Unchecked, claims_of
 from otspec.proofs_check.rdk import linear, sampler, softmax
 
 SOURCE = Source(
     "Out-of-Vocabulary Sampling Boosts Speculative Decoding",
     "timor2025out",
-    (*sampler.CLAIMS, *softmax.CLAIMS, *linear.CLAIMS),
+    claims_of(sampler, softmax, linear),
     (
         Unchecked(
             "RDK by equation (3) keeps an almost constant acceptance rate of 26.7 % under extreme pruning.",

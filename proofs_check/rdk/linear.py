@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from otspec.laws import FloatArray
-from otspec.proofs_check.claim import Claim, Mutation, Verdict
+from otspec.proofs_check.claims import claim
 from otspec.proofs_check.instances import pair
 from otspec.proofs_check.rdk.sampler import KEY
 from otspec.proofs_check.search import Descent, Listed
@@ -24,10 +23,104 @@ def _covariance(rng: Rng) -> dict[str, Any]:
     return {"covariance": factor @ factor.T * 10 ** rng.uniform(-2, 3), "tau": float(10 ** rng.uniform(-2, 2))}
 
 
+@claim("rdk-equation-2", f"{KEY}, eq. (2)", _covariance, mutants={"The columns are.": {"axis": 0}})
+def equation_2(covariance: FloatArray, tau: float, axis: int = 1) -> float:
+    """The rows of M, softmax of the covariance over tau, are laws.
+
+    Remark: With the row's largest entry subtracted first; exp alone overflows where a covariance exceeds 709 tau.
+    """
+    size = len(covariance)
+    matrix = affinity(covariance, tau).rows(0, size)
+    return float(min(matrix.min(), -np.abs(matrix.sum(axis=axis) - 1).max()))
+
+
+@claim(
+    "rdk-equation-2-temperature",
+    f"{KEY}, eq. (2)",
+    _covariance,
+    mutants={"At least 1.05 exp(-R / tau) / N.": {"least": 1.05}, "At most 0.95 exp(-d_ij / tau).": {"most": 0.95}},
+)
+def equation_2_temperature(covariance: FloatArray, tau: float, least: float = 1.0, most: float = 1.0) -> float:
+    """tau controls how sharply M redistributes: rows tend to uniform as it grows, to their argmax as it falls.
+
+    Remark: Checked as M_ij >= exp(-R / tau) / N, R being the range of row i, and M_ij <= exp(-d_ij / tau), d_ij being
+    how far covariance_ij is below the largest of its row. Covariances of probabilities are at most 1/4, so with tau = 1
+    all entries are within a factor 1.65 of 1/N.
+    Margin: With so many times either bound.
+    """
+    size = len(covariance)
+    matrix = affinity(covariance, tau).rows(0, size)
+    spread = np.ptp(covariance, axis=1, keepdims=True) / tau
+    flat = np.exp(-spread) / size
+    largest = covariance.max(axis=1, keepdims=True)
+    elsewhere = np.exp((covariance - largest) / tau)
+    return float(min((matrix - least * flat).min(), (most * elsewhere - matrix).min()))
+
+
+def _is_tli(p: FloatArray, q: FloatArray, size: int) -> tuple[float, float, float, float]:
+    """theta / N; distance of eq. (3) to q', in acceptance, and mass on tokens that q' lacks."""
+    moved = rdk_linear(p, q, size)
+    difference = abs(float(acceptance_rate(p, moved) - acceptance_rate(p, q)))
+    return float(p @ q) / size, float(np.abs(moved - q).sum()), difference, float(moved[q == 0].sum())
+
+
+def _any_size(rng: Rng) -> dict[str, Any]:
+    instance = pair(rng)
+    return {**instance, "size": int(instance["p"].size * rng.choice([1, 1, 10, 1000]))}
+
+
+@claim(
+    "rdk-equation-3-is-tli",
+    "otspec; about timor2025out, eq. (3)",
+    _any_size,
+    variant_of="rdk-theorem-5.4",
+    search=Descent("p q"),
+    tightness=lambda p, q, size: _is_tli(p, q, size)[1] / max(2 * _is_tli(p, q, size)[0], 1e-12),
+    mutants={
+        "0.95 times the bound on the distance.": {"counts": (1.9, 1.0, 1.0)},
+        "0.95 times the bound on the acceptance.": {"counts": (2.0, 0.95, 1.0)},
+        "0.95 times the bound on the mass elsewhere.": {"counts": (2.0, 1.0, 0.95)},
+    },
+)
+def equation_3_is_tli(
+    p: FloatArray, q: FloatArray, size: int, counts: tuple[float, float, float] = (2.0, 1.0, 1.0)
+) -> float:
+    """Equation (3) is within 2 theta / N of q' in L1, accepts as often to within theta / N, and puts at most theta / N
+    of its mass on tokens that q' lacks.
+
+    Remark: Proof in docs/vocab.md. With N = 200 000 the acceptance of TLI changes by less than 5e-6. Equation (3) takes
+    the target law p, which a drafter does not know: it cannot propose tokens before verification, and with p at hand
+    nothing needs to be proposed.
+    """
+    unit, *found = _is_tli(p, q, size)
+    return min(count * unit - number for count, number in zip(counts, found, strict=True))
+
+
 def _flat(rng: Rng) -> dict[str, Any]:
     """A constant, and a vocabulary large enough to exceed it."""
     constant = float(10 ** rng.uniform(0, 4))
     return {"size": int(constant * rng.uniform(4, 8)) + 2, "kept": 1, "constant": constant}
+
+
+def _distance_to_rdk(p: FloatArray, q: FloatArray, covariance: Any) -> tuple[float, float]:
+    """|p_Taylor - M^T q'|_1 and theta, at tau = 1."""
+    return float(np.abs(rdk_linear(p, q) - rdk(q, affinity(covariance))).sum()), float(p @ q)
+
+
+@claim("rdk-theorem-5.4", f"{KEY}, Theorem 5.4", _flat, counterexample={"size": 2, "kept": 1, "constant": 1.0}, cost=3)
+def theorem_5_4(size: int, kept: int, constant: float) -> float:
+    """|p_Taylor - M^T q'|_1 <= C (theta + 1/N^2) with a constant C that depends on neither theta nor N.
+
+    Hypotheses: M of equation (2). Instances: covariance 0, p uniform, q' uniform on the tokens kept.
+    Instead: The ratio of both sides is about 2 N on these instances, so that every C is exceeded by some N. Equation
+    (3) stays at q' (rdk-equation-3-is-tli), and M^T q' is uniform. With p 0 where q' is not, theta = 0, and 1/N^2 alone
+    would have to do.
+    Margin: Margin with that constant, for no covariance, p uniform, and q' uniform on the tokens kept.
+    """
+    p, q = np.full(size, 1 / size), np.zeros(size)
+    q[:kept] = 1 / kept
+    left, theta = _distance_to_rdk(p, q, sparse.csr_array((size, size)))  # no covariance: M = 1/N
+    return constant * (theta + 1 / size**2) - left
 
 
 def _nearly_uniform(rng: Rng) -> dict[str, Any]:
@@ -40,46 +133,6 @@ def _nearly_uniform(rng: Rng) -> dict[str, Any]:
     v, u = even - even.mean(), rng.uniform(-1, 1, size)
     noise = rng.uniform(-1, 1, (size, size))
     return {"v": v / max(1, np.abs(v).max()), "u": u, "noise": (noise + noise.T) / 2}
-
-
-def _constant(rng: Rng) -> dict[str, Any]:
-    constant = float(10 ** rng.uniform(0, 4))
-    return {"size": 2 * int(constant * rng.uniform(2, 4)) + 2, "constant": constant}
-
-
-def _rows_are_laws(covariance: FloatArray, tau: float) -> float:
-    size = len(covariance)
-    matrix = affinity(covariance, tau).rows(0, size)
-    return float(min(matrix.min(), -np.abs(matrix.sum(axis=1) - 1).max()))
-
-
-def _columns_are_laws(covariance: FloatArray, tau: float) -> float:
-    matrix = affinity(covariance, tau).rows(0, len(covariance))
-    return -float(np.abs(matrix.sum(axis=0) - 1).max())
-
-
-def _limits(covariance: FloatArray, tau: float, least: float = 1.0, most: float = 1.0) -> float:
-    """With so many times either bound."""
-    size = len(covariance)
-    matrix = affinity(covariance, tau).rows(0, size)
-    spread = np.ptp(covariance, axis=1, keepdims=True) / tau
-    flat = np.exp(-spread) / size
-    largest = covariance.max(axis=1, keepdims=True)
-    elsewhere = np.exp((covariance - largest) / tau)
-    return float(min((matrix - least * flat).min(), (most * elsewhere - matrix).min()))
-
-
-def _distance_to_rdk(p: FloatArray, q: FloatArray, covariance: Any) -> tuple[float, float]:
-    """|p_Taylor - M^T q'|_1 and theta, at tau = 1."""
-    return float(np.abs(rdk_linear(p, q) - rdk(q, affinity(covariance))).sum()), float(p @ q)
-
-
-def theorem_5_4(size: int, kept: int, constant: float) -> float:
-    """Margin with that constant, for no covariance, p uniform, and q' uniform on the tokens kept."""
-    p, q = np.full(size, 1 / size), np.zeros(size)
-    q[:kept] = 1 / kept
-    left, theta = _distance_to_rdk(p, q, sparse.csr_array((size, size)))  # no covariance: M = 1/N
-    return constant * (theta + 1 / size**2) - left
 
 
 def under_hypotheses(v: FloatArray, u: FloatArray, noise: FloatArray) -> tuple[float, float, float]:
@@ -99,144 +152,70 @@ def _needed(v: FloatArray, u: FloatArray, noise: FloatArray) -> float:
     return max(taylor, plain) / scale / (1 + 4 / v.size)
 
 
-def _hypotheses_margin(v: FloatArray, u: FloatArray, noise: FloatArray, constant: float = 1.0) -> float:
+@claim(
+    "rdk-theorem-5.4-proof",
+    f"{KEY}, Theorem 5.4 and Appendix B.2",
+    _nearly_uniform,
+    counterexample={"v": np.zeros(20), "u": np.append(380.0, np.full(19, -20.0)), "noise": np.zeros((20, 20))},
+    tightness=_needed,
+    cost=2,
+    mutants={"With 0.9 times that.": {"constant": 0.9}},
+)
+def theorem_5_4_proof(v: FloatArray, u: FloatArray, noise: FloatArray, constant: float = 1.0) -> float:
+    """The same under what its proof assumes, with C = 1 + 4/N.
+
+    Hypotheses: Covariance_ij / tau = theta p_j + O(theta^2), eq. (6).
+    Assumption: N q'_j = 1 + O(theta) for all tokens j: q' is nearly uniform. The proof says that 'one shows' it; it
+    does not follow, and no pruned drafter meets it.
+    Remark: Proof in docs/vocab.md, Theorem 4, for N >= 4, and numbers that are at most 1 in the place of each O. For q'
+    itself too: all is within O(theta) of uniform, and theta = (1 + O(theta)) / N is not free. N q' = 1 +- 1/N, p its
+    opposite, attains C = 1 as N grows.
+    """
     return constant - _needed(v, u, noise)
 
 
-def _first_order(size: int, constant: float) -> float:
+def _constant(rng: Rng) -> dict[str, Any]:
+    constant = float(10 ** rng.uniform(0, 4))
+    return {"size": 2 * int(constant * rng.uniform(2, 4)) + 2, "constant": constant}
+
+
+@claim(
+    "rdk-theorem-5.4-first-order", f"{KEY}, section 5.2", _constant, counterexample={"size": 4, "constant": 1.0}, cost=3
+)
+def theorem_5_4_first_order(size: int, constant: float) -> float:
+    """Equation (3) coincides with M^T q' up to first order in theta: they differ by at most C (theta^2 + 1/N^2).
+
+    Hypotheses: What the proof of Theorem 5.4 assumes. Instances: covariance 0, p uniform, N q' = 1 +- theta.
+    Instead: They differ at first order, by q' - 1/N. The proof itself leaves O(theta), the order to be matched.
+    """
     p = np.full(size, 1 / size)
     q = (1 + np.tile([1, -1], size // 2) / size) / size
     left, theta = _distance_to_rdk(p, q, sparse.csr_array((size, size)))
     return constant * (theta**2 + 1 / size**2) - left
 
 
-def _is_tli(p: FloatArray, q: FloatArray, size: int) -> tuple[float, float, float, float]:
-    """theta / N; distance of eq. (3) to q', in acceptance, and mass on tokens that q' lacks."""
-    moved = rdk_linear(p, q, size)
-    difference = abs(float(acceptance_rate(p, moved) - acceptance_rate(p, q)))
-    return float(p @ q) / size, float(np.abs(moved - q).sum()), difference, float(moved[q == 0].sum())
-
-
-def _tli_margin(p: FloatArray, q: FloatArray, size: int, counts: tuple[float, float, float] = (2.0, 1.0, 1.0)) -> float:
-    unit, *found = _is_tli(p, q, size)
-    return min(count * unit - number for count, number in zip(counts, found, strict=True))
-
-
-def _any_size(rng: Rng) -> dict[str, Any]:
-    instance = pair(rng)
-    return {**instance, "size": int(instance["p"].size * rng.choice([1, 1, 10, 1000]))}
-
-
-CLAIMS = (
-    Claim(
-        "rdk-equation-2",
-        "The rows of M, softmax of the covariance over tau, are laws.",
-        f"{KEY}, eq. (2)",
-        _covariance,
-        _rows_are_laws,
-        remark="With the row's largest entry subtracted first; exp alone overflows where a covariance exceeds 709 tau.",
-        mutations=(Mutation("The columns are.", _columns_are_laws),),
-    ),
-    Claim(
-        "rdk-equation-2-temperature",
-        "tau controls how sharply M redistributes: rows tend to uniform as it grows, to their argmax as it falls.",
-        f"{KEY}, eq. (2)",
-        _covariance,
-        _limits,
-        remark="Checked as M_ij >= exp(-R / tau) / N, R being the range of row i, and M_ij <= exp(-d_ij / tau), d_ij "
-        "being how far covariance_ij is below the largest of its row. Covariances of probabilities are at most 1/4, so "
-        "with tau = 1 all entries are within a factor 1.65 of 1/N.",
-        mutations=(
-            Mutation("At least 1.05 exp(-R / tau) / N.", lambda **instance: _limits(**instance, least=1.05)),
-            Mutation("At most 0.95 exp(-d_ij / tau).", lambda **instance: _limits(**instance, most=0.95)),
-        ),
-    ),
-    Claim(
-        "rdk-equation-3-is-tli",
-        "Equation (3) is within 2 theta / N of q' in L1, accepts as often to within theta / N, and puts at most "
-        "theta / N of its mass on tokens that q' lacks.",
-        "otspec; about timor2025out, eq. (3)",
-        _any_size,
-        _tli_margin,
-        variant_of="rdk-theorem-5.4",
-        search=Descent(laws=("p", "q")),
-        tightness=lambda p, q, size: _is_tli(p, q, size)[1] / max(2 * _is_tli(p, q, size)[0], 1e-12),
-        remark="Proof in docs/vocab.md. With N = 200 000 the acceptance of TLI changes by less than 5e-6. "
-        "Equation (3) takes the target law p, which a drafter does not know: it cannot propose tokens before "
-        "verification, and with p at hand nothing needs to be proposed.",
-        mutations=(
-            *(
-                Mutation(f"0.95 times the bound on {what}.", partial(_tli_margin, counts=counts))
-                for what, counts in (
-                    ("the distance", (1.9, 1.0, 1.0)),
-                    ("the acceptance", (2.0, 0.95, 1.0)),
-                    ("the mass elsewhere", (2.0, 1.0, 0.95)),
-                )
-            ),
-        ),
-    ),
-    Claim(
-        "rdk-theorem-5.4",
-        "|p_Taylor - M^T q'|_1 <= C (theta + 1/N^2) with a constant C that depends on neither theta nor N.",
-        f"{KEY}, Theorem 5.4",
-        _flat,
-        theorem_5_4,
-        hypotheses="M of equation (2). Instances: covariance 0, p uniform, q' uniform on the tokens kept.",
-        expected=Verdict.FAILS,
-        counterexample={"size": 2, "kept": 1, "constant": 1.0},
-        remedy="The ratio of both sides is about 2 N on these instances, so that every C is exceeded by some N. "
-        "Equation (3) stays at q' (rdk-equation-3-is-tli), and M^T q' is uniform. With p 0 where q' is not, theta = 0, "
-        "and 1/N^2 alone would have to do.",
-        cost=3,
-    ),
-    Claim(
-        "rdk-theorem-5.4-proof",
-        "The same under what its proof assumes, with C = 1 + 4/N.",
-        f"{KEY}, Theorem 5.4 and Appendix B.2",
-        _nearly_uniform,
-        _hypotheses_margin,
-        hypotheses="Covariance_ij / tau = theta p_j + O(theta^2), eq. (6).",
-        expected=Verdict.HIDDEN,
-        assumption="N q'_j = 1 + O(theta) for all tokens j: q' is nearly uniform. The proof says that 'one shows' it; "
-        "it does not follow, and no pruned drafter meets it.",
-        counterexample={"v": np.zeros(20), "u": np.append(380.0, np.full(19, -20.0)), "noise": np.zeros((20, 20))},
-        tightness=_needed,
-        cost=2,
-        remark="Proof in docs/vocab.md, Theorem 4, for N >= 4, and numbers that are at most 1 in the place of "
-        "each O. For q' itself too: all is within O(theta) of uniform, and theta = (1 + O(theta)) / N is not free. "
-        "N q' = 1 +- 1/N, p its opposite, attains C = 1 as N grows.",
-        mutations=(Mutation("With 0.9 times that.", partial(_hypotheses_margin, constant=0.9)),),
-    ),
-    Claim(
-        "rdk-theorem-5.4-first-order",
-        "Equation (3) coincides with M^T q' up to first order in theta: they differ by at most C (theta^2 + 1/N^2).",
-        f"{KEY}, section 5.2",
-        _constant,
-        _first_order,
-        hypotheses="What the proof of Theorem 5.4 assumes. Instances: covariance 0, p uniform, N q' = 1 +- theta.",
-        expected=Verdict.FAILS,
-        counterexample={"size": 4, "constant": 1.0},
-        remedy="They differ at first order, by q' - 1/N. The proof itself leaves O(theta), the order to be matched.",
-        cost=3,
-    ),
-    Claim(
-        "rdk-section-6.1-share",
-        "16.1k of 128k tokens are 12.6 %.",
-        f"{KEY}, section 6.1",
-        lambda rng: {"tokens": 16_100, "vocabulary": 128_000},
-        lambda tokens, vocabulary: 0.05 - abs(100 * tokens / vocabulary - 12.6),
-        search=Listed(lambda: [{"tokens": 16_100, "vocabulary": 128_000}]),
-        mutations=(Mutation("12.7 %.", lambda tokens, vocabulary: 0.05 - abs(100 * tokens / vocabulary - 12.7)),),
-    ),
-    Claim(
-        "rdk-section-6.2-share",
-        "500 of 200k tokens are 0.00025 % of the vocabulary.",
-        f"{KEY}, section 6.2 and Figure 6",
-        lambda rng: {"tokens": 500, "vocabulary": 200_000},
-        lambda tokens, vocabulary: 5e-6 - abs(100 * tokens / vocabulary - 0.00025),
-        search=Listed(lambda: [{"tokens": 500, "vocabulary": 200_000}]),
-        expected=Verdict.FAILS,
-        counterexample={"tokens": 500, "vocabulary": 200_000},
-        remedy="They are 0.25 %.",
-    ),
+@claim(
+    "rdk-section-6.1-share",
+    f"{KEY}, section 6.1",
+    lambda rng: {"tokens": 16_100, "vocabulary": 128_000},
+    search=Listed(lambda: [{"tokens": 16_100, "vocabulary": 128_000}]),
+    mutants={"12.7 %.": lambda tokens, vocabulary: 0.05 - abs(100 * tokens / vocabulary - 12.7)},
 )
+def section_6_1_share(tokens: int, vocabulary: int) -> float:
+    """16.1k of 128k tokens are 12.6 %."""
+    return 0.05 - abs(100 * tokens / vocabulary - 12.6)
+
+
+@claim(
+    "rdk-section-6.2-share",
+    f"{KEY}, section 6.2 and Figure 6",
+    lambda rng: {"tokens": 500, "vocabulary": 200_000},
+    search=Listed(lambda: [{"tokens": 500, "vocabulary": 200_000}]),
+    counterexample={"tokens": 500, "vocabulary": 200_000},
+)
+def section_6_2_share(tokens: int, vocabulary: int) -> float:
+    """500 of 200k tokens are 0.00025 % of the vocabulary.
+
+    Instead: They are 0.25 %.
+    """
+    return 5e-6 - abs(100 * tokens / vocabulary - 0.00025)

@@ -1,6 +1,6 @@
 """Steering pretrained drafters, SD^2 [berdozsteering]: its claims, from the mechanism to the tables."""
 
-from otspec.proofs_check.claim import Source, Unchecked
+from otspec.proofs_check.claims import Source, Unchecked, claims_of
 from otspec.proofs_check.steering import mechanism, sampling, tables
 
 KEY = "berdozsteering"
@@ -8,7 +8,7 @@ KEY = "berdozsteering"
 SOURCE = Source(
     "Steering Pretrained Drafters during Speculative Decoding",
     KEY,
-    (*mechanism.CLAIMS, *sampling.CLAIMS, *tables.CLAIMS),
+    claims_of(mechanism, sampling, tables),
     (
         Unchecked(
             "The mean of the speedups alpha in Tables 1 and 5.",

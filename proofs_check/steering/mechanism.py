@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from otspec.laws import FloatArray
-from otspec.proofs_check.claim import Claim, Mutation
+from otspec.proofs_check.claims import claim
 from otspec.proofs_check.instances import positive_law
 
 KEY = "berdozsteering"
@@ -88,15 +88,6 @@ class _Loss:
         return np.outer(delta, W_hml @ features), np.outer(W_s.T @ delta, features)
 
 
-def _gradients(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **network: FloatArray) -> float:
-    loss, W_hml = _Loss(**network), _initial(W_s.shape[1])
-    of_s, of_hml = loss.gradients(W_s, W_hml)
-    along_s = (loss(W_s + STEP * move_s, W_hml) - loss(W_s - STEP * move_s, W_hml)) / (2 * STEP)
-    along_hml = (loss(W_s, W_hml + STEP * move_hml) - loss(W_s, W_hml - STEP * move_hml)) / (2 * STEP)
-    errors = along_s - (of_s * move_s).sum(), along_hml - (of_hml * move_hml).sum()
-    return -float(np.abs(errors).max())
-
-
 def _gradient_of_h(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **network: FloatArray) -> float:
     """Margin of: the gradient in W_s is delta h^T."""
     loss, W_hml = _Loss(**network), _initial(W_s.shape[1])
@@ -106,13 +97,47 @@ def _gradient_of_h(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **
     return -abs(float(along_s - (np.outer(of_s @ g / (g @ g), loss.hml[0]) * move_s).sum()))
 
 
+@claim(
+    "steering-gradients",
+    f"beside {KEY}, sections 3.2 and 3.3",
+    _training,
+    variant_of=f"{KEY}, section 3.3",
+    tol=1e-6,  # see STEP; the third derivative of the loss can be in the thousands
+    cost=4,
+    mutants={"With h in place of g.": _gradient_of_h},
+)
+def gradients(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **network: FloatArray) -> float:
+    """The loss has the gradients delta g^T in W_s and W_s^T delta (h, m, l)^T in W_hml, with delta that in W_s g.
+
+    Hypotheses: One position, one layer; the loss is KL(p || drafter). Against central differences.
+    """
+    loss, W_hml = _Loss(**network), _initial(W_s.shape[1])
+    of_s, of_hml = loss.gradients(W_s, W_hml)
+    along_s = (loss(W_s + STEP * move_s, W_hml) - loss(W_s - STEP * move_s, W_hml)) / (2 * STEP)
+    along_hml = (loss(W_s, W_hml + STEP * move_hml) - loss(W_s, W_hml - STEP * move_hml)) / (2 * STEP)
+    errors = along_s - (of_s * move_s).sum(), along_hml - (of_hml * move_hml).sum()
+    return -float(np.abs(errors).max())
+
+
 def _anywhere(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **network: FloatArray) -> float:
     """Margin of: the gradient in W_hml is 0 whatever W_s."""
     return -float(np.abs(_Loss(**network).gradients(W_s, _initial(W_s.shape[1]))[1]).max())
 
 
-def _start(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **network: FloatArray) -> float:
-    """At W_s = 0: whether W_hml makes a difference, and whether a small step of gradient descent in W_s helps."""
+@claim(
+    "steering-start",
+    f"beside {KEY}, section 3.3: 'the initialization [...] is crucial'",
+    _training,
+    variant_of=f"{KEY}, section 3.3",
+    cost=4,
+    mutants={"W_hml has gradient 0 with any W_s.": _anywhere},
+)
+def start(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **network: FloatArray) -> float:
+    """At the initialisation W_hml has no effect on the loss, and gradient 0; a small gradient step in W_s helps.
+
+    Remark: So W_s moves first and W_hml after it. Were both 0 at the start, neither would ever move.
+    Margin: At W_s = 0: whether W_hml makes a difference, and whether a small step of gradient descent in W_s helps.
+    """
     loss, zero, W_hml = _Loss(**network), np.zeros_like(W_s), _initial(W_s.shape[1])
     of_s, of_hml = loss.gradients(zero, W_hml)
     unmoved = np.abs(of_hml).max() + abs(loss(zero, W_hml + move_hml) - loss(zero, W_hml))
@@ -120,30 +145,3 @@ def _start(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **network:
     step = STEP / (1.0 + square)
     gain = loss(zero, W_hml) - loss(-step * of_s, W_hml) - 0.5 * step * square
     return float(np.minimum(-unmoved, gain))
-
-
-CLAIMS = (
-    Claim(
-        "steering-gradients",
-        "The loss has the gradients delta g^T in W_s and W_s^T delta (h, m, l)^T in W_hml, with delta that in W_s g.",
-        f"beside {KEY}, sections 3.2 and 3.3",
-        _training,
-        _gradients,
-        variant_of=f"{KEY}, section 3.3",
-        tol=1e-6,  # see STEP; the third derivative of the loss can be in the thousands
-        cost=4,
-        hypotheses="One position, one layer; the loss is KL(p || drafter).  Against central differences.",
-        mutations=(Mutation("With h in place of g.", _gradient_of_h),),
-    ),
-    Claim(
-        "steering-start",
-        "At the initialisation W_hml has no effect on the loss, and gradient 0; a small gradient step in W_s helps.",
-        f"beside {KEY}, section 3.3: 'the initialization [...] is crucial'",
-        _training,
-        _start,
-        variant_of=f"{KEY}, section 3.3",
-        cost=4,
-        remark="So W_s moves first and W_hml after it.  Were both 0 at the start, neither would ever move.",
-        mutations=(Mutation("W_hml has gradient 0 with any W_s.", _anywhere),),
-    ),
-)

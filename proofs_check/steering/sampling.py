@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 from otspec.laws import FloatArray
 from otspec.proofs_check import single_draft
-from otspec.proofs_check.claim import Claim, Mutation, Verdict
+from otspec.proofs_check.claims import claim
 from otspec.proofs_check.instances import law, pair, positive_law
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import child, overlap
@@ -34,8 +34,39 @@ def _two_blocks(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
-def _lossless(p: FloatArray, steered: FloatArray, tested: FloatArray, later: FloatArray, gamma: int) -> float:
-    """Law of the first gamma + 2 tokens, over all drafts of the first block, rejected ones included."""
+def _tested_uniform(p: FloatArray, steered: FloatArray, tested: FloatArray, later: FloatArray, gamma: int) -> float:
+    """Margin of: tests with the uniform law are lossless, too."""
+    return lossless(p, steered, np.full_like(tested, 1.0 / p.shape[1]), later, gamma)
+
+
+EVERYWHERE = np.full((7, 2), 0.5)
+
+
+SURE = np.tile([0.9, 0.1], (7, 1))
+
+
+@claim(
+    "steering-lossless",
+    f"{KEY}, sections 3.1 and 4 (metrics)",
+    _two_blocks,
+    counterexample={
+        "p": EVERYWHERE,
+        "steered": SURE,
+        "tested": EVERYWHERE,
+        "later": np.array([EVERYWHERE] * 2),
+        "gamma": 1,
+    },
+    cost=100,
+    mutants={"Tested against the uniform law.": _tested_uniform},
+)
+def lossless(p: FloatArray, steered: FloatArray, tested: FloatArray, later: FloatArray, gamma: int) -> float:
+    """Steered speculative decoding puts out the verifier's law.
+
+    Assumption: a draft is tested against the steered law that it was drawn from, which is fixed before its block
+    Remark: Even where the next block is steered by drafts that were rejected. Tested against the unsteered law, p =
+    (0.5, 0.5) and drafts from (0.9, 0.1) put out (0.9, 0.1).
+    Margin: Law of the first gamma + 2 tokens, over all drafts of the first block, rejected ones included.
+    """
     vocab = p.shape[1]
     size = gamma + 2
     found = np.zeros((vocab,) * size)
@@ -61,26 +92,8 @@ def _lossless(p: FloatArray, steered: FloatArray, tested: FloatArray, later: Flo
     return -float(np.abs(found.ravel() - single_draft.text(p, size)).max())
 
 
-def _tested_uniform(p: FloatArray, steered: FloatArray, tested: FloatArray, later: FloatArray, gamma: int) -> float:
-    """Margin of: tests with the uniform law are lossless, too."""
-    return _lossless(p, steered, np.full_like(tested, 1.0 / p.shape[1]), later, gamma)
-
-
-EVERYWHERE = np.full((7, 2), 0.5)
-SURE = np.tile([0.9, 0.1], (7, 1))
-
-
 def _small_pair(rng: np.random.Generator) -> dict[str, Any]:
     return pair(rng, largest=4)
-
-
-def _optimal(p: FloatArray, q: FloatArray) -> float:
-    return -abs(_best_coupling(p, q) - float(q @ single_draft.accept(p, q)))
-
-
-def _independent_optimal(p: FloatArray, q: FloatArray) -> float:
-    """Margin of: none agrees more often than independent draft and output."""
-    return float(p @ q) - _best_coupling(p, q)
 
 
 def _best_coupling(p: FloatArray, q: FloatArray) -> float:
@@ -91,8 +104,34 @@ def _best_coupling(p: FloatArray, q: FloatArray) -> float:
     return np.nan if found.fun is None else -float(found.fun)
 
 
-def _rejection(p: FloatArray, q: FloatArray) -> float:
-    return -abs(1.0 - float(q @ single_draft.accept(p, q)) - float(np.abs(p - q).sum()) / 2)
+@claim(
+    "steering-optimal",
+    f"{KEY}, section 3.1",
+    _small_pair,
+    tol=1e-6,  # HiGHS counts a row as met within 1e-7, and there are up to 8
+    cost=50,
+    mutants={"Nor more often than an independent draft.": {"independent": True}},
+)
+def optimal(p: FloatArray, q: FloatArray, independent: bool = False) -> float:
+    """Rejection sampling is optimal: no coupling of one draft and the output accepts more often.
+
+    Hypotheses: One draft, one position.
+    Remark: Against the linear program. With several drafted positions verified jointly there is more to gain
+    (sun2024block).
+    """
+    return -abs(_best_coupling(p, q) - float(q @ (p if independent else single_draft.accept(p, q))))
+
+
+@claim(
+    "steering-rejection-rate",
+    f"{KEY}, section 3.3; leviathan2023fast",
+    pair,
+    search=Descent("p q"),
+    mutants={"It is twice that.": {"share": 1.0}},
+)
+def rejection_rate(p: FloatArray, q: FloatArray, share: float = 0.5) -> float:
+    """The total variation distance is the rejection rate."""
+    return -abs(1.0 - float(q @ single_draft.accept(p, q)) - share * float(np.abs(p - q).sum()))
 
 
 def _positive_pair(rng: np.random.Generator) -> dict[str, Any]:
@@ -104,11 +143,6 @@ def _divergence(p: FloatArray, q: FloatArray) -> float:
     """KL(p || q)."""
     positive = p > 0
     return float(p[positive] @ np.log(p[positive] / q[positive]))
-
-
-def _bounds(p: FloatArray, q: FloatArray) -> float:
-    rejected, divergence = 1.0 - overlap(p, q), _divergence(p, q)
-    return float(np.minimum(divergence / 2, -np.expm1(-divergence)) - rejected**2)
 
 
 def _sharper(pinsker: float, huber: float) -> Callable[..., float]:
@@ -131,93 +165,46 @@ def _sharpness(p: FloatArray, q: FloatArray) -> float:
     return float((1.0 - overlap(p, q)) ** 2 / np.minimum(divergence / 2, -np.expm1(-divergence)))
 
 
+@claim(
+    "steering-divergence",
+    f"beside {KEY}, section 3.3",
+    _positive_pair,
+    variant_of="steering-rejection-rate",
+    tightness=_sharpness,
+    search=Descent("p q"),
+    mutants={"At most 0.95 KL/2.": _sharper(0.95, 1.0), "At most 0.95 (1 - exp(-KL)).": _sharper(1.0, 0.95)},
+)
+def divergence(p: FloatArray, q: FloatArray) -> float:
+    """The divergence that is trained on bounds the rejection rate: its square is at most KL/2, and 1 - exp(-KL).
+
+    Remark: Pinsker, and Bretagnolle-Huber. A lower divergence need not mean more acceptance: p = (0.9, 0.1) has KL
+    0.116 to (0.7, 0.3), which accepts 0.8, and 0.144 to (0.99, 0.01), which accepts 0.91.
+    """
+    rejected, divergence = 1.0 - overlap(p, q), _divergence(p, q)
+    return float(np.minimum(divergence / 2, -np.expm1(-divergence)) - rejected**2)
+
+
 def _positions(rng: np.random.Generator) -> dict[str, Any]:
     k = int(rng.integers(1, 9))
     return {"rates": rng.random(k) if rng.random() < 0.8 else np.full(k, rng.choice([0.0, 0.5, 1.0]))}
 
 
-def _efficiency(rates: FloatArray) -> float:
-    """Over all patterns of agreement: accepted drafts plus one, against 1 + r_1 + r_1 r_2 + ...; and the bounds."""
+@claim(
+    "steering-block-efficiency",
+    f"{KEY}, section 4, metrics",
+    _positions,
+    mutants={"At most k.": lambda rates: rates.size - 1.0 - float(np.cumprod(rates).sum())},
+)
+def block_efficiency(rates: FloatArray) -> float:
+    """Block efficiency is the mean number of accepted tokens plus one, between 1 and k + 1.
+
+    Hypotheses: Given that all before it are, the draft at position i is accepted with probability r_i.
+    Remark: Over all 2^k patterns, k up to 8 as in the paper.
+    Margin: Over all patterns of agreement: accepted drafts plus one, against 1 + r_1 + r_1 r_2 + ...; and the bounds.
+    """
     k = rates.size
     agrees = (np.arange(1 << k)[:, None] >> np.arange(k)) & 1
     chance = np.where(agrees, rates, 1.0 - rates).prod(axis=1)
     efficiency = float(chance @ np.cumprod(agrees, axis=1).sum(axis=1)) + 1.0
     error = abs(efficiency - 1.0 - float(np.cumprod(rates).sum()))
     return float(np.min([-error, efficiency - 1.0, k + 1.0 - efficiency]))
-
-
-CLAIMS = (
-    Claim(
-        "steering-lossless",
-        "Steered speculative decoding puts out the verifier's law.",
-        f"{KEY}, sections 3.1 and 4 (metrics)",
-        _two_blocks,
-        _lossless,
-        expected=Verdict.HIDDEN,
-        assumption="a draft is tested against the steered law that it was drawn from, which is fixed before its block",
-        counterexample={
-            "p": EVERYWHERE,
-            "steered": SURE,
-            "tested": EVERYWHERE,
-            "later": np.array([EVERYWHERE] * 2),
-            "gamma": 1,
-        },
-        cost=100,
-        remark="Even where the next block is steered by drafts that were rejected.  Tested against the unsteered law, "
-        "p = (0.5, 0.5) and drafts from (0.9, 0.1) put out (0.9, 0.1).",
-        mutations=(Mutation("Tested against the uniform law.", _tested_uniform),),
-    ),
-    Claim(
-        "steering-optimal",
-        "Rejection sampling is optimal: no coupling of one draft and the output accepts more often.",
-        f"{KEY}, section 3.1",
-        _small_pair,
-        _optimal,
-        hypotheses="One draft, one position.",
-        tol=1e-6,  # HiGHS counts a row as met within 1e-7, and there are up to 8
-        cost=50,
-        remark="Against the linear program.  With several drafted positions verified jointly there is more to gain "
-        "(sun2024block).",
-        mutations=(Mutation("Nor more often than an independent draft.", _independent_optimal),),
-    ),
-    Claim(
-        "steering-rejection-rate",
-        "The total variation distance is the rejection rate.",
-        f"{KEY}, section 3.3; leviathan2023fast",
-        pair,
-        _rejection,
-        search=Descent(laws=("p", "q")),
-        mutations=(
-            Mutation(
-                "It is twice that.",
-                lambda p, q: -abs(1.0 - float(q @ single_draft.accept(p, q)) - float(np.abs(p - q).sum())),
-            ),
-        ),
-    ),
-    Claim(
-        "steering-divergence",
-        "The divergence that is trained on bounds the rejection rate: its square is at most KL/2, and 1 - exp(-KL).",
-        f"beside {KEY}, section 3.3",
-        _positive_pair,
-        _bounds,
-        variant_of="steering-rejection-rate",
-        tightness=_sharpness,
-        search=Descent(laws=("p", "q")),
-        remark="Pinsker, and Bretagnolle-Huber.  A lower divergence need not mean more acceptance: p = (0.9, 0.1) has "
-        "KL 0.116 to (0.7, 0.3), which accepts 0.8, and 0.144 to (0.99, 0.01), which accepts 0.91.",
-        mutations=(
-            Mutation("At most 0.95 KL/2.", _sharper(0.95, 1.0)),
-            Mutation("At most 0.95 (1 - exp(-KL)).", _sharper(1.0, 0.95)),
-        ),
-    ),
-    Claim(
-        "steering-block-efficiency",
-        "Block efficiency is the mean number of accepted tokens plus one, between 1 and k + 1.",
-        f"{KEY}, section 4, metrics",
-        _positions,
-        _efficiency,
-        hypotheses="Given that all before it are, the draft at position i is accepted with probability r_i.",
-        remark="Over all 2^k patterns, k up to 8 as in the paper.",
-        mutations=(Mutation("At most k.", lambda rates: rates.size - 1.0 - float(np.cumprod(rates).sum())),),
-    ),
-)

@@ -56,16 +56,17 @@ def test_list_and_show_check_nothing_and_tell_all(otspec: Otspec, monkeypatch: p
 EXAMPLE = """\
 import numpy as np
 
-from otspec.proofs_check import Claim, Descent
+from otspec.proofs_check import Descent, claim
 from otspec.proofs_check.instances import pair
 
 
-def margin(p, q):
+@claim("surer-than-luck", "my notes", pair, search=Descent("p q"))
+def surer_than_luck(p, q):
+    "Speculative sampling accepts at least as often as a draft happens to be what the target draws."
     return np.minimum(p, q).sum() - p @ q
 
 
-SURER = "Speculative sampling accepts at least as often as a draft happens to be what the target draws."
-CLAIMS = [Claim("surer-than-luck", SURER, "my notes", pair, margin, search=Descent(laws=("p", "q")))]
+CLAIMS = [surer_than_luck]
 """
 
 
@@ -85,7 +86,7 @@ def test_a_claim_of_ones_own_is_checked_from_its_file(otspec: Otspec, monkeypatc
 
 
 def test_claims_need_no_list_and_a_false_one_is_news(otspec: Otspec) -> None:
-    named = EXAMPLE.replace("CLAIMS = [", "named = (").replace("))]", ")))").replace("- p @ q", "- 0.5")
+    named = EXAMPLE.replace("CLAIMS = [surer_than_luck]", "").replace("- p @ q", "- 0.5")
     Path("named_alone.py").write_text(named)
     said = otspec("claims --module named_alone.py --trials 200", 1).out
     assert "Not as expected: surer-than-luck" in said

@@ -1,7 +1,6 @@
 """The search and its evidence, on claims whose truth is plain."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,31 +9,50 @@ import pytest
 
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray
-from otspec.proofs_check import Claim, Descent, Listed, Verdict, check
+from otspec.proofs_check import Descent, Listed, Verdict, check, claim
 from otspec.proofs_check.evidence import ENOUGH
 from otspec.proofs_check.instances import law, pair
 
 
 def least_entry(p: FloatArray, q: FloatArray) -> float:
+    """Probabilities are not negative."""
     return float(p.min())
 
 
 def overlap_above_half(p: FloatArray, q: FloatArray) -> float:
-    """False: laws may be disjoint."""
+    """Two laws overlap by half.
+
+    Instead: They may be disjoint.
+    """
     return float(np.minimum(p, q).sum()) - 0.5
 
 
-TRUE = Claim("true", "Probabilities are not negative.", "otspec", pair, least_entry)
-FALSE = Claim(
-    "false",
-    "Two laws overlap by half.",
-    "otspec",
-    pair,
-    overlap_above_half,
-    expected=Verdict.FAILS,
-    counterexample={"p": np.array([1.0, 0.0]), "q": np.array([0.0, 1.0])},
-    remedy="They may be disjoint.",
-)
+TRUE = claim("true", "otspec", pair)(least_entry)
+FALSE = claim("false", "otspec", pair, counterexample={"p": [1.0, 0.0], "q": [0.0, 1.0]})(overlap_above_half)
+
+
+def test_a_docstring_has_the_parts_of_a_claim() -> None:
+    @claim("hidden", "otspec", pair, counterexample={"p": [0.5, 0.5], "q": [0.5, 0.5]})
+    def hidden(p: FloatArray, q: FloatArray) -> float:
+        """Two laws
+        differ.
+
+        Assumption: They are not
+        equal.
+        Remark: A: B.
+        Margin: By total variation.
+        """
+        return q[0] - 0.5
+
+    found = hidden.statement, hidden.assumption, hidden.remedy, hidden.remark
+    assert found == ("Two laws differ.", "They are not equal.", "", "A: B.")
+    assert (hidden.expected, FALSE.expected, TRUE.expected) == (Verdict.HIDDEN, Verdict.FAILS, Verdict.HOLDS)
+    assert hidden(**(hidden.counterexample or {})) == 0.0
+
+
+def test_a_function_without_a_docstring_claims_nothing() -> None:
+    with pytest.raises(ValueError, match="claim 'dumb' has no docstring; write there"):
+        claim("dumb", "otspec", pair)(lambda p, q: 0.0)
 
 
 def test_what_holds_holds() -> None:
@@ -115,10 +133,10 @@ def test_costly_claims_get_fewer_trials_and_every_claim_gets_one() -> None:
 
 
 def test_tightness_is_the_largest_ratio_seen() -> None:
-    claim = replace(TRUE, tightness=lambda p, q: float(p.max()))
-    ratios = [float(claim.draw(np.random.default_rng(i))["p"].max()) for i in range(3)]
-    listed = Listed(lambda: (claim.draw(np.random.default_rng(i)) for i in range(3)))
-    evidence = check(replace(claim, search=listed), 1)
+    tight = replace(TRUE, tightness=lambda p, q: float(p.max()))
+    ratios = [float(tight.draw(np.random.default_rng(i))["p"].max()) for i in range(3)]
+    listed = Listed(lambda: (tight.draw(np.random.default_rng(i)) for i in range(3)))
+    evidence = check(replace(tight, search=listed), 1)
     assert (evidence.tightest, evidence.trials) == (max(ratios), 3)
 
 
@@ -126,14 +144,15 @@ def test_descent_finds_a_needle_that_draws_miss() -> None:
     needle = np.array([0.61, 0.29, 0.1])
 
     def away(p: FloatArray, shift: float) -> float:
+        """p stays away from the needle."""
         return float(np.abs(p - needle).sum() + abs(shift - 2.5)) - 1e-3
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         return {"p": rng.dirichlet(np.ones(3)), "shift": rng.normal()}
 
-    claim = Claim("needle", "p stays away from the needle.", "otspec", draw, away)
-    assert check(claim, 2000).verdict is Verdict.HOLDS
-    found = check(replace(claim, search=Descent(laws=("p",), free=("shift",))), 2000)
+    needle_like = claim("needle", "otspec", draw)(away)
+    assert check(needle_like, 2000).verdict is Verdict.HOLDS
+    found = check(replace(needle_like, search=Descent("p", free="shift")), 2000)
     assert found.verdict is Verdict.FAILS
     assert found.trials <= 2000
 
@@ -146,7 +165,7 @@ def test_descent_keeps_what_it_is_not_told_to_move() -> None:
         return float(p.max())
 
     start = {"p": np.array([0.5, 0.5]), "q": np.array([0.2, 0.8])}
-    check(replace(TRUE, draw=lambda rng: start, margin=watch, search=Descent(laws=("p",))), 60)
+    check(replace(TRUE, draw=lambda rng: start, margin=watch, search=Descent("p")), 60)
     assert all(q is start["q"] for q in seen)
 
 
@@ -159,7 +178,7 @@ def test_descent_moves_truth_values_and_whole_numbers() -> None:
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         return {"kept": np.zeros(10, dtype=bool), "n": int(rng.integers(1, 9))}
 
-    found = check(replace(TRUE, draw=draw, margin=off, search=Descent(sets=("kept",), counts=("n",))), 400)
+    found = check(replace(TRUE, draw=draw, margin=off, search=Descent(sets="kept", counts="n")), 400)
     assert found.verdict is Verdict.FAILS
     np.testing.assert_array_equal(found.witness["kept"], wanted)
     assert found.witness["n"] == 3
@@ -171,7 +190,7 @@ def test_descent_follows_a_narrow_ridge() -> None:
     def ridge(p: FloatArray, q: FloatArray) -> float:
         return 100.0 * abs(float(p[0] - q[0] ** 2)) + float(q[0]) - 0.02
 
-    found = check(replace(FALSE, draw=lambda rng: pair(rng, 2), margin=ridge, search=Descent(laws=("p", "q"))), 1000)
+    found = check(replace(FALSE, draw=lambda rng: pair(rng, 2), margin=ridge, search=Descent("p q")), 1000)
     assert found.verdict is Verdict.FAILS
 
 
@@ -191,8 +210,5 @@ def test_a_claim_must_explain_itself(parts: dict[str, Any]) -> None:
 
 
 def test_the_list_is_attempted_whole() -> None:
-    def all_pairs() -> Iterator[dict[str, FloatArray]]:
-        for i in range(7):
-            yield {"p": np.eye(7)[i], "q": np.eye(7)[i]}
-
-    assert check(replace(TRUE, search=Listed(all_pairs)), 1).trials == 7
+    rows = [{"p": row, "q": row} for row in np.eye(7)]
+    assert check(claim("listed", "otspec", rows)(least_entry), 1).trials == 7

@@ -8,7 +8,7 @@ import pytest
 from otspec import IID, Problem
 from otspec.proofs_check import CLAIMS
 from otspec.proofs_check.global_resolution import appendices
-from otspec.proofs_check.global_resolution.algorithm import Promise
+from otspec.proofs_check.global_resolution.algorithm import hostile, worst
 from otspec.proofs_check.global_resolution.split import Split, iid_masses, iid_split, minimiser, table_split
 from otspec.proofs_check.global_resolution.transport import Transport
 from otspec.proofs_check.instances import iid, positive_law
@@ -109,9 +109,8 @@ STOP = CLAIMS["gr-algorithm-1-stop"]
 
 def errors(stop: float) -> np.ndarray:
     """Errors of the output, in tau, at hostile points; 0 where alpha is no point to stop at."""
-    promise = Promise(stop, error=1.0, acceptance=1e9)
     rng = np.random.default_rng(0)
-    return np.array([promise.tightness(**promise.hostile(rng)) for _ in range(60)])
+    return np.array([worst(stop, 1.0, 1e9, **hostile(rng, stop)) for _ in range(60)])
 
 
 @pytest.mark.parametrize(("stop", "bound"), [(2.0, 10.0), (11 / 3, 15.0), (5.0, 19.0)])

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from otspec.proofs_check import Inequality, single_draft
+from otspec.proofs_check import inequality, single_draft
+from otspec.proofs_check.instances import pair
 from otspec.proofs_check.printed import above, agreement, average, half_unit, number
 
 
@@ -26,22 +27,27 @@ def test_blocks_until_the_text_is_out(alpha: float) -> None:
     assert single_draft.blocks(alpha, 5, 1) == pytest.approx(1)
 
 
-MEANS = Inequality(lambda a, b: (2 * a * b, a * a + b * b), least=1e-3)
+def sides(a: float, b: float, more: float = 0.0) -> tuple[float, float]:
+    """2 a b <= a^2 + b^2."""
+    return 2 * a * b + more, a * a + b * b
+
+
+MUTANTS = {"margin": {"left": 1.5, "right": 0.5}, "ratio": {"ratio": 0.5, "more": 6.0}}
+means = inequality("means", "otspec", pair, least=1e-3, mutants=MUTANTS)(sides)
+in_ratio = inequality("in-ratio", "otspec", pair, in_ratio=True, mutants={"half": {"ratio": 0.5}})(sides)
 
 
 def test_margins_of_an_inequality_and_of_its_mutations() -> None:
-    assert MEANS.margin(a=1.0, b=2.0) == 1.0
-    assert MEANS.with_left(1.5)(a=1.0, b=2.0) == -1.0
-    assert MEANS.with_right(0.5)(a=1.0, b=2.0) == -1.5
-    assert MEANS.tightness(a=1.0, b=2.0) == 0.8
-    assert MEANS.slack(a=1.0, b=2.0) == 1.0 - 0.8
-    assert MEANS.with_slack(0.5)(a=1.0, b=2.0) == 0.5 - 0.8
+    assert (means(1.0, 2.0), means.margin_of({"a": 1.0, "b": 2.0})) == ((4.0, 5.0), 1.0)
+    assert [each.margin(a=1.0, b=2.0) for each in means.mutations] == [0.5 * 5 - 1.5 * 4, 0.5 - 10 / 5]
+    assert (in_ratio.margin(a=1.0, b=2.0), in_ratio.mutations[0].margin(a=1.0, b=2.0)) == (1.0 - 0.8, 0.5 - 0.8)
 
 
 def test_two_sides_of_nothing_are_not_tight() -> None:
-    assert MEANS.tightness(a=0.0, b=0.0) == 0.0
-    assert MEANS.tightness(a=1e-2, b=1e-2) == pytest.approx(0.2)  # 2e-4, told in the least that counts
-    assert Inequality(lambda: (0.0, 0.0)).tightness() == 0.0
+    assert means.tightness is not None
+    assert means.tightness(a=1.0, b=2.0) == 0.8
+    assert means.tightness(a=0.0, b=0.0) == 0.0
+    assert means.tightness(a=1e-2, b=1e-2) == pytest.approx(0.2)  # 2e-4, told in the least that counts
 
 
 @pytest.mark.parametrize(

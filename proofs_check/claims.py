@@ -1,0 +1,368 @@
+"""A claim: a function whose docstring is the statement, and whose value says how clearly an instance meets it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from enum import StrEnum
+from functools import partial
+from types import ModuleType
+from typing import Any, TypeAlias, TypedDict, Unpack
+
+import numpy as np
+
+from otspec.proofs_check.search import RANDOM, Draw, Instance, Listed, Search, from_plain
+
+
+class Verdict(StrEnum):
+    """What numbers say of a claim.
+
+    Examples
+    --------
+    >>> from otspec.proofs_check import CLAIMS, Verdict
+    >>> failing = [claim for claim in CLAIMS.values() if claim.expected is Verdict.FAILS]
+    >>> all(claim.remedy for claim in failing)  # what is true instead
+    True
+    """
+
+    HOLDS = "holds"
+    """On all that was tried.  Evidence, not proof."""
+    HIDDEN = "holds under a hidden assumption"
+    """On all that was tried and meets an assumption that the source does not state; not without it."""
+    FAILS = "fails"
+    """There is a counterexample that meets every stated hypothesis."""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A claim said too strongly, and so false: a search that cannot refute it would not refute a false claim either.
+
+    Examples
+    --------
+    >>> from otspec.proofs_check import CLAIMS
+    >>> [mutation.statement for mutation in CLAIMS["dynaspec-lemma-1"].mutations]
+    ['It is at most 0.95 p(S).']
+    """
+
+    statement: str
+    """What is changed: half the constant, a term less, another index."""
+    margin: Callable[..., float]
+    """How clearly it holds on an instance of the claim, as for the claim."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement with its hypotheses, a way to make instances of it, and a margin that tells whether it holds.
+
+    Functions become claims by `claim` and `inequality`; called, a claim is that function still.
+
+    Examples
+    --------
+    >>> from otspec.proofs_check import CLAIMS
+    >>> print(CLAIMS["dynaspec-lemma-1"].statement)
+    The best acceptance rate of a draft law on a shortlist S is p(S).
+    """
+
+    id: str
+    statement: str
+    source: str
+    """Key of references.bib with the theorem's number, or `otspec`."""
+    draw: Draw
+    """A random instance that meets the hypotheses, and the assumption where there is one."""
+    margin: Callable[..., float]
+    """How clearly the claim holds on an instance, called as ``margin(**instance)``.
+
+    Right minus left side of an inequality, minus the error of an equality; negative or NaN is a contradiction.
+    """
+    _: KW_ONLY
+    variant_of: str = ""
+    """Of a statement of ours about a source, which the source does not make itself: what it sharpens, mends, alters or
+    stands beside, a claim by its id or else a passage.  Empty for what a source says."""
+    hypotheses: str = ""
+    tol: float = 1e-12
+    """Margins down to -tol are rounding."""
+    search: Search = RANDOM
+    """How instances are looked for."""
+    cost: int = 1
+    """How many trials of a cheap claim one trial of this one takes."""
+    tightness: Callable[..., float] | None = None
+    """Left over right side of an inequality, to see how sharp it is: 1 where it is attained."""
+    expected: Verdict = Verdict.HOLDS
+    assumption: str = ""
+    """What the source leaves unsaid, for HIDDEN."""
+    counterexample: Mapping[str, Any] | None = None
+    """The smallest known: against the claim (FAILS), or without the assumption (HIDDEN)."""
+    remedy: str = ""
+    """What is true instead, for FAILS."""
+    remark: str = ""
+    """What else a reader should know: a stronger statement that is proved, how sharp it is, what it means."""
+    mutations: tuple[Mutation, ...] = ()
+    """False neighbours of the claim, which its search has to refute."""
+    unmutated: str = ""
+    """Why there is none, of a claim that is expected to hold."""
+    function: Callable[..., Any] | None = None
+    """What the claim was made of, where that is not the margin but its two sides."""
+
+    def __call__(self, *args: Any, **instance: Any) -> Any:
+        """The value of the function that the claim was made of."""
+        return (self.function or self.margin)(*args, **instance)
+
+    def __post_init__(self) -> None:
+        """Insist that a claim that does not simply hold says why, and how to see it.
+
+        Raises
+        ------
+        ValueError
+            If a part is missing, or one is given that the expected verdict has no use for, or that others exclude.
+        """
+        needed = {
+            Verdict.HOLDS: set(),
+            Verdict.HIDDEN: {"assumption", "counterexample"},
+            Verdict.FAILS: {"remedy", "counterexample"},
+        }[self.expected]
+        present = {part for part in ("assumption", "counterexample", "remedy") if getattr(self, part)}
+        if present != needed:
+            raise ValueError(
+                f"claim {self.id!r} is expected to be {self.expected.value!r}, which goes with {sorted(needed)}, "
+                f"and has {sorted(present)}"
+            )
+        if self.mutations and self.unmutated:
+            raise ValueError(f"claim {self.id!r} has mutations, and says why it has none; keep one of the two")
+
+    @property
+    def needs_mutation(self) -> bool:
+        """Whether nothing false is tried here yet: a claim that fails is refuted itself."""
+        return self.expected is not Verdict.FAILS and not self.mutations and not self.unmutated
+
+    def margin_of(self, instance: Instance) -> float:
+        """The margin on one instance."""
+        return float(self.margin(**instance))
+
+    def contradicted_by(self, margin: float) -> bool:
+        """Whether a margin is below what rounding explains; NaN is."""
+        return not margin >= -self.tol
+
+
+@dataclass(frozen=True)
+class Unchecked:
+    """A statement that this package does not check, and why.
+
+    Examples
+    --------
+    >>> from otspec.proofs_check import SOURCES
+    >>> left = [passage for source in SOURCES for passage in source.unchecked]
+    >>> print(f"{left[0].source}: {left[0].reason[:36]}...")
+    thomas2025global, section 5.1: Hardness is not a matter of numbers....
+    """
+
+    statement: str
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """A paper, or another text, with its claims.
+
+    Examples
+    --------
+    >>> from otspec.proofs_check import SOURCES
+    >>> source = SOURCES[0]
+    >>> print(source.cite, len(source.claims) > 10, source.claims[0].id)
+    thomas2025global True gr-equation-2
+    """
+
+    title: str
+    cite: str
+    """Key of references.bib, or `otspec`."""
+    claims: tuple[Claim, ...]
+    unchecked: tuple[Unchecked, ...] = ()
+
+
+Instances: TypeAlias = Draw | Sequence[Instance]
+"""Draws a random instance; or a list, all of which is tried."""
+
+Mutant: TypeAlias = Mapping[str, Any] | Callable[..., float]
+"""Keywords of a claim's function that make it false, or else another margin."""
+
+
+class Parts(TypedDict, total=False):
+    """What `claim` and `inequality` take by keyword: fields of `Claim`."""
+
+    variant_of: str
+    tol: float
+    search: Search
+    cost: int
+    tightness: Callable[..., float] | None
+    unmutated: str
+
+
+NO_MUTANTS: Mapping[str, Mutant] = {}
+
+
+def claim(
+    id: str,  # noqa: A002
+    source: str,
+    instances: Instances,
+    *,
+    mutants: Mapping[str, Mutant] = NO_MUTANTS,
+    counterexample: Instance | None = None,
+    **parts: Unpack[Parts],
+) -> Callable[[Callable[..., float]], Claim]:
+    '''Make a claim of a function: its docstring is the statement, its value the margin on an instance.
+
+    Paragraphs of the docstring that begin with a word and a colon are `Claim.hypotheses` (Hypotheses), `assumption`
+    (Assumption), `remedy` (Instead) and `remark` (Remark).  A claim with an assumption is expected to hold under it
+    alone, one with a remedy to fail.  A paragraph Margin says how the value is found.
+
+    Parameters
+    ----------
+    id, source : str
+        As in `Claim`.
+    instances : callable or sequence of mapping
+        Draws an instance, called as ``instances(rng)``; or a list, all of which is tried, as the rows of a table.
+    mutants : mapping
+        By what they say, false neighbours of the claim: keywords of the function, or else another margin.
+    counterexample : mapping, optional
+        As in `Claim`, where lists stand for arrays.
+    **parts
+        Fields of `Claim`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from otspec.proofs_check import challenges, check, claim
+    >>> from otspec.proofs_check.instances import pair
+    >>> @claim("luck", "my notes", pair, mutants={"Twice as often.": {"times": 2.0}})
+    ... def surer_than_luck(p, q, times=1.0):
+    ...     """Sampling accepts at least as often as luck.
+    ...
+    ...     Remark: Luck is another draw from p.
+    ...     """
+    ...     return np.minimum(p, q).sum() - times * p @ q
+    >>> check(surer_than_luck, trials=50).verdict.value
+    'holds'
+    >>> [found.refuted for found in challenges(surer_than_luck, trials=50)]
+    [True]
+    '''
+    if callable(instances):
+        draw = instances
+    else:
+        draw, parts = partial(_one_of, instances), {"search": Listed(lambda: instances), **parts}
+    known = None if counterexample is None else from_plain(counterexample)
+
+    def of(margin: Callable[..., float]) -> Claim:
+        said = _said(id, margin)
+        expected = Verdict.HIDDEN if "assumption" in said else Verdict.FAILS if "remedy" in said else Verdict.HOLDS
+        mutations = tuple(
+            Mutation(false, partial(margin, **how) if isinstance(how, Mapping) else how)
+            for false, how in mutants.items()
+        )
+        return Claim(
+            id,
+            source=source,
+            draw=draw,
+            margin=margin,
+            expected=expected,
+            counterexample=known,
+            mutations=mutations,
+            **said,
+            **parts,
+        )
+
+    return of
+
+
+def inequality(
+    id: str,  # noqa: A002
+    source: str,
+    instances: Instances,
+    *,
+    least: float = 5e-324,
+    in_ratio: bool = False,
+    mutants: Mapping[str, Mutant] = NO_MUTANTS,
+    counterexample: Instance | None = None,
+    **parts: Unpack[Parts],
+) -> Callable[[Callable[..., tuple[float, float]]], Claim]:
+    '''Make a claim of a function of two sides, left <= right.  Its tightness is their ratio, 1 where it is attained.
+
+    Parameters
+    ----------
+    id, source, instances, counterexample, **parts
+        As for `claim`.
+    least : float
+        A right side below it counts as this where the left one is told in it: two sides of 0 are not tight.
+    in_ratio : bool
+        Whether the margin is 1 less the tightness, for sides of many orders of magnitude, and not right less left.
+    mutants : mapping
+        As for `claim`; ``{"left": 1.1}`` and ``{"right": 0.9}`` multiply a side, ``{"ratio": 0.9}`` limits the ratio.
+
+    Examples
+    --------
+    >>> from otspec.proofs_check import inequality
+    >>> def draw(rng):
+    ...     return {"a": rng.random(), "b": rng.random()}
+    >>> @inequality("means", "my notes", draw, mutants={"0.9 times that.": {"right": 0.9}})
+    ... def means(a, b):
+    ...     """2 a b <= a^2 + b^2."""
+    ...     return 2 * a * b, a * a + b * b
+    >>> means.margin(a=1.0, b=2.0), means.tightness(a=1.0, b=2.0), means.mutations[0].margin(a=1.0, b=1.0)
+    (1.0, 0.8, -0.19999999999999996)
+    '''
+
+    def of(sides: Callable[..., tuple[float, float]]) -> Claim:
+        def tightness(**instance: Any) -> float:
+            left, right = sides(**instance)
+            return left / max(right, least)
+
+        def margin(left: float = 1.0, right: float = 1.0, **instance: Any) -> float:
+            less, more = sides(**instance)
+            return right * more - left * less
+
+        def slack(ratio: float = 1.0, **instance: Any) -> float:
+            return ratio - tightness(**instance)
+
+        changed: dict[str, Mutant] = {
+            said: partial(slack, **how) if isinstance(how, Mapping) and (in_ratio or "ratio" in how) else how
+            for said, how in mutants.items()
+        }
+        found = slack if in_ratio else margin
+        found.__doc__ = sides.__doc__
+        made = claim(
+            id,
+            source,
+            instances,
+            mutants=changed,
+            counterexample=counterexample,
+            **{"tightness": tightness, **parts},
+        )(found)
+        return replace(made, function=sides)
+
+    return of
+
+
+def claims_of(*modules: ModuleType | str) -> tuple[Claim, ...]:
+    """The claims that modules name at their top level, in their order."""
+    named = (sys.modules[each] if isinstance(each, str) else each for each in modules)
+    return tuple(value for module in named for value in vars(module).values() if isinstance(value, Claim))
+
+
+LABELS = {"Hypotheses": "hypotheses", "Assumption": "assumption", "Instead": "remedy", "Remark": "remark", "Margin": ""}
+"""Words that begin the paragraphs of a claim's docstring, and the fields of `Claim` that they fill."""
+
+
+def _said(id: str, function: Callable[..., object]) -> dict[str, str]:  # noqa: A002
+    """The parts of a docstring by the fields that they fill."""
+    statement, *rest = re.split(rf"\n({'|'.join(LABELS)}): ", inspect.getdoc(function) or "")
+    if not statement:
+        raise ValueError(f"the function of claim {id!r} has no docstring; write there what it claims")
+    labelled = zip(rest[::2], rest[1::2], strict=True)
+    found = {"statement": statement} | {LABELS[label]: text for label, text in labelled if LABELS[label]}
+    return {name: " ".join(text.split()) for name, text in found.items()}
+
+
+def _one_of(rows: Sequence[Instance], rng: np.random.Generator) -> Instance:
+    return rows[int(rng.integers(len(rows)))]
