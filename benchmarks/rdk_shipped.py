@@ -1,7 +1,7 @@
 """Does RDK accept more than TLI on the pair that comes with the package?  Figures 1 to 4 and 8 to 12 of [timor2025out].
 
     python -m benchmarks.rdk_shipped [--sequences 64] [--out report/rdk_shipped]
-    python -m benchmarks.rdk_shipped --data FILE --text FILE --tokenizer FILE     # of models of yours
+    python -m benchmarks.rdk_shipped --data FILE --text FILE --tokenizer FILE [--kept 8192,1024,128]    # of yours
 
 Of models of yours, the data are positions as `otspec record` writes them, of all tokens; the text is what tokens are
 counted in, by the tokenizer of both models.  Otherwise all is from the recorded positions (profile ``shipped``), four
@@ -50,7 +50,7 @@ from otspec.vocab import (
 )
 
 KEPT = (2048, 1024, 512, 256, 128, 64, 32, 16, 8)
-"""Tokens that the drafter keeps, of 2048."""
+"""Tokens that the drafter keeps where nothing else is said, of 2048."""
 WINDOW = 8
 """How many tokens apart a pair is counted."""
 TAUS = {
@@ -107,14 +107,12 @@ def recorded_in(data: Path, text: Path, tokenizer: Path) -> Recording:
     Raises
     ------
     DataError
-        If the file has no logits of all tokens, or of fewer than are kept, or the text is too short.
+        If the file has no logits of all tokens, or the text is too short.
     """
     source = open_source(str(data))
     positions = [source.position(index) for index in range(len(source))]
     if any(isinstance(one, TopPosition) for one in positions):
         raise DataError(f"{data} keeps the likeliest tokens alone; record without --top-k")
-    if source.vocab < KEPT[0]:
-        raise DataError(f"{data} is of {source.vocab} tokens, and pruning begins at {KEPT[0]}")
     encoder = require("tokenizers").Tokenizer.from_file(str(tokenizer))
     ids = encoder.encode(text.read_text(encoding="utf-8"), add_special_tokens=False).ids
     rows = len(ids) // LINE
@@ -162,15 +160,23 @@ class Learnt:
         return affinity_from_factor(self.factors[kind], tau, tokens=kept)
 
 
-def acceptances(recording: Recording) -> Iterator[Record]:
-    """Acceptance at every position, by tokens kept and scheme; and where it is accepted, on kept or pruned tokens."""
+def acceptances(recording: Recording, sizes: Sequence[int]) -> Iterator[Record]:
+    """Acceptance at every position, by tokens kept and scheme; and where it is accepted, on kept or pruned tokens.
+
+    Raises
+    ------
+    DataError
+        If more tokens are to be kept than there are.
+    """
+    if max(sizes) > recording.vocab:
+        raise DataError(f"pruning begins at {max(sizes)} tokens, and there are {recording.vocab}; pass --kept")
     with progress_bar() as bar:
-        task = bar.add_task("acceptance over pruning", total=2 * len(KEPT))
+        task = bar.add_task("acceptance over pruning", total=2 * len(sizes))
         for half in (0, 1):
             learnt = Learnt.of(recording, half)
             tested = np.flatnonzero(recording.of % 2 != half)
             p, q = softmax(recording.target[tested], axis=1), softmax(recording.draft[tested], axis=1)
-            for size in KEPT:
+            for size in sizes:
                 kept = frequency_prune(learnt.frequencies, size)
                 yield from _schemes(learnt, p, q, kept, tested)
                 bar.advance(task)
@@ -223,6 +229,7 @@ class Curves:
         self._grouped = grouped
         self.schemes = list(dict.fromkeys(scheme for scheme, _, _ in grouped))
         self.positions = sorted({record["position"] for record in records})
+        self.sizes = sorted({kept for _, _, kept in grouped}, reverse=True)
 
     def values(self, scheme: str, size: int, figure: str = "acceptance", tau: float | None = None) -> FloatArray:
         """A figure at every position, at the best temperature unless another is named."""
@@ -244,22 +251,22 @@ def acceptance_table(curves: Curves) -> TextTable:
     rows: list[tuple[str, ...]] = []
     for scheme in curves.schemes:
         cells = []
-        for size in KEPT:
+        for size in curves.sizes:
             tau = f" ({curves.best(scheme, size):g})" if curves.has_taus(scheme) else ""
             cells.append(f"{curves.values(scheme, size).mean():.3f}{tau}")
         rows.append((scheme, *cells))
-    farthest = max(curves.values("RDK, eq. (3)", size, "distance_over_bound").max() for size in KEPT)
+    farthest = max(curves.values("RDK, eq. (3)", size, "distance_over_bound").max() for size in curves.sizes)
     note = (
         f"Means over {len(curves.positions)} positions; RDK at the temperature (in brackets) that is best in "
         f"hindsight. Eq. (3) is at most {farthest:.2f} times 2 theta / N from TLI in L1."
     )
-    return TextTable("Acceptance by tokens kept", ("scheme", *map(str, KEPT)), rows, note, labels=1)
+    return TextTable("Acceptance by tokens kept", ("scheme", *map(str, curves.sizes)), rows, note, labels=1)
 
 
 def reason_table(curves: Curves) -> TextTable:
     """What the full RDK wins on tokens that were pruned, and what it loses on those that were kept."""
     rows: list[tuple[str, ...]] = []
-    for size, part in itertools.product(KEPT, ("", ", a tenth")):
+    for size, part in itertools.product(curves.sizes, ("", ", a tenth")):
         names = [f"RDK, {kind}{part}" for kind in TAUS]
         best = names[int(np.argmax([curves.values(name, size).mean() for name in names]))]
         law, on_kept = curves.values(best, size), curves.values(best, size, "on_kept")
@@ -407,9 +414,11 @@ def draw_acceptance(recording: Recording, curves: Curves, path: Path) -> None:
     }
     styles = {names[scheme]: look for scheme, look in looks(names).items()}
     rows = [
-        mean_of(curves.values(scheme, size), x=size, series=name) for scheme, name in names.items() for size in KEPT
+        mean_of(curves.values(scheme, size), x=size, series=name)
+        for scheme, name in names.items()
+        for size in curves.sizes
     ]
-    over = Axis("tokens kept", log=2, ticks=KEPT, falling=True)
+    over = Axis("tokens kept", log=2, ticks=curves.sizes, falling=True)
     accepted = line_chart(rows, over, Axis("acceptance", zero=True), styles)
     most = f"{BLOCK} most frequent tokens, covariances of logits, tau = {BLOCK_TAU:g}"
     groups = [
@@ -435,6 +444,11 @@ def _block(recording: Recording) -> Chart:
     return Chart("", [], *axes, shaded(rows, "log10 of M", (-9, 0), RAMP), height=560)
 
 
+def sizes_of(text: str) -> list[int]:
+    """Numbers of a list with commas."""
+    return [int(word) for word in text.split(",")]
+
+
 def main() -> None:
     """Measure, print, draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -444,6 +458,7 @@ def main() -> None:
     own.add_argument("--data", type=Path, help="positions as `otspec record` writes them, of all tokens")
     own.add_argument("--text", type=Path, help="text that tokens are counted in, UTF-8")
     own.add_argument("--tokenizer", type=Path, help="its tokenizer.json")
+    parser.add_argument("--kept", default=KEPT, type=sizes_of, help="tokens that the drafter keeps, a list")
     given = parser.parse_args()
     files = [given.data, given.text, given.tokenizer]
     if any(files) and not all(files):
@@ -454,7 +469,7 @@ def main() -> None:
     recording = recorded_in(*files) if all(files) else recorded(given.sequences)
     statistics = draw_statistics(recording, given.out / "statistics.png")
     fitted = fits(recording)
-    records = list(acceptances(recording))
+    records = list(acceptances(recording, given.kept))
     curves = Curves(records)
     draw_acceptance(recording, curves, given.out / "acceptance.png")
     tables = [acceptance_table(curves), reason_table(curves), fits_table(fitted)]

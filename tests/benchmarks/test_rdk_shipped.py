@@ -11,6 +11,7 @@ from scipy.special import softmax
 pytest.importorskip("torch")
 
 from benchmarks import rdk_shipped
+from otspec.errors import DataError
 from otspec.vocab import acceptance_rate, frequency_prune, rdk, tli
 
 
@@ -23,10 +24,9 @@ def test_positions_and_text_of_the_users_own(monkeypatch: pytest.MonkeyPatch, tm
     write_npz(tmp_path / "mine.npz", [source.position(index) for index in range(12)])
     (tmp_path / "mine.txt").write_text(Path(rdk_shipped.__file__).read_text())
     tokenizer = Path(otspec.__file__).parent / "decode" / "shipped" / "target" / "tokenizer.json"
-    monkeypatch.setattr(rdk_shipped, "KEPT", (2048, 16))
     monkeypatch.setattr(rdk_shipped, "TAUS", {"logits": (0.5,), "probabilities": (1e-4,), "counts": (0.1,)})
     files = ["--data", str(tmp_path / "mine.npz"), "--text", str(tmp_path / "mine.txt"), "--tokenizer", str(tokenizer)]
-    monkeypatch.setattr(sys, "argv", ["script", *files, "--out", str(tmp_path / "out")])
+    monkeypatch.setattr(sys, "argv", ["script", *files, "--kept", "2048,16", "--out", str(tmp_path / "out")])
     rdk_shipped.main()
     records = [json.loads(line) for line in (tmp_path / "out" / "records.jsonl").read_text().splitlines()]
     assert {record["position"] for record in records if "scheme" in record} == set(range(12))
@@ -34,13 +34,14 @@ def test_positions_and_text_of_the_users_own(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(sys, "argv", ["script", *files[:2], "--out", str(tmp_path / "out")])
     with pytest.raises(SystemExit):
         rdk_shipped.main()
+    with pytest.raises(DataError, match="pruning begins at 4096 tokens, and there are 2048; pass --kept"):
+        next(rdk_shipped.acceptances(rdk_shipped.recorded(4), [4096, 16]))
 
 
 def test_leaves_records_tables_and_pictures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("vl_convert")
-    monkeypatch.setattr(rdk_shipped, "KEPT", (2048, 16))
     monkeypatch.setattr(rdk_shipped, "TAUS", {"logits": (0.5,), "probabilities": (1e-4,), "counts": (0.1, 0.3)})
-    monkeypatch.setattr(sys, "argv", ["script", "--sequences", "6", "--out", str(tmp_path)])
+    monkeypatch.setattr(sys, "argv", ["script", "--sequences", "6", "--kept", "2048,16", "--out", str(tmp_path)])
     rdk_shipped.main()
     assert {path.name for path in tmp_path.iterdir()} == {
         "records.jsonl",
