@@ -23,10 +23,10 @@ LINES = {
     "otspec/engines": 400,
     "otspec/verification": 12_200,
     REST: 11_600,
-    "solvers": 3_900,
+    "solvers": 4_100,
     "proofs_check": 12_500,
     "tests": 37_800,
-    "benchmarks": 6_100,
+    "benchmarks": 6_200,
 }
 """Lines of Python that a room may have: what stands, rounded up to the next hundred."""
 COMMANDS = 16

@@ -5,6 +5,7 @@
     python -m benchmarks.global_resolution.acceptance    Figure 1: acceptance over n and k
     python -m benchmarks.global_resolution.greedy        Figures 2 and 3: i.i.d. against greedy drafts
     python -m benchmarks.global_resolution.temperature   Figures 4 and 5: the target's temperature
+    python -m benchmarks.global_resolution.other_laws    Table 5: drafts without replacement, and of two drafters
 
 `otspec bench` prints the paper's times beside ours, and `limits` reads the folder that it leaves; the commands are in
 docs/global_resolution.md.  Each leaves a folder with a record per line (JSON), the tables (Markdown) and the

@@ -9,13 +9,15 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
+from otspec.certificate import optimum
 from otspec.laws import FloatArray, IntArray
 from otspec.problem import Problem
 from otspec.proofs_check.claims import Unchecked, claim
+from otspec.proofs_check.global_resolution.split import mask_of
 from otspec.proofs_check.instances import distinct, independent, law, subset_masses
 from otspec.proofs_check.oracles import prefixes, psi, psi_independent, submodularity, token_sets
 from otspec.proofs_check.search import Descent
-from otspec.schemes import WithoutReplacement
+from otspec.schemes import Independent, WithoutReplacement
 
 GRID = 64
 """Draft laws on this grid, and targets on its square, make all capacities of a minimum cut integers."""
@@ -242,15 +244,41 @@ def table_5_distinct_step_2(p: FloatArray, q: FloatArray, n: int, cumulative: bo
         least = np.minimum.accumulate(least[::-1])[::-1]  # the least psi over all T that hold a prefix
     served = np.zeros_like(p)
     served[order[size:]] = p[order[size:]] + least[:-1] - least[1:]
-    chosen = int(starts[size])
-    everything = values.size - 1
+    return _feasible(p, values, int(starts[size]), served)
+
+
+def _feasible(p: FloatArray, values: FloatArray, chosen: int, served: FloatArray) -> float:
+    """How well p_i outside H* meet the constraints (9), of all psi and the bit mask of H*."""
     parts = [-served.min(), (served - p).max()]
-    sets = token_sets(p.size)
+    everything, sets = values.size - 1, token_sets(p.size)
     for mask in range(values.size):
         if mask & chosen == 0:
             room = float(sets[mask] @ (p - served)) + values[everything ^ mask]
             parts.append(-room if mask != everything ^ chosen else abs(room))
     return -float(max(parts))
+
+
+@claim(
+    "gr-table-5-two-drafters-step-2",
+    "otspec; answers thomas2025global, Table 5, Appendix S",
+    _two_drafts,
+    variant_of="gr-theorem-6.2",
+    search=Descent("p q1 q2"),
+    cost=8,
+    mutants={"What it carries if all pairs are divided evenly.": {"evenly": True}},
+)
+def table_5_two_drafters_step_2(p: FloatArray, q1: FloatArray, q2: FloatArray, evenly: bool = False) -> float:
+    """For two independent drafts p_i may be what token i outside H* carries in the maximum flow whose cut is H*.
+
+    Remark: The paper calls this step possible: its consecutive differences would need a cut for every token. One does
+    for all.
+    Margin: What the flow leaves to the tokens outside H*, against the constraints (9).
+    """
+    qs = np.array([q1, q2])
+    best = optimum(Problem(p, Independent(qs)))
+    inside = np.isin(np.arange(p.size), best.minimiser)
+    carried = qs.mean(axis=0) if evenly else best.proposal
+    return _feasible(p, psi_independent(p, qs), mask_of(inside), np.where(inside, 0.0, np.minimum(p, carried)))
 
 
 UNCHECKED = (

@@ -79,8 +79,7 @@ class Resolution(Figures):
     def acceptance(self) -> float:
         """P(the output is a draft): exact if the draft sets can be listed, else at least this."""
         size = self.inner.alpha.size if self._listable else self.inner.kept
-        inside = (self.inner.system.q.sum() + self.inner.system.rest) ** self.problem.n
-        return float(1.0 - inside + self.inner.rows(size).sum())
+        return float(self.outer.system.leaks[0] + self.inner.rows(size).sum())  # no outer tuple is rejected
 
     def conditional(self, drafts: ArrayLike) -> FloatArray:
         """Law of the output given the drafts: shape (n,) to (V,).

@@ -10,7 +10,7 @@ import numpy as np
 from otspec.laws import ArrayLike, FloatArray
 from otspec.problem import Problem
 from otspec.results import Status
-from otspec.schemes import IID, DraftScheme
+from otspec.schemes import IID, DraftScheme, Independent, WithoutReplacement
 from otspec.solver import Solution, Stopped, register
 from otspec.solvers.base import SolverBase
 from otspec.solvers.global_resolution.plan import Resolution, Solved
@@ -29,7 +29,8 @@ class GlobalResolution(SolverBase):
 
     The output law is off p by at most (3 stop + 4) tau in 1-norm, and the acceptance off alpha* by at most
     (stop + 1) tau.  It stops without a plan where the truncation stays too large or the minimisation takes too long.
-    `docs/global_resolution.md` says where the printed algorithm had to be corrected.
+    `docs/global_resolution.md` says where the printed algorithm had to be corrected, and how it takes the other drafts
+    of [thomas2025global, Table 5]: without replacement, and two from different laws.
 
     Parameters
     ----------
@@ -69,9 +70,9 @@ class GlobalResolution(SolverBase):
     tol: float = TOL
 
     exact: ClassVar[bool] = False
-    schemes: ClassVar[str] = "i.i.d. drafts"
-    takes: ClassVar[tuple[type[DraftScheme], ...]] = (IID,)
-    drawn_by: ClassVar[str] = "otspec.IID"
+    schemes: ClassVar[str] = "i.i.d. drafts, drafts without replacement, two independent ones"
+    takes: ClassVar[tuple[type[DraftScheme], ...]] = (IID, WithoutReplacement, Independent)
+    drawn_by: ClassVar[str] = "otspec.IID, otspec.WithoutReplacement, otspec.Independent"
     variants: ClassVar[tuple[str, ...]] = ("global_resolution:tau=1e-4",)
 
     def __post_init__(self) -> None:
@@ -83,6 +84,15 @@ class GlobalResolution(SolverBase):
             raise ValueError(f"max_tokens = {self.max_tokens} is not a limit; take 0 for those of the paper, or more")
         if self.max_iterations < 1:
             raise ValueError(f"max_iterations = {self.max_iterations} leaves nothing to do; take 1 or more")
+
+    def supports(self, problem: Problem) -> str | None:
+        """Those of [thomas2025global, Table 5] that it can be extended to."""
+        if isinstance(problem.scheme, Independent) and problem.n > 2:
+            return (
+                f"global_resolution takes two independent drafts from laws of their own, not {problem.n}: for more, "
+                "nothing is known that finds H* in the time of a solve [thomas2025global, Table 5]; take luce"
+            )
+        return super().supports(problem)
 
     def __call__(self, problem: Problem) -> Solution:
         """Solve both systems."""
@@ -115,7 +125,7 @@ class GlobalResolution(SolverBase):
         ProblemError
             If the drafts are not a tuple of the scheme, or have probability 0 under it.
         Stopped
-            If that system exceeds max_tokens or max_iterations.
+            If that system exceeds max_tokens or max_iterations, or the search for H* its size.
         """
         drafts, split = problem.check_drafts(drafts), Split.of(problem)
         return self._solve(split.system_of(drafts)).conditional(drafts, split.residual)

@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.global_resolution import acceptance, greedy, limits, temperature
+from benchmarks.global_resolution import acceptance, greedy, limits, other_laws, temperature
 from benchmarks.global_resolution.limits import Choice, best_within, choices, with_fallback
+from otspec.reporting.tables import TextTable
+from tests.spellings import installed
 
 FAST = Choice("fast", np.array([1.0, 2.0]), np.array([0.5, 0.7]), np.array([True, True]))
 SLOW = Choice("slow", np.array([30.0, 10.0]), np.array([0.8, 0.8]), np.array([True, True]))
@@ -49,6 +51,29 @@ def test_a_file_of_likeliest_tokens_gives_what_it_holds(
     assert {record["k"] for record in records} == {10, 100, 256}
     assert {record["temperature"] for record in records} <= {0.6, 1.0}
     assert "k = 256" in (tmp_path / "report.md").read_text() or script is temperature.main
+
+
+@pytest.mark.skipif(not installed("lp"), reason="not installed: highspy")
+def test_the_other_laws_are_compared_with_lp(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(other_laws, "SETTINGS", dict.fromkeys(other_laws.SETTINGS, ((4, 2),)))
+    monkeypatch.setattr(other_laws, "SOLVERS", ("lp", "global_resolution:max_iterations=500", ""))
+    monkeypatch.setattr(sys, "argv", ["script", "--positions", "2"])
+    tables: list[TextTable] = []
+    monkeypatch.setattr(other_laws, "show", tables.append)
+    other_laws.main()
+    rows = {(law, solver.partition(":")[0]): figures for law, _, solver, _, _, *figures in tables[0].rows}
+    assert {solver for _, solver in rows} == {"lp", "global_resolution", "interval", "release", "luce"}
+    for (_, solver), (solved, plans, _, _, apart, deviation) in rows.items():
+        assert (solved, plans) == ("100%", "2")
+        assert max(float(apart), float(deviation)) <= (13e-3 if solver == "global_resolution" else 1e-4)
+
+
+def test_a_position_without_a_whole_plan_is_left_out() -> None:
+    record = {"law": "", "k": 4, "n": 2, "position": 0, "solver": "lp", "solved": True, "wall_s": 1e-3}
+    failed = record | {"solver": "global_resolution", "acceptance": None}  # one system solved, the other not
+    rows = other_laws.table([record | {"acceptance": 0.5, "deviation": 0.0}, failed]).rows
+    assert rows[0][5:9] == ("100%", "1", "0.5000", "0.5000")
+    assert rows[1][5:9] == ("100%", "0", "-", "-")
 
 
 def test_the_limit_is_on_the_mean_time() -> None:

@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from otspec import ProblemError  # noqa: E402
-from otspec.decode import MultiDraft, run  # noqa: E402
-from tests.contracts.catalogue import CATALOGUE, FEW, LOSSY, Entry, rules_for  # noqa: E402
+from otspec.decode import run  # noqa: E402
+from tests.contracts.catalogue import CATALOGUE, FEW, LOSSY, Entry, drafts, of_both, rules_for  # noqa: E402
 from tests.contracts.draft_models import Models, models  # noqa: E402
 from tests.contracts.enumeration import every_draft, law_of_step  # noqa: E402
 from tests.contracts.oracles import (  # noqa: E402
@@ -91,12 +91,14 @@ def test_a_strategy_that_is_lossy_is_told_from_them(name: str) -> None:
     assert min(deviations(LOSSY[name], "temperature 1").values()) > 0.05
 
 
+@pytest.mark.parametrize("law", ["iid", "without_replacement", "independent"])
 @pytest.mark.parametrize("tau", [1e-2, 1e-3])
-def test_global_resolution_errs_by_no_more_than_it_promises(tau: float) -> None:
+def test_global_resolution_errs_by_no_more_than_it_promises(tau: float, law: str) -> None:
     """Theorem R.1: at most 15 L tau in 1-norm after L steps [thomas2025global]."""
-    depth = 2
-    entry = Entry(lambda of: MultiDraft(of.draft, paths=2, depth=depth, solver=f"global_resolution:tau={tau}"))
-    assert 0 < deviations(entry, "temperature 1")["its own"] <= 15 * depth * tau
+    depth, solver = 2, f"global_resolution:tau={tau}:max_iterations=500"
+    one = drafts(branching=(2,) * depth, law=law, solver=solver)
+    entry = Entry(of_both(paths=2, depth=depth, solver=solver) if law == "independent" else one)
+    assert 0 < deviations(entry, "temperature 1", False)["its own"] <= 15 * depth * tau
 
 
 @pytest.mark.parametrize("name", [name for name in FEW if CATALOGUE[name].batch])

@@ -15,7 +15,6 @@ from otspec.proofs_check.instances import iid, positive_law
 from otspec.proofs_check.oracles import psi_of
 from otspec.solvers import GlobalResolution
 from otspec.solvers.global_resolution.plan import Resolution
-from otspec.solvers.global_resolution.systems import outer_targets
 from tests.each import each
 
 SEEDS = range(12)
@@ -62,8 +61,7 @@ def test_the_solver_measures_the_same_error_and_serves_the_same_outer_tokens(see
     assert cut.error(alpha) == pytest.approx(plan.deviation, abs=1e-12)
     assert cut.acceptance(alpha) == pytest.approx(plan.acceptance, abs=1e-12)
     outside = ~cut.inside
-    waterfall = outer_targets(p[outside], q[outside], float(q[cut.inside].sum()), 3)
-    np.testing.assert_allclose(cut.outer.demands[outside], waterfall, atol=1e-14)
+    np.testing.assert_allclose(cut.outer.demands[outside], plan.split.served[outside], atol=1e-14)
 
 
 @each(seed=SEEDS)

@@ -32,7 +32,7 @@ OTHERS: dict[str, tuple[DraftScheme, str]] = {
     "closed_form": (IID(Q4, 2), "not 2 drafts of IID"),
     "interval": (TUPLE, "takes i.i.d. drafts"),
     "luce": (TUPLE, "not Table"),
-    "global_resolution": (TUPLE, "takes i.i.d. drafts (otspec.IID), not Table"),
+    "global_resolution": (Independent([Q4, Q4, P4]), "takes two independent drafts from laws of their own, not 3"),
     "release": (IID(Q4, 2), "release takes drafts without replacement (otspec.WithoutReplacement), not IID"),
     "rrs": (
         WithoutReplacement(Q4, 2),

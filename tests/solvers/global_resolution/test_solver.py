@@ -11,7 +11,7 @@ from tests.each import each
 from tests.instances import P4, Q4, VARIED, Instance, peaked_problem
 from tests.oracles import enumerate_plan, optimal_acceptance
 
-VARIED_DRAWN = [instance for instance in VARIED if isinstance(instance.problem.scheme, IID)]
+VARIED_DRAWN = [instance for instance in VARIED if GlobalResolution().supports(instance.problem) is None]
 
 
 def resolved(problem: Problem, tau: float, max_tokens: int = 0, max_sets: int = 20_000) -> Resolution:

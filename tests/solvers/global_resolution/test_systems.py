@@ -3,44 +3,43 @@ import itertools
 import numpy as np
 import pytest
 
-from otspec import IID, Problem, optimum
+from otspec import IID, DraftScheme, Independent, Problem, Status, WithoutReplacement, optimum, solve
+from otspec.solvers import GlobalResolution
+from otspec.solvers.global_resolution.coefficients import Taken
 from otspec.solvers.global_resolution.systems import Split, System
 from tests.each import each
 from tests.instances import SMALL, VARIED, Instance
-from tests.oracles import Floats, Ints
+from tests.oracles import Floats, Ints, hit_function, mass_function
 
-DRAWN = [instance for instance in SMALL if isinstance(instance.problem.scheme, IID)]
-VARIED_DRAWN = [instance for instance in VARIED if isinstance(instance.problem.scheme, IID)]
-
-
-def psi(problem: Problem, tokens: tuple[int, ...]) -> float:
-    """P(H) - Q(H), the function whose minimum is alpha* - 1."""
-    assert isinstance(problem.scheme, IID)
-    chosen = list(tokens)
-    return float(problem.p[chosen].sum() - problem.scheme.q[chosen].sum() ** problem.n)
+DRAWN = [instance for instance in SMALL if GlobalResolution().supports(instance.problem) is None]
+VARIED_DRAWN = [instance for instance in VARIED if instance in DRAWN]
+IN_ORDER = [instance for instance in VARIED_DRAWN if not isinstance(instance.problem.scheme, Independent)]
 
 
-def least_psi_above(problem: Problem, tokens: tuple[int, ...]) -> float:
-    """min over T containing the tokens of psi(T), over all of them."""
-    others = [token for token in range(problem.vocab) if token not in tokens]
-    return min(
-        psi(problem, tokens + more) for size in range(len(others) + 1) for more in itertools.combinations(others, size)
-    )
+def within(scheme: DraftScheme) -> Floats:
+    """P(all drafts lie in A) for each set A of tokens, coded in binary."""
+    return 1.0 - hit_function(scheme)[::-1]
 
 
-@each(instance=VARIED_DRAWN)
+def code(tokens: Ints) -> int:
+    return int((1 << tokens).sum())
+
+
+@each(instance=IN_ORDER)
 def test_outer_targets_are_the_published_differences_of_minima(instance: Instance) -> None:
     problem = instance.problem
     split = Split.of(problem)
-    assert isinstance(problem.scheme, IID)
+    psi = mass_function(problem.p) - within(problem.scheme)
+    sets = np.arange(psi.size)
     outside = split.outer.tokens
-    with np.errstate(divide="ignore"):
-        rising = outside[np.argsort(problem.scheme.q[outside] / problem.p[outside])]
-    above = tuple(np.flatnonzero(split.over_drafted).tolist())
-    for i, token in enumerate(rising):
-        after = above + tuple(rising[i + 1 :].tolist())
-        printed = problem.p[token] + least_psi_above(problem, after) - least_psi_above(problem, (*after, int(token)))
-        assert split.served[token] == pytest.approx(printed, abs=1e-12)
+    order = problem.scheme.prefix_order(problem.p)
+    assert order is not None
+    above = code(np.flatnonzero(split.over_drafted))
+    for token in order[np.isin(order, outside)][::-1]:  # falling q/p
+        below = above
+        above |= 1 << int(token)
+        least = [psi[sets & some == some].min() for some in (below, above)]
+        assert split.served[token] == pytest.approx(problem.p[token] + least[0] - least[1], abs=1e-12)
 
 
 @each(instance=DRAWN)
@@ -58,52 +57,84 @@ def test_outer_targets_are_feasible_and_add_up(instance: Instance) -> None:
             assert served[list(some)].sum() <= hit + 1e-12
 
 
-def coefficients(system: System, scheme: IID, allowed: Ints) -> dict[frozenset[int], float]:
+def coefficients(system: System, allowed: Ints) -> dict[frozenset[int], float]:
     """P(the drafts in the system form each set, and all drafts are allowed), tuple by tuple."""
     masses: dict[frozenset[int], float] = {}
-    for drafts in itertools.product(allowed.tolist(), repeat=scheme.n):
+    for drafts in itertools.product(allowed.tolist(), repeat=system.n):
         mine = frozenset(drafts) & frozenset(system.tokens.tolist())
         if mine:
-            masses[mine] = masses.get(mine, 0.0) + float(scheme.prob(np.array(drafts)))
+            masses[mine] = masses.get(mine, 0.0) + float(system.scheme.prob(np.array(drafts)))
     return masses
 
 
-@each(n=(1, 2, 3, 4, 5), seed=range(3))
+def check_coefficients(system: System, size: int) -> None:
+    """Those of the first tokens, to the last digits of each."""
+    expected = coefficients(system, np.concatenate((system.tokens[:size], system.rest)))
+    index, mass = system.sets(size)
+    found = {frozenset(system.tokens[row[row >= 0]].tolist()): m for row, m in zip(index, mass, strict=True)}
+    assert len(found) == len(mass) == system.set_count(size)
+    for tokens, value in found.items():
+        assert value == pytest.approx(expected.get(tokens, 0.0), rel=1e-12, abs=1e-300)
+    assert set(expected) <= set(found)
+
+
+def schemes(rng: np.random.Generator, n: int) -> list[Taken]:
+    """A draft law of each kind."""
+    q = rng.dirichlet(np.full(6, rng.choice([0.1, 1.0])))
+    q = np.where(q > 0, q, 1e-300)
+    every: list[Taken] = [IID(q, n), WithoutReplacement(q, n)]
+    return [*every, Independent([q, *rng.dirichlet(np.ones(6), n - 1)])] if n <= 2 else every
+
+
+@each(n=(1, 2, 3, 4, 5), seed=range(5))
 def test_coefficients_are_sums_over_tuples(seed: int, n: int) -> None:
-    p, q = np.random.default_rng(seed).dirichlet(np.ones(6), 2)
-    scheme = IID(q, n)
-    split = Split.of(Problem(p, scheme))
-    for system, others in ((split.outer, split.inner.tokens), (split.inner, split.inner.tokens[:0])):
-        for size in range(system.tokens.size + 1):
-            expected = coefficients(system, scheme, np.concatenate((system.tokens[:size], others)))
-            index, mass = system.sets(size)
-            found = {frozenset(system.tokens[row[row >= 0]].tolist()): m for row, m in zip(index, mass, strict=True)}
-            assert len(found) == len(mass) == system.set_count(size)
-            for tokens, value in found.items():
-                assert value == pytest.approx(expected.get(tokens, 0.0), rel=1e-12, abs=1e-300)
-            assert set(expected) <= set(found)
+    rng = np.random.default_rng((seed, n))
+    for scheme in schemes(rng, n):
+        split = Split.of(Problem(rng.dirichlet(np.ones(6)), scheme))
+        for system in (split.outer, split.inner):
+            for size in range(system.tokens.size + 1):
+                check_coefficients(system, size)
 
 
-def test_coefficients_keep_what_inclusion_and_exclusion_lose() -> None:
+@each(scheme=(IID, WithoutReplacement))
+def test_coefficients_keep_what_inclusion_and_exclusion_lose(scheme: type[IID | WithoutReplacement]) -> None:
     q = np.array([1 - 1.111e-3, 1e-3, 1e-4, 1e-5, 1e-6])
-    system = System("outer", np.arange(1, 5), q[1:], np.zeros(4), float(q[0]), 0.0, 4)
-    index, mass = system.sets(4)
-    last = mass[(index >= 0).all(axis=1)]
-    assert last == pytest.approx([24 * 1e-18], rel=1e-12)  # 4! orders; the alternating sum gives some 1e-16
+    rare = System("outer", scheme(q, 4), np.arange(1, 5), np.arange(1), np.zeros(4), np.zeros(5), 0.0)
+    check_coefficients(rare, 4)
+    index, mass = rare.sets(4)
+    assert 0 < mass[(index >= 0).all(axis=1)].sum() < 1e-15  # the alternating sum gives some 1e-16
+    likely = System("outer", scheme(q, 4), np.arange(5), np.arange(0), np.zeros(5), np.zeros(6), 0.0)
+    check_coefficients(likely, 5)
 
 
-def dropped(system: System, kept: Floats) -> float:
+def dropped(system: System, within: Floats, kept: Ints) -> float:
     """Probability of the system's tuples with a draft in it that is not kept, by the definition of T."""
-    whole = (system.rest + system.q.sum()) ** system.n
-    return float(whole - (system.rest + kept.sum()) ** system.n)
+    inside, rest = code(system.tokens), code(system.rest)
+    return float(within[inside | rest] - within[code(kept) | rest])
 
 
 @each(tau=(1e-1, 1e-2, 1e-4), instance=VARIED_DRAWN)
 def test_truncation_is_the_least_that_drops_at_most_tau(instance: Instance, tau: float) -> None:
-    split = Split.of(instance.problem)
+    split, every = Split.of(instance.problem), within(instance.problem.scheme)
     for system in (split.outer, split.inner):
         size, leak = system.truncate(tau)
         assert leak <= tau
-        assert leak == pytest.approx(dropped(system, system.q[:size]), abs=1e-12)
-        smaller: list[Floats] = [np.array(some) for some in itertools.combinations(system.q, max(size - 1, 0))]
-        assert size == 0 or all(dropped(system, some) > tau - 1e-12 for some in smaller)
+        assert leak == pytest.approx(dropped(system, every, system.tokens[:size]), abs=1e-12)
+        if isinstance(system.scheme, Independent):  # the least sets of two laws need not lie in each other
+            continue
+        for some in itertools.combinations(system.tokens.tolist(), max(size - 1, 0)):
+            assert size == 0 or dropped(system, every, np.array(some, dtype=np.int64)) > tau - 1e-12
+
+
+def test_of_two_laws_the_tokens_of_likely_tuples_come_first() -> None:
+    # H* is {0, 1, 2}, and its tuples are (0, 2) and (1, 2): all hold token 2, which is drafted least.
+    first, second = [0.5, 0.4, 0.0, 0.1], [0.0, 0.0, 0.2, 0.8]
+    split = Split.of(Problem([0.05, 0.04, 0.03, 0.88], Independent([first, second])))
+    assert split.inner.tokens.tolist() == [2, 0, 1]
+
+
+def test_too_large_a_search_for_the_over_drafted_tokens_is_a_limit() -> None:
+    laws = np.full((2, 3000), 1 / 3000)
+    result = solve(Problem(laws[0], Independent(laws)), "global_resolution", strict=False)
+    assert result.status is Status.LIMIT
+    assert "more than max_cells = 4,000,000" in result.message
