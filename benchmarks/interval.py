@@ -27,7 +27,7 @@ from otspec.laws import FloatArray, IntArray
 from otspec.schemes import IID
 
 NS = (2, 3, 4, 5, 10)
-SHORT = ((10, 2), (10, 4), (100, 2), (100, 4), (1000, 2), (1000, 4), (1000, 10), (10000, 4))
+SHORT = (4, 3), (8, 2), (10, 2), (10, 4), (100, 2), (100, 4), (1000, 2), (1000, 4), (1000, 10), (10000, 4)
 
 
 class Bench:

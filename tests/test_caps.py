@@ -22,7 +22,7 @@ LINES = {
     "otspec/engine_audit": 3_500,
     "otspec/engines": 400,
     "otspec/verification": 12_200,
-    REST: 11_600,
+    REST: 11_700,
     "solvers": 4_100,
     "proofs_check": 12_500,
     "tests": 37_800,

@@ -19,7 +19,7 @@ from otspec.kernels.interval.exchange import (
     solve_and_certify,
     trim_compiled,
 )
-from otspec.kernels.interval.picking import pick_weights
+from otspec.kernels.interval.picking import integrate, pick_weights, point_laws
 from otspec.laws import FloatArray
 from otspec.tolerances import TIE_TOL
 
@@ -182,37 +182,63 @@ def every_tuple(
         Its sum.
     """
     drafted = np.flatnonzero(q)
-    rank = np.empty(p.size, dtype=np.int64)
-    for j in range(drafted.size):
+    k = drafted.size
+    rank, lowest = np.empty(p.size, dtype=np.int64), np.empty(k, dtype=np.int64)
+    for j in range(k):
         rank[places.order[j]] = j
-    mass = np.empty(tuples)
-    laws = np.empty((tuples, p.size))
-    drafts = np.empty(n, dtype=np.int64)
-    ranks = np.empty(n, dtype=np.int64)
+    for b in range(places.block.size - 1):
+        lowest[places.block[b] : places.block[b + 1]] = places.block[b]
+    residual = np.empty(p.size)
+    for i in range(p.size):
+        residual[i] = lacking[i] / total if total > 0.0 else p[i]
+    reached, cut = point_laws(places)
+    mass, laws = np.empty(tuples), np.empty((tuples, p.size))
+    drafts, ranks, active = np.empty((3, n), dtype=np.int64)
+    accepted, below, above, value = np.empty((4, n))
     m = 0
     for number in range(tuples):
-        rest = number
+        rest, top = number, 0
         for at in range(n - 1, -1, -1):
-            drafts[at] = drafted[rest % drafted.size]
+            drafts[at] = drafted[rest % k]
             ranks[at] = rank[drafts[at]]
-            rest //= drafted.size
+            top = max(top, ranks[at])
+            rest //= k
         probability = q[drafts[0]]
         for at in range(1, n):
             probability *= q[drafts[at]]
-        if probability > 0.0:
-            accepted = pick_weights(places, ranks, nodes, node_weights)
-            for at in range(n):
-                i = drafts[at]
-                if proposal[i] > p[i]:
-                    accepted[at] *= p[i] / proposal[i]
-            rejected = max(1.0 - numpy_sum(accepted), 0.0)
-            law = laws[m]
-            for i in range(p.size):
-                law[i] = (lacking[i] / total if total > 0.0 else p[i]) * rejected
-            for at in range(n):
-                law[drafts[at]] += accepted[at]
-            mass[m] = probability
-            m += 1
+        if probability == 0.0:
+            continue
+        # The weights of `pick_weights`, to the bit, from what is the same for all tuples.
+        count, differing = 0, False
+        for at in range(n):
+            accepted[at] = 0.0
+            if ranks[at] >= lowest[top]:
+                active[count] = at
+                differing |= ranks[at] != ranks[active[0]]
+                count += 1
+        if not differing:
+            accepted[active[:count]] = 1.0 / count
+        below[:count] = 0.0
+        for c in range(lowest[top], k + 1 if differing else 0):
+            here = False
+            for at in active[:count]:
+                here |= cut[ranks[at], c]
+            if here:
+                for a in range(count):
+                    above[a] = reached[ranks[active[a]], c]
+                integrate(nodes, node_weights, below[:count], above[:count], value[:count], active[:count], accepted)
+        for at in range(n):
+            i = drafts[at]
+            if proposal[i] > p[i]:
+                accepted[at] *= p[i] / proposal[i]
+        rejected = max(1.0 - numpy_sum(accepted), 0.0)
+        law = laws[m]
+        for i in range(p.size):
+            law[i] = residual[i] * rejected
+        for at in range(n):
+            law[drafts[at]] += accepted[at]
+        mass[m] = probability
+        m += 1
     return mass[:m], laws[:m]
 
 

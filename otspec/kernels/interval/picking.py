@@ -6,7 +6,7 @@ import numpy as np
 
 from otspec.jit import jit, jit_inlined
 from otspec.kernels.interval.exchange import Places
-from otspec.laws import FloatArray, IndexArray, IntArray
+from otspec.laws import BoolArray, FloatArray, IndexArray, IntArray
 
 
 @jit
@@ -169,19 +169,86 @@ def pick_weights(places: Places, ranks: IntArray, nodes: FloatArray, node_weight
             above[m] = 1.0 - share[ranks[active[m]]] if cuts[c] > ranks[active[m]] else 0.0
             for at in range(exchanges):
                 above[m] += chance[m, at] * drawn[at, c]
-        for node in range(nodes.size):
-            for m in range(count):
-                value[m] = below[m] + nodes[node] * (above[m] - below[m])
-            for m in range(count):
-                product = node_weights[node] * (above[m] - below[m])
-                if product != 0.0:
-                    for other in range(count):
-                        if other != m:
-                            product *= value[other]
-                    weights[active[m]] += product
-        for m in range(count):
-            below[m] = above[m]
+        integrate(nodes, node_weights, below, above, value, active, weights)
     return weights
+
+
+@jit_inlined
+def integrate(
+    nodes: FloatArray,
+    node_weights: FloatArray,
+    below: FloatArray,
+    above: FloatArray,
+    value: FloatArray,
+    active: IntArray,
+    weights: FloatArray,
+) -> None:
+    """Add the chances that each of some drafts shows the largest point and it lies between two cuts.
+
+    Parameters
+    ----------
+    nodes, node_weights
+        As in `pick_weights`.
+    below, above : ndarray, shape (c,)
+        The drafts' distribution functions at the cuts; the lower ones become the upper ones, for the next.
+    value : ndarray, shape (c,)
+        Working memory.
+    active : ndarray of int, shape (c,)
+        Which drafts they are.
+    weights : ndarray, shape (n,)
+        Updated.
+    """
+    count = active.size
+    for node in range(nodes.size):
+        for m in range(count):
+            value[m] = below[m] + nodes[node] * (above[m] - below[m])
+        for m in range(count):
+            product = node_weights[node] * (above[m] - below[m])
+            if product != 0.0:
+                for other in range(count):
+                    if other != m:
+                        product *= value[other]
+                weights[active[m]] += product
+    for m in range(count):
+        below[m] = above[m]
+
+
+@jit
+def point_laws(places: Places) -> tuple[FloatArray, BoolArray]:
+    """What `pick_weights` works out for its drafts, for every token at every rank: for few tokens.
+
+    Parameters
+    ----------
+    places : Places
+        Of k tokens, trimmed to what is filled.
+
+    Returns
+    -------
+    below : ndarray, shape (k, k + 1)
+        The chance that the token shows a point of a place below each rank.
+    cut : ndarray of bool, shape (k, k + 1)
+        The ranks at which it has the integral cut.
+    """
+    k = places.size.size
+    below, cut = np.zeros((k, k + 1)), np.zeros((k, k + 1), dtype=np.bool_)
+    for rank in range(k):
+        below[rank, rank + 1 :] = 1.0 - places.share[rank]
+        cut[rank, rank : rank + 2] = True
+    exchanges, ranks = np.arange(places.threshold.size), np.arange(k + 1)
+    drawn, cuts = np.empty(k + 1), np.empty(6, dtype=np.int64)
+    for h in exchanges:
+        _distribution(places, h, ranks, drawn)
+        pieces = _cut(places, exchanges[:0], exchanges[h : h + 1], cuts)
+        for rank in range(places.first_recipient[h], places.donors_end[h]):
+            first = places.exchange[rank]
+            last = first + _memberships(places.exchange, places.first_recipient, places.first_donor, rank)
+            if first <= h < last:
+                chance = contribution_to(places, h, rank) / places.size[rank]
+                for c in range(k + 1):
+                    below[rank, c] += chance * drawn[c]
+                for c in cuts[:pieces]:
+                    cut[rank, c] = True
+    return below, cut
 
 
 @jit_inlined
