@@ -6,7 +6,7 @@ import pytest
 
 import otspec
 from otspec import IID, Problem
-from otspec.kernels.interval.exchange import Places
+from otspec.kernels.interval.exchange import Places, empty_compiled, empty_places
 from otspec.kernels.interval.measuring import numpy_sum, weights_are_chances
 from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule, quadrature
@@ -123,6 +123,17 @@ def test_numpys_sum() -> None:
     for size in (*range(300), 1024, 12345, 128256):
         values = rng.random(size) * 10.0 ** rng.integers(-20, 1, size)
         assert numpy_sum(values) == values.sum()
+
+
+@each(vocab=(1, 2, 7, 8, 9, 15, 16, 17, 1000))
+def test_places_are_one_allocation_in_which_no_array_is_in_anothers_way(vocab: int) -> None:
+    for places in (empty_places(vocab), empty_compiled(vocab)):
+        for number, array in enumerate(places):
+            array[:] = number
+            assert array.ctypes.data % array.itemsize == 0
+        assert [np.unique(array).tolist() for array in places] == [[number] for number in range(len(places))]
+        ends = max(array.ctypes.data + array.nbytes for array in places)
+        assert ends - min(array.ctypes.data for array in places) <= 60 * (vocab + 16)
 
 
 def test_a_tuple_of_more_drafts_than_are_listed() -> None:

@@ -93,29 +93,30 @@ class Sizes(NamedTuple):
 
 
 def empty_places(vocab: int) -> Places:
-    """Arrays for the places of up to `vocab` tokens.  What stays unused costs address space only."""
+    """Arrays for the places of up to `vocab` tokens.  What stays unused costs address space only.
+
+    They are parts of one allocation: where a plan of a large vocabulary is dropped before the next, the C library then
+    has that use the same pages again, while one of 14 arrays is small enough for it to give them back every time.
+    """
     half = vocab // 2 + 1  # every exchange has a donor, and between the donors of two is a token that is none
-    order, exchange, block = np.empty(vocab, np.int32), np.empty(vocab, np.int32), np.empty(vocab + 1, np.int32)
-    size, share, proposal = np.empty(vocab), np.empty(vocab), np.empty(vocab)
-    first_recipient, last_recipient = np.empty(half, np.int32), np.empty(half, np.int32)
-    first_donor, donors_end = np.empty(half, np.int32), np.empty(half, np.int32)
-    first_contribution, last_contribution = np.empty(half), np.empty(half)
-    contributed, threshold = np.empty(half), np.empty(half)
+    row, pair = -(-(vocab + 1) // 8) * 8, -(-half // 8) * 8  # whole cache lines
+    memory = np.empty(3 * row + 4 * pair + (3 * row + 4 * pair) // 2)
+    numbers = memory[3 * row + 4 * pair :].view(np.int32)
     return Places(
-        order,
-        size,
-        share,
-        exchange,
-        proposal,
-        block,
-        first_recipient,
-        last_recipient,
-        first_donor,
-        donors_end,
-        first_contribution,
-        last_contribution,
-        contributed,
-        threshold,
+        numbers[:vocab],
+        memory[:vocab],
+        memory[row : row + vocab],
+        numbers[row : row + vocab],
+        memory[2 * row : 2 * row + vocab],
+        numbers[2 * row : 2 * row + vocab + 1],
+        numbers[3 * row : 3 * row + half],
+        numbers[3 * row + pair : 3 * row + pair + half],
+        numbers[3 * row + 2 * pair : 3 * row + 2 * pair + half],
+        numbers[3 * row + 3 * pair : 3 * row + 3 * pair + half],
+        memory[3 * row : 3 * row + half],
+        memory[3 * row + pair : 3 * row + pair + half],
+        memory[3 * row + 2 * pair : 3 * row + 2 * pair + half],
+        memory[3 * row + 3 * pair : 3 * row + 3 * pair + half],
     )
 
 
