@@ -111,14 +111,14 @@ HEADLINE: list[Instance] = [
     "thomas2025global, abstract and section 1, from Table 2 (Llama-3)",
     HEADLINE,
     tol=0.0,
-    mutants={"91 %.": lambda ours, generic: ours - 91},
+    mutants={"91 %.": {"least": 91}},
 )
-def abstract(ours: float, generic: float) -> float:
+def abstract(ours: float, generic: float, least: float = 90) -> float:
     """90 % acceptance under 100 ms per token, where generic LP solvers reach 84 %.
 
     Remark: For Gemma-2 the table has 86.60 %. Its best baseline, a maximum flow, reaches 89.01 % on Llama-3.
     """
-    return min(ours - 90, 0.5 - abs(generic - 84))
+    return min(ours - least, 0.5 - abs(generic - 84))
 
 
 SLOW = ((10, 5), (100, 2), (100, 3), (1000, 2))
@@ -142,14 +142,14 @@ def _speedup(slowest: FloatArray, ours: FloatArray, said: float) -> float:
     "thomas2025global, Table 1",
     [_times("llama3", 1e4)],
     tol=0.0,
-    mutants={"More than 20,000 times.": lambda slowest, ours, said: _speedup(slowest, ours, 2 * said)},
+    mutants={"More than 20,000 times.": {"times": 2}},
 )
-def table_1_speedup(slowest: FloatArray, ours: FloatArray, said: float) -> float:
+def table_1_speedup(slowest: FloatArray, ours: FloatArray, said: float, times: float = 1) -> float:
     """Table 1 shows global resolution more than 10,000 times faster than the others (Llama-3).
 
     Remark: From printed figures: 400,000 ms, a lower bound, over 30.52 ms at (100, 3).
     """
-    return _speedup(slowest, ours, said)
+    return _speedup(slowest, ours, times * said)
 
 
 @claim(

@@ -116,27 +116,22 @@ def corollary_3_9(alpha: float, c: float, promise: float = 1.0, gain: float = 0.
     return float(np.minimum(_factors(alpha, c).max() - promise * promised, promised - 1.0 - gain * (alpha - c)))
 
 
-def _next_longer(alpha: float, c: float) -> float:
-    """Where a block improves, the next longer one does."""
-    gains = _factors(alpha, c) - 1.0
-    better = np.flatnonzero(gains[:-1] > 1e-12)
-    return float(gains[better + 1].min(initial=0.0))
-
-
 @claim(
     "notes-corollary-3.9-shorter",
     f"{KEY}, Corollary 3.9; leviathan2023fast",
     lambda rng: {"alpha": rng.uniform(0.0, 0.99), "c": 10 ** rng.uniform(-3.0, 0.0)},
     cost=4,
-    mutants={"So does the next larger one.": _next_longer},
+    mutants={"So does the next larger one.": {"longer": True}},
 )
-def corollary_3_9_shorter(alpha: float, c: float) -> float:
+def corollary_3_9_shorter(alpha: float, c: float, longer: bool = False) -> float:
     """If a gamma improves the wall time, so does every smaller one.
 
     Remark: A gamma improves exactly if the mean of alpha, ..., alpha^gamma is above c, and that mean falls.
     Margin: Where a block improves, all shorter ones do: the smallest gain before the last gain.
     """
     gains = _factors(alpha, c) - 1.0
+    if longer:
+        return float(gains[np.flatnonzero(gains[:-1] > 1e-12) + 1].min(initial=0.0))
     better = np.flatnonzero(gains > 1e-12)
     return float(gains[: better[-1]].min(initial=0.0)) if better.size else 0.0
 

@@ -46,22 +46,18 @@ def adjusted_law(p: FloatArray, q: FloatArray) -> float:
     return -float(np.ptp(forms, axis=0).max())
 
 
-def _unreplaced(p: FloatArray, q: FloatArray) -> float:
-    """Margin of: with p in place of max(0, p - q) for what is rejected."""
-    kept = q * single_draft.accept(p, q)
-    return -float(np.abs(kept + (1.0 - kept.sum()) * p - p).max())
-
-
 @claim(
     "notes-correctness",
     f"{KEY}, note a.1; leviathan2023fast",
     pair,
     search=Descent("p q"),
-    mutants={"Rejected drafts replaced by draws from p.": _unreplaced},
+    mutants={"Rejected drafts replaced by draws from p.": {"replaced": False}},
 )
-def correctness(p: FloatArray, q: FloatArray) -> float:
+def correctness(p: FloatArray, q: FloatArray, replaced: bool = True) -> float:
     """Tokens put out by speculative sampling from p and q are distributed as those sampled from p alone."""
-    return -float(np.abs(single_draft.output(p, q) - p).max())
+    kept = q * single_draft.accept(p, q)
+    out = single_draft.output(p, q) if replaced else kept + (1.0 - kept.sum()) * p
+    return -float(np.abs(out - p).max())
 
 
 def _models(rng: np.random.Generator) -> dict[str, Any]:
@@ -122,29 +118,20 @@ def _three_laws(rng: np.random.Generator) -> dict[str, Any]:
     return {name: law(rng, size) for name in "pqr"}
 
 
-def _narrower(p: FloatArray, q: FloatArray, r: FloatArray, fewer: int = 0, third: float = 1.0) -> float:
-    """The bounds with V - 1 in place of V (1: of D_LK, 2: of 1 - D_LK), and a part of the third side."""
-    d, tokens = _divergence(p, q), p.size - 1
-    apart, common = float(np.abs(p - q).max()), float(np.minimum(p, q).max())
-    if fewer == 1:
-        return tokens * apart / 2 - d
-    if fewer == 2:
-        return tokens * common - (1.0 - d)
-    return d + third * _divergence(q, r) - _divergence(p, r)
-
-
 @claim(
     "notes-corollary-3.4",
     f"{KEY}, Corollary 3.4; leviathan2023fast",
     _three_laws,
     search=Descent("p q r"),
     mutants={
-        "At most (V - 1)/2 times max |p - q|.": lambda **laws: _narrower(**laws, fewer=1),
-        "1 - D_LK at most V - 1 times max min(p, q).": lambda **laws: _narrower(**laws, fewer=2),
-        "0.95 of the second side suffices.": lambda **laws: _narrower(**laws, third=0.95),
+        "At most (V - 1)/2 times max |p - q|.": {"most": 1},
+        "1 - D_LK at most V - 1 times max min(p, q).": {"least": 1},
+        "0.95 of the second side suffices.": {"third": 0.95},
     },
 )
-def corollary_3_4(p: FloatArray, q: FloatArray, r: FloatArray) -> float:
+def corollary_3_4(
+    p: FloatArray, q: FloatArray, r: FloatArray, most: int = 0, least: int = 0, third: float = 1.0
+) -> float:
     """D_LK is a symmetric divergence in [0, 1]: 0 exactly if p = q, 1 exactly if the supports are disjoint.
 
     Remark: Checked in a stronger form: with V tokens it lies between max |p - q| and V/2 times that, 1 - D_LK between
@@ -155,10 +142,10 @@ def corollary_3_4(p: FloatArray, q: FloatArray, r: FloatArray) -> float:
     margins = (
         -abs(d - _divergence(q, p)),
         d - apart,
-        p.size * apart / 2 - d,
+        (p.size - most) * apart / 2 - d,
         1.0 - d - common,
-        p.size * common - (1.0 - d),
-        d + _divergence(q, r) - _divergence(p, r),
+        (p.size - least) * common - (1.0 - d),
+        d + third * _divergence(q, r) - _divergence(p, r),
     )
     return float(np.min(margins))
 

@@ -35,24 +35,20 @@ def _optimum(problem: Problem) -> float:
     return 1 + float(psi(problem.p, *problem.scheme.support()).min())
 
 
-def _greedy_as_top_n(p: FloatArray, q: FloatArray, n: int) -> float:
-    return -abs(_optimum(Problem(p, Greedy(q, n))) - float(p[likeliest(q, n)].sum()))
-
-
 @claim(
     "own-greedy",
     "otspec, docs/draft_laws.md, Theorem 3; hu2025towards",
     distinct,
     cost=8,
-    mutants={"It is p(the n likeliest).": _greedy_as_top_n},
+    mutants={"It is p(the n likeliest).": {"as_top_n": True}},
 )
-def greedy(p: FloatArray, q: FloatArray, n: int) -> float:
+def greedy(p: FloatArray, q: FloatArray, n: int, as_top_n: bool = False) -> float:
     """The optimum of greedy drafts is p(the n - 1 likeliest) + the sum of min(p, law of the last draft)."""
     scheme = Greedy(q, n)
     fixed = likeliest(q, n - 1)
     last = q.copy()
     last[fixed] = 0.0
-    form = p[fixed].sum() + np.minimum(p, last / last.sum()).sum()
+    form = p[likeliest(q, n)].sum() if as_top_n else p[fixed].sum() + np.minimum(p, last / last.sum()).sum()
     return -abs(_optimum(Problem(p, scheme)) - float(form))
 
 

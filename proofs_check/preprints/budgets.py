@@ -54,15 +54,10 @@ def _trees(marginals: FloatArray, nodes: int) -> list[set[int]]:
     return trees
 
 
-def _by_levels(marginals: FloatArray, base: float, rises: FloatArray) -> float:
-    """The same of the first prefixes, level by level, in place of the likeliest."""
-    chances = prefixes(marginals)
-    nodes = min(4, chances.size)
-    return -abs(float(chances[:nodes].sum() - accepted(marginals)[nodes]))
-
-
-@claim("caddtree-best-tree", ABSTRACT, _drafted, cost=20, mutants={"The first ones, level by level.": _by_levels})
-def best_tree(marginals: FloatArray, base: float, rises: FloatArray, most: int = 4) -> float:
+@claim(
+    "caddtree-best-tree", ABSTRACT, _drafted, cost=20, mutants={"The first ones, level by level.": {"by_level": True}}
+)
+def best_tree(marginals: FloatArray, base: float, rises: FloatArray, most: int = 4, by_level: bool = False) -> float:
     """Of all trees of B prefixes, the likeliest B prefixes have the largest expected acceptance length.
 
     Remark: Under the product of the drafter's marginals, as for DDTree; against all trees of up to four nodes.
@@ -70,6 +65,8 @@ def best_tree(marginals: FloatArray, base: float, rises: FloatArray, most: int =
     """
     chances, best = prefixes(marginals), accepted(marginals)
     nodes = min(most, chances.size)
+    if by_level:
+        return -abs(float(chances[:nodes].sum() - best[nodes]))
     return -abs(max(float(chances[list(tree)].sum()) for tree in _trees(marginals, nodes)) - float(best[nodes]))
 
 

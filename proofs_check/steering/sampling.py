@@ -193,9 +193,9 @@ def _positions(rng: np.random.Generator) -> dict[str, Any]:
     "steering-block-efficiency",
     f"{KEY}, section 4, metrics",
     _positions,
-    mutants={"At most k.": lambda rates: rates.size - 1.0 - float(np.cumprod(rates).sum())},
+    mutants={"At most k.": {"most": 0.0}},
 )
-def block_efficiency(rates: FloatArray) -> float:
+def block_efficiency(rates: FloatArray, most: float = 1.0) -> float:
     """Block efficiency is the mean number of accepted tokens plus one, between 1 and k + 1.
 
     Hypotheses: Given that all before it are, the draft at position i is accepted with probability r_i.
@@ -207,4 +207,4 @@ def block_efficiency(rates: FloatArray) -> float:
     chance = np.where(agrees, rates, 1.0 - rates).prod(axis=1)
     efficiency = float(chance @ np.cumprod(agrees, axis=1).sum(axis=1)) + 1.0
     error = abs(efficiency - 1.0 - float(np.cumprod(rates).sum()))
-    return float(np.min([-error, efficiency - 1.0, k + 1.0 - efficiency]))
+    return float(np.min([-error, efficiency - 1.0, k + most - efficiency]))
