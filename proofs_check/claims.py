@@ -205,7 +205,6 @@ NO_MUTANTS: Mapping[str, Mutant] = {}
 
 def claim(
     id: str,  # noqa: A002
-    source: str,
     instances: Instances,
     *,
     mutants: Mapping[str, Mutant] = NO_MUTANTS,
@@ -214,14 +213,15 @@ def claim(
 ) -> Callable[[Callable[..., float]], Claim]:
     '''Make a claim of a function: its docstring is the statement, its value the margin on an instance.
 
-    Paragraphs of the docstring that begin with a word and a colon are `Claim.hypotheses` (Hypotheses), `assumption`
-    (Assumption), `remedy` (Instead) and `remark` (Remark).  A claim with an assumption is expected to hold under it
-    alone, one with a remedy to fail.  A paragraph Margin says how the value is found.
+    The docstring begins with the statement, and its source in brackets.  Paragraphs that begin with a word and a colon
+    are `Claim.hypotheses` (Hypotheses), `assumption` (Assumption), `remedy` (Instead) and `remark` (Remark).  A claim
+    with an assumption is expected to hold under it alone, one with a remedy to fail.  A paragraph Margin says how the
+    value is found.
 
     Parameters
     ----------
-    id, source : str
-        As in `Claim`.
+    id : str
+        A name of its own.
     instances : callable or sequence of mapping
         Draws an instance, called as ``instances(rng)``; or a list, all of which is tried, as the rows of a table.
     mutants : mapping
@@ -236,9 +236,9 @@ def claim(
     >>> import numpy as np
     >>> from otspec.proofs_check import challenges, check, claim
     >>> from otspec.proofs_check.instances import pair
-    >>> @claim("luck", "my notes", pair, mutants={"Twice as often.": {"times": 2.0}})
+    >>> @claim("luck", pair, mutants={"Twice as often.": {"times": 2.0}})
     ... def surer_than_luck(p, q, times=1.0):
-    ...     """Sampling accepts at least as often as luck.
+    ...     """Sampling accepts at least as often as luck. [my notes]
     ...
     ...     Remark: Luck is another draw from p.
     ...     """
@@ -263,7 +263,6 @@ def claim(
         )
         return Claim(
             id,
-            source=source,
             draw=draw,
             margin=margin,
             expected=expected,
@@ -278,7 +277,6 @@ def claim(
 
 def inequality(
     id: str,  # noqa: A002
-    source: str,
     instances: Instances,
     *,
     least: float = 5e-324,
@@ -291,7 +289,7 @@ def inequality(
 
     Parameters
     ----------
-    id, source, instances, counterexample, **parts
+    id, instances, counterexample, **parts
         As for `claim`.
     least : float
         A right side below it counts as this where the left one is told in it: two sides of 0 are not tight.
@@ -305,9 +303,9 @@ def inequality(
     >>> from otspec.proofs_check import inequality
     >>> def draw(rng):
     ...     return {"a": rng.random(), "b": rng.random()}
-    >>> @inequality("means", "my notes", draw, mutants={"0.9 times that.": {"right": 0.9}})
+    >>> @inequality("means", draw, mutants={"0.9 times that.": {"right": 0.9}})
     ... def means(a, b):
-    ...     """2 a b <= a^2 + b^2."""
+    ...     """2 a b <= a^2 + b^2. [my notes]"""
     ...     return 2 * a * b, a * a + b * b
     >>> means.margin(a=1.0, b=2.0), means.tightness(a=1.0, b=2.0), means.mutations[0].margin(a=1.0, b=1.0)
     (1.0, 0.8, -0.19999999999999996)
@@ -333,7 +331,6 @@ def inequality(
         found.__doc__ = sides.__doc__
         made = claim(
             id,
-            source,
             instances,
             mutants=changed,
             counterexample=counterexample,
@@ -352,16 +349,21 @@ def claims_of(*modules: ModuleType | str) -> tuple[Claim, ...]:
 
 LABELS = {"Hypotheses": "hypotheses", "Assumption": "assumption", "Instead": "remedy", "Remark": "remark", "Margin": ""}
 """Words that begin the paragraphs of a claim's docstring, and the fields of `Claim` that they fill."""
+CITED = re.compile(r"(?P<statement>.+) \[(?P<source>(?:[^][]|\[[^][]*\])+)\]")
+"""The first paragraph: what is claimed, and then its source in brackets."""
 
 
 def _said(id: str, function: Callable[..., object]) -> dict[str, str]:  # noqa: A002
     """The parts of a docstring by the fields that they fill."""
-    statement, *rest = re.split(rf"\n({'|'.join(LABELS)}): ", inspect.getdoc(function) or "")
-    if not statement:
-        raise ValueError(f"the function of claim {id!r} has no docstring; write there what it claims")
-    labelled = zip(rest[::2], rest[1::2], strict=True)
-    found = {"statement": statement} | {LABELS[label]: text for label, text in labelled if LABELS[label]}
-    return {name: " ".join(text.split()) for name, text in found.items()}
+    first, *rest = re.split(rf"\n({'|'.join(LABELS)}): ", inspect.getdoc(function) or "")
+    cited = CITED.fullmatch(" ".join(first.split()))
+    if cited is None:
+        raise ValueError(
+            f"the docstring of claim {id!r} begins with {first!r}; make it what is claimed and its source in brackets, "
+            "as 'There are two. [my notes]'"
+        )
+    labelled = {LABELS[label]: text for label, text in zip(rest[::2], rest[1::2], strict=True) if LABELS[label]}
+    return cited.groupdict() | {name: " ".join(text.split()) for name, text in labelled.items()}
 
 
 def _one_of(rows: Sequence[Instance], rng: np.random.Generator) -> Instance:

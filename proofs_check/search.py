@@ -101,9 +101,9 @@ class Listed:
     Examples
     --------
     >>> from otspec.proofs_check import check, claim
-    >>> @claim("powers", "my notes", [{"n": n} for n in range(1, 9)])  # a list has this search
+    >>> @claim("powers", [{"n": n} for n in range(1, 9)])  # a list has this search
     ... def powers(n):
-    ...     "2**n >= n**2."
+    ...     "2**n >= n**2. [my notes]"
     ...     return 2**n - n**2
     >>> check(powers, trials=1).witness  # all were tried; this one contradicts
     {'n': 3}
@@ -146,9 +146,9 @@ class Descent:
     >>> import numpy as np
     >>> from otspec.proofs_check import Descent, check, claim
     >>> from otspec.proofs_check.instances import pair
-    >>> @claim("close", "my notes", pair, search=Descent("p q"))
+    >>> @claim("close", pair, search=Descent("p q"))
     ... def close(p, q):
-    ...     "No two laws are far apart."
+    ...     "No two laws are far apart. [my notes]"
     ...     return 0.99 - 0.5 * np.abs(p - q).sum()  # false of laws that are nearly disjoint
     >>> check(close, trials=100).verdict.value
     'fails'

@@ -23,9 +23,9 @@ def _budget(k_max: int, t: int) -> int:
 SCHEDULES = [{"k_max": k_max, "t": t} for k_max in range(1, 65) for t in range(12)]
 
 
-@claim("dynaspec-budget-range", f"{KEY}, section 4.2", SCHEDULES, counterexample={"k_max": 5, "t": 2})
+@claim("dynaspec-budget-range", SCHEDULES, counterexample={"k_max": 5, "t": 2})
 def budget_range(k_max: int, t: int) -> float:
-    """The cluster budget k_c(t) lies in {k_min, ..., k_max}.
+    """The cluster budget k_c(t) lies in {k_min, ..., k_max}. [zhang2025dynaspec, section 4.2]
 
     Hypotheses: k_min >= 1: a step without clusters has no shortlist.
     Instead: max(k_min, floor(k_max / (2 (t + 1)))). As printed the budget is 0 as soon as 2 (t + 1) > k_max.
@@ -33,14 +33,10 @@ def budget_range(k_max: int, t: int) -> float:
     return float(min(_budget(k_max, t) - 1, k_max - _budget(k_max, t)))
 
 
-@claim(
-    "dynaspec-budget-falls",
-    f"{KEY}, section 4.2",
-    SCHEDULES,
-    mutants={"It falls with t.": {"by": 1}},
-)
+@claim("dynaspec-budget-falls", SCHEDULES, mutants={"It falls with t.": {"by": 1}})
 def budget_falls(k_max: int, t: int, by: int = 0) -> float:
     """The cluster budget gives early tokens more clusters, and later ones fewer: it does not rise with t.
+    [zhang2025dynaspec, section 4.2]
 
     Remark: It falls at t = 2 to a sixth, not to a third.
     """
@@ -52,13 +48,14 @@ RANGES = [{"k_min": k_min, **row} for row in SCHEDULES for k_min in (1, 2, 5, 20
 
 @claim(
     "dynaspec-budget-clamped",
-    f"{KEY}, section 4.2, mended",
     RANGES,
     variant_of="dynaspec-budget-range",
     mutants={"It stays above k_min.": lambda k_min, k_max, t: float(max(k_min, _budget(k_max, t)) - k_min - 1)},
 )
 def budget_clamped(k_min: int, k_max: int, t: int) -> float:
-    """max(k_min, k_c(t)) lies in {k_min, ..., k_max} and does not rise with t."""
+    """max(k_min, k_c(t)) lies in {k_min, ..., k_max} and does not rise with t. [zhang2025dynaspec, section 4.2,
+    mended]
+    """
     now, then = (max(k_min, _budget(k_max, step)) for step in (t, t + 1))
     return float(min(now - k_min, k_max - now, now - then))
 
@@ -70,12 +67,12 @@ def _frequent(k_max: int, t: int) -> int:
 
 @claim(
     "dynaspec-frequency-budget",
-    f"{KEY}, appendix A.1",
     SCHEDULES,
     mutants={"It falls with t.": lambda k_max, t: float(_frequent(k_max, t) - _frequent(k_max, t + 1) - 1)},
 )
 def frequency_budget(k_max: int, t: int) -> float:
-    """K_fr(t) does not rise with t, and costs at most the fixed shortlist of k_max tokens.
+    """K_fr(t) does not rise with t, and costs at most the fixed shortlist of k_max tokens. [zhang2025dynaspec, appendix
+    A.1]
 
     Remark: It is 0 from t = k_max on, out of reach for vocabularies of that size.
     """
@@ -100,15 +97,10 @@ def _tested_on_all(p: FloatArray, q: FloatArray, shortlists: IntArray, gamma: in
     return -float(np.abs(single_draft.output(p[0], drafted, q[0]) - p[0]).max())
 
 
-@claim(
-    "dynaspec-lossless",
-    f"{KEY}, abstract: 'verification retains the full vocabulary and exactness'",
-    _shortlisted,
-    cost=20,
-    mutants={"Tested with the law on all tokens.": _tested_on_all},
-)
+@claim("dynaspec-lossless", _shortlisted, cost=20, mutants={"Tested with the law on all tokens.": _tested_on_all})
 def lossless(p: FloatArray, q: FloatArray, shortlists: IntArray, gamma: int) -> float:
     """Drafting from a shortlist that depends on the context leaves the law of the text that of the target.
+    [zhang2025dynaspec, abstract: 'verification retains the full vocabulary and exactness']
 
     Hypotheses: Drafts are sampled from the normalised law on the shortlist, and tested with that law.
     Remark: All blocks of up to three drafts over three tokens, with a shortlist of its own at every prefix.
@@ -125,7 +117,6 @@ def _draft_tree(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "dynaspec-rerank",
-    f"{KEY}, Algorithm 1, lines 12 to 20",
     _draft_tree,
     variant_of=f"{KEY}, Algorithm 1, lines 12 to 20",
     tol=0.0,
@@ -134,6 +125,7 @@ def _draft_tree(rng: np.random.Generator) -> dict[str, Any]:
 )
 def rerank(laws: FloatArray, k: int, verified: int, cumulative: bool = True) -> float:
     """The drafts of highest cumulative score, which are verified, are a tree: every one comes with its parent.
+    [zhang2025dynaspec, Algorithm 1, lines 12 to 20]
 
     Hypotheses: At ties of the score the parent goes first.
     Remark: Log-probabilities only fall along a path.

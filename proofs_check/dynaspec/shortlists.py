@@ -15,17 +15,16 @@ from otspec.proofs_check.instances import law
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import overlap
 
-KEY = "zhang2025dynaspec"
-
 
 @claim(
     "dynaspec-eq-3",
-    f"{KEY}, eq. (3)",
     lambda rng: {"p": law(rng, 5), "q": law(rng, 5)},
     mutants={"The mean over drafts from p.": {"from_p": True}},
 )
 def eq_3(p: FloatArray, q: FloatArray, from_p: bool = False) -> float:
-    """The acceptance rate, the mean of min(1, p/q) over drafts from q, is the sum of min(p, q)."""
+    """The acceptance rate, the mean of min(1, p/q) over drafts from q, is the sum of min(p, q). [zhang2025dynaspec, eq.
+    (3)]
+    """
     return -abs(float((p if from_p else q) @ single_draft.accept(p, q)) - overlap(p, q))
 
 
@@ -43,15 +42,9 @@ def restricted(weights: FloatArray, kept: IntArray) -> FloatArray:
     return inside
 
 
-@claim(
-    "dynaspec-lemma-1",
-    f"{KEY}, Lemma 1",
-    _on_shortlist,
-    search=Descent("q"),
-    mutants={"It is at most 0.95 p(S).": {"most": 0.95}},
-)
+@claim("dynaspec-lemma-1", _on_shortlist, search=Descent("q"), mutants={"It is at most 0.95 p(S).": {"most": 0.95}})
 def lemma_1(p: FloatArray, kept: IntArray, q: FloatArray, most: float = 1.0) -> float:
-    """The best acceptance rate of a draft law on a shortlist S is p(S).
+    """The best acceptance rate of a draft law on a shortlist S is p(S). [zhang2025dynaspec, Lemma 1]
 
     Remark: Checked: no q on S is above, and p normalised on S attains it. Where p(S) = 0 that law does not exist, the
     value 0 is right all the same.
@@ -76,9 +69,10 @@ def _one_context(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": law(rng, size), "k": int(rng.integers(1, size + 1))}
 
 
-@claim("dynaspec-lemma-2", f"{KEY}, Lemma 2", _one_context, mutants={"With acceptance rate H_(k-1).": {"fewer": 1}})
+@claim("dynaspec-lemma-2", _one_context, mutants={"With acceptance rate H_(k-1).": {"fewer": 1}})
 def lemma_2(p: FloatArray, k: int, fewer: int = 0) -> float:
-    """The best shortlist of k tokens is the k likeliest under p, with acceptance rate H_k(p).
+    """The best shortlist of k tokens is the k likeliest under p, with acceptance rate H_k(p). [zhang2025dynaspec, Lemma
+    2]
 
     Remark: Against all shortlists of k tokens, k up to V.
     """
@@ -102,7 +96,6 @@ def _retained(p: FloatArray, weights: FloatArray, k: int) -> tuple[float, FloatA
 
 @inequality(
     "dynaspec-theorem-a",
-    f"{KEY}, Theorem A",
     _contexts,
     search=Descent("p weights"),
     cost=2,
@@ -110,6 +103,7 @@ def _retained(p: FloatArray, weights: FloatArray, k: int) -> tuple[float, FloatA
 )
 def theorem_a(p: FloatArray, weights: FloatArray, k: int) -> tuple[float, float]:
     """Oracle shortlists that follow the context accept at least as often as any static one, on average.
+    [zhang2025dynaspec, Theorem A]
 
     Remark: With equality where one set is the k likeliest of almost every context: 'dominates', as the theorem says,
     not 'strictly' (section 6).
@@ -120,7 +114,6 @@ def theorem_a(p: FloatArray, weights: FloatArray, k: int) -> tuple[float, float]
 
 @claim(
     "dynaspec-theorem-a-strict",
-    f"{KEY}, Theorem A",
     _contexts,
     search=Descent("p weights"),
     cost=6,
@@ -128,6 +121,7 @@ def theorem_a(p: FloatArray, weights: FloatArray, k: int) -> tuple[float, float]
 )
 def theorem_a_strict(p: FloatArray, weights: FloatArray, k: int, times: float = 1.0) -> float:
     """Theorem A is strict where, with positive probability, the unique top-k set is not the static one.
+    [zhang2025dynaspec, Theorem A]
 
     Remark: Checked in a stronger form: the gap is at least p(k-th) - p((k+1)-th), averaged over the contexts in which
     the sets differ.
@@ -150,7 +144,6 @@ def _blocks(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "dynaspec-theorem-a-consequence",
-    f"{KEY}, consequence of Theorem A",
     _blocks,
     search=Descent("p weights"),
     cost=8,
@@ -158,6 +151,7 @@ def _blocks(rng: np.random.Generator) -> dict[str, Any]:
 )
 def theorem_a_consequence(p: FloatArray, weights: FloatArray, k: int, gamma: int, times: float = 1.0) -> float:
     """Oracle shortlists yield Omega(alpha, gamma) tokens per block, at least as many as any static one.
+    [zhang2025dynaspec, consequence of Theorem A]
 
     Hypotheses: The acceptance rates of the positions are i.i.d. (section 3.2): contexts are drawn anew.
     Remark: Over all sequences of contexts, against Omega at the mean rate. In text, where a token decides the next
@@ -191,14 +185,14 @@ def _text(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "dynaspec-theorem-a-consequence-in-text",
-    f"beside {KEY}, consequence of Theorem A, which assumes i.i.d. acceptance rates",
     _text,
     variant_of="dynaspec-theorem-a-consequence",
     cost=2,
     counterexample={"p": [[0.5, 0.4, 0.1], [0.4, 0.3, 0.3], [0.0, 1.0, 0.0], [0.3, 0.4, 0.3]], "gamma": 2, "k": 1},
 )
 def theorem_a_consequence_in_text(p: FloatArray, gamma: int, k: int) -> float:
-    """The same for text, where the token that is accepted decides the next context.
+    """The same for text, where the token that is accepted decides the next context. [beside zhang2025dynaspec,
+    consequence of Theorem A, which assumes i.i.d. acceptance rates]
 
     Instead: Oracle shortlists accept most at each position, and can lead to contexts in which little is accepted. In
     the counterexample the first token is likelier, and the second is followed by itself for sure: 0.7 drafts are
@@ -219,15 +213,10 @@ def theorem_a_consequence_in_text(p: FloatArray, gamma: int, k: int) -> float:
     return accepted(0, gamma, None) - max(accepted(0, gamma, kept) for kept in _shortlists(p.shape[1], k))
 
 
-@claim(
-    "dynaspec-section-6-strictly",
-    f"{KEY}, section 6",
-    _contexts,
-    tol=0.0,
-    counterexample={"p": [[0.6, 0.4]], "weights": [1.0], "k": 1},
-)
+@claim("dynaspec-section-6-strictly", _contexts, tol=0.0, counterexample={"p": [[0.6, 0.4]], "weights": [1.0], "k": 1})
 def section_6_strictly(p: FloatArray, weights: FloatArray, k: int) -> float:
-    """Context-conditioned supports strictly dominate any fixed subset in expected acceptance.
+    """Context-conditioned supports strictly dominate any fixed subset in expected acceptance. [zhang2025dynaspec,
+    section 6]
 
     Instead: They dominate (dynaspec-theorem-a), and strictly where the likeliest tokens change
     (dynaspec-theorem-a-strict).
@@ -247,7 +236,6 @@ def _fixed_drafter(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "dynaspec-theorem-a-given-drafter",
-    f"{KEY}, sections 1 and 6: 'context-conditioned supports dominate any static subset in expected acceptance'",
     _fixed_drafter,
     variant_of="dynaspec-theorem-a",
     search=Descent("p q"),
@@ -256,6 +244,8 @@ def _fixed_drafter(rng: np.random.Generator) -> dict[str, Any]:
 )
 def theorem_a_given_drafter(p: FloatArray, q: FloatArray, k: int) -> float:
     """Theorem A for a given draft law, restricted to the shortlist and normalised, as the system runs it.
+    [zhang2025dynaspec, sections 1 and 6: 'context-conditioned supports dominate any static subset in expected
+    acceptance']
 
     Instead: Theorem A speaks of the best draft law on every shortlist. For a given q the k likeliest tokens of p can
     lose to others: here the first two tokens accept 0.57, the first and third 0.65.

@@ -32,14 +32,10 @@ def _with_tau(rng: np.random.Generator) -> dict[str, Any]:
 
 
 @claim(
-    "gr-algorithm-1-line-7",
-    "thomas2025global, Algorithm 1, line 7",
-    _with_tau,
-    cost=2,
-    counterexample={"p": [0.2, 0.8], "q": [0.9, 0.1], "n": 2, "tau": 0.01},
+    "gr-algorithm-1-line-7", _with_tau, cost=2, counterexample={"p": [0.2, 0.8], "q": [0.9, 0.1], "n": 2, "tau": 0.01}
 )
 def algorithm_1_line_7(p: FloatArray, q: FloatArray, n: int, tau: float) -> float:
-    """Line 7: some T in H* has epsilon_T <= tau.
+    """Line 7: some T in H* has epsilon_T <= tau. [thomas2025global, Algorithm 1, line 7]
 
     Instead: T outside H*, as in Theorem 6.4: a misprint. T in H* leaves epsilon_T = 1 - q(H*)**n whatever T.
     Remark: In the counterexample H* is the first token and epsilon_T is 0.19 for every T in it.
@@ -51,14 +47,14 @@ def algorithm_1_line_7(p: FloatArray, q: FloatArray, n: int, tau: float) -> floa
 
 @claim(
     "gr-algorithm-1-minimal",
-    "otspec; on thomas2025global, Algorithm 1",
     _with_tau,
     variant_of="thomas2025global, Algorithm 1, lines 4 and 7",
     cost=14,
     mutants={"By increasing q.": {"falling": False}},
 )
 def algorithm_1_minimal(p: FloatArray, q: FloatArray, n: int, tau: float, falling: bool = True) -> float:
-    """The smallest T of lines 4 and 7 are runs of the tokens in H*, and outside, by decreasing q.
+    """The smallest T of lines 4 and 7 are runs of the tokens in H*, and outside, by decreasing q. [otspec; on
+    thomas2025global, Algorithm 1]
 
     Margin: Size of the smallest T by trying all, less that of the shortest run; both systems.
     """
@@ -143,7 +139,6 @@ _RATIO = 1e-6
 
 @inequality(
     "gr-algorithm-1-stop",
-    "thomas2025global, Algorithm 1, lines 5 and 8; section 6.3",
     partial(hostile, stop=5),
     in_ratio=True,
     tol=_RATIO,
@@ -158,6 +153,7 @@ _RATIO = 1e-6
 )
 def algorithm_1_stop(**point: Any) -> tuple[float, float]:
     """Stopped at gradients of 5 tau, Algorithm 1 is within 15 tau of p and within 10 tau of the optimal acceptance.
+    [thomas2025global, Algorithm 1, lines 5 and 8; section 6.3]
 
     Hypotheses: Line 7 has T outside H* (gr-algorithm-1-line-7) and H* is the smallest minimiser (gr-lemma-6.6).
     Instead: Stop at 2 tau, as section 6.2 has it (eps = eps_T <= tau), or at 11/3 tau (gr-algorithm-1-stop-repaired).
@@ -169,21 +165,20 @@ def algorithm_1_stop(**point: Any) -> tuple[float, float]:
     return worst(5, 15, 10, **point), 1.0
 
 
-def _kept(id: str, source: str, stop: float, **parts: Any) -> Callable[[Callable[..., tuple[float, float]]], Claim]:  # noqa: A002
+def _kept(id: str, stop: float, **parts: Any) -> Callable[[Callable[..., tuple[float, float]]], Claim]:  # noqa: A002
     """A claim of what is promised at a stop, tried on points where it is nearly broken."""
     draw, search = partial(_stopped, stop=stop), Descent(free="alpha")
-    return inequality(id, source, draw, in_ratio=True, tol=_RATIO, cost=8, search=search, **parts)
+    return inequality(id, draw, in_ratio=True, tol=_RATIO, cost=8, search=search, **parts)
 
 
 @_kept(
     "gr-section-6.3-15-tau",
-    "thomas2025global, section 6.3",
     stop=2,
     mutants={"Within 9.3 tau.": {"error": 9.3}, "The acceptance within 2.9 tau.": {"acceptance": 2.9}},
 )
 def section_6_3_15_tau(error: float = 15, acceptance: float = 10, **point: Any) -> tuple[float, float]:
     """With deviations of 5 tau, from gradients of 2 tau, the output is within 15 tau of p, and the acceptance within 10
-    tau of its optimum.
+    tau of its optimum. [thomas2025global, section 6.3]
 
     Hypotheses: Line 7 has T outside H* (gr-algorithm-1-line-7) and H* is the smallest minimiser (gr-lemma-6.6).
     Remark: 10 tau and 3 tau suffice, and no less: gr-section-6.3-10-tau. Half of the draws are from a family of laws
@@ -194,13 +189,13 @@ def section_6_3_15_tau(error: float = 15, acceptance: float = 10, **point: Any) 
 
 @_kept(
     "gr-section-6.3-10-tau",
-    "otspec; by gr-output-error and gr-acceptance-error",
     stop=2,
     variant_of="gr-section-6.3-15-tau",
     mutants={"Within 9.3 tau.": {"error": 9.3}, "The acceptance within 2.9 tau.": {"acceptance": 2.9}},
 )
 def section_6_3_10_tau(error: float = 10, acceptance: float = 3, **point: Any) -> tuple[float, float]:
     """From gradients of 2 tau, the output is within 10 tau of p, and the acceptance within 3 tau of its optimum.
+    [otspec; by gr-output-error and gr-acceptance-error]
 
     Hypotheses: Line 7 has T outside H* (gr-algorithm-1-line-7) and H* is the smallest minimiser (gr-lemma-6.6).
     Remark: Half of the draws are from a family of laws and points on which all errors add up.
@@ -210,13 +205,13 @@ def section_6_3_10_tau(error: float = 10, acceptance: float = 3, **point: Any) -
 
 @_kept(
     "gr-algorithm-1-stop-repaired",
-    "otspec; repairs thomas2025global, Algorithm 1",
     stop=11 / 3,
     variant_of="gr-algorithm-1-stop",
     mutants={"Within 14.3 tau.": {"error": 14.3}, "The acceptance within 4.6 tau.": {"acceptance": 4.6}},
 )
 def algorithm_1_stop_repaired(error: float = 15, acceptance: float = 14 / 3, **point: Any) -> tuple[float, float]:
     """Stopped at gradients of 11/3 tau, Algorithm 1 is within 15 tau of p and 14/3 tau of the optimal acceptance.
+    [otspec; repairs thomas2025global, Algorithm 1]
 
     Hypotheses: Line 7 has T outside H* (gr-algorithm-1-line-7) and H* is the smallest minimiser (gr-lemma-6.6).
     Remark: Half of the draws are from a family of laws and points on which all errors add up.
@@ -226,13 +221,13 @@ def algorithm_1_stop_repaired(error: float = 15, acceptance: float = 14 / 3, **p
 
 @_kept(
     "gr-algorithm-1-stop-19-tau",
-    "otspec; on thomas2025global, Algorithm 1",
     stop=5,
     variant_of="gr-algorithm-1-stop",
     mutants={"Within 17.8 tau.": {"error": 17.8}, "The acceptance within 5.9 tau.": {"acceptance": 5.9}},
 )
 def algorithm_1_stop_19_tau(error: float = 19, acceptance: float = 6, **point: Any) -> tuple[float, float]:
     """Stopped at gradients of 5 tau, as printed, Algorithm 1 is within 19 tau of p and 6 tau of the optimal acceptance.
+    [otspec; on thomas2025global, Algorithm 1]
 
     Hypotheses: Line 7 has T outside H* (gr-algorithm-1-line-7) and H* is the smallest minimiser (gr-lemma-6.6).
     Remark: Half of the draws are from a family of laws and points on which all errors add up.

@@ -49,15 +49,9 @@ def _outer_term(rng: np.random.Generator) -> dict[str, Any]:
     return {"q": instance["q"], "n": instance["n"], "term": term, "inside": inside}
 
 
-@claim(
-    "gr-equation-117",
-    "thomas2025global, eq. (117), (118)",
-    _outer_term,
-    cost=4,
-    mutants={"The signs are those of the sizes of the sets.": _signed},
-)
+@claim("gr-equation-117", _outer_term, cost=4, mutants={"The signs are those of the sizes of the sets.": _signed})
 def equation_117(q: FloatArray, n: int, term: BoolArray, inside: BoolArray) -> float:
-    """The coefficient of an outer term is its sum of signs and powers.
+    """The coefficient of an outer term is its sum of signs and powers. [thomas2025global, eq. (117), (118)]
 
     Remark: In floats the sum cancels: with q = (0.99889, 1e-3, 1e-4, 1e-5, 1e-6), n = 4 and the first token in H*, the
     term of the others is 2.4e-17, and the sum is off by several times that. Thresholds of 1e-4 do not see it.
@@ -70,15 +64,9 @@ def _inner_term(rng: np.random.Generator) -> dict[str, Any]:
     return {**instance, "inside": np.zeros_like(instance["inside"])}
 
 
-@claim(
-    "gr-equation-119",
-    "thomas2025global, eq. (119), (120)",
-    _inner_term,
-    cost=4,
-    mutants={"The signs are those of the sizes of the sets.": _signed},
-)
+@claim("gr-equation-119", _inner_term, cost=4, mutants={"The signs are those of the sizes of the sets.": _signed})
 def equation_119(q: FloatArray, n: int, term: BoolArray, inside: BoolArray) -> float:
-    """The coefficient of an inner term is its sum of signs and powers."""
+    """The coefficient of an inner term is its sum of signs and powers. [thomas2025global, eq. (119), (120)]"""
     return _coefficient(q, n, term, inside)
 
 
@@ -88,13 +76,12 @@ def _sizes() -> Iterator[Instance]:
 
 @claim(
     "gr-equation-121",
-    "thomas2025global, eq. (121)",
     lambda rng: {"size": int(rng.integers(1, 7)), "n": int(rng.integers(1, 6))},
     search=Listed(_sizes),
     mutants={"Over i < n.": {"largest": -1}},
 )
 def equation_121(size: int, n: int, largest: int = 0) -> float:
-    """The functions have at most sum over i <= n of binomial(|T|, i) terms.
+    """The functions have at most sum over i <= n of binomial(|T|, i) terms. [thomas2025global, eq. (121)]
 
     Remark: For |T| <= 6 and n <= 5 the terms are counted, and the bound is attained. Section 6 calls them variables;
     variables are |T| in number.
@@ -111,13 +98,12 @@ def _large_sizes() -> Iterator[Instance]:
 
 @claim(
     "gr-equation-121-asymptotic",
-    "thomas2025global, eq. (121)",
     lambda rng: {"size": int(rng.integers(100, 1000)), "n": int(rng.integers(1, 6))},
     search=Listed(_large_sizes),
     mutants={"Up to a factor 1 + n**2 / (5 |T|).": {"times": 0.2}},
 )
 def equation_121_asymptotic(size: int, n: int, times: float = 1.0) -> float:
-    """That sum is about |T|**n / n! for large |T|.
+    """That sum is about |T|**n / n! for large |T|. [thomas2025global, eq. (121)]
 
     Remark: Up to a factor 1 + n**2 / |T|. It is no bound for small |T|: 1350 terms at |T| = 20, n = 3 against 1333; 7
     at |T| = 3, n = 5 against 2.03.
@@ -155,15 +141,10 @@ def _steps(target: FloatArray, output: FloatArray, length: int) -> tuple[float, 
     return float(sequence), float(np.abs(target - output).sum(axis=1).max())
 
 
-@inequality(
-    "gr-theorem-R.1",
-    "thomas2025global, Theorem R.1",
-    _several,
-    search=Descent("target output"),
-    mutants={"0.9 L d.": {"ratio": 0.9}},
-)
+@inequality("gr-theorem-R.1", _several, search=Descent("target output"), mutants={"0.9 L d.": {"ratio": 0.9}})
 def theorem_r_1(target: FloatArray, output: FloatArray, length: int) -> tuple[float, float]:
     """A next-token error of at most d in every context gives an error of at most L d over L tokens; d = 15 tau.
+    [thomas2025global, Theorem R.1]
 
     Hypotheses: Every context is within d, those too where global resolution gives up.
     Remark: d = 15 tau needs a repaired stop (gr-algorithm-1-stop). Vacuous once L d >= 2: gr-theorem-R.1-coupled is
@@ -175,7 +156,6 @@ def theorem_r_1(target: FloatArray, output: FloatArray, length: int) -> tuple[fl
 
 @inequality(
     "gr-theorem-R.1-coupled",
-    "otspec; sharpens thomas2025global, Theorem R.1",
     _several,
     variant_of="gr-theorem-R.1",
     cost=2,
@@ -183,7 +163,7 @@ def theorem_r_1(target: FloatArray, output: FloatArray, length: int) -> tuple[fl
     mutants={"0.95 times that.": {"ratio": 0.95}, "With L - 1 in place of L.": {"fewer": 1}},
 )
 def theorem_r_1_coupled(target: FloatArray, output: FloatArray, length: int, fewer: int = 0) -> tuple[float, float]:
-    """The error over L tokens is at most 2 (1 - (1 - d/2)**L).
+    """The error over L tokens is at most 2 (1 - (1 - d/2)**L). [otspec; sharpens thomas2025global, Theorem R.1]
 
     Remark: Couple the tokens one by one: after equal prefixes the next differ with probability at most d/2.
     """

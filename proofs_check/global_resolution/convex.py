@@ -138,13 +138,12 @@ def _solves(side: int, leaks: float, p: FloatArray, q: FloatArray, n: int, alpha
 
 @claim(
     "gr-theorem-6.4-outside-T",
-    "thomas2025global, Theorem 6.4 and Appendix K",
     _positive_point,
     cost=12,
     mutants={"Phi itself is.": partial(_constant_untruncated, OUTER)},
 )
 def theorem_6_4_outside_t(**point: Any) -> float:
-    """Phi_T is constant over alpha_i for i outside T.
+    """Phi_T is constant over alpha_i for i outside T. [thomas2025global, Theorem 6.4 and Appendix K]
 
     Remark: (12) as written, at two points that agree on T, against the function of T alone that the solver
     `global_resolution` minimises, in the grouped form of Appendix K.
@@ -154,13 +153,12 @@ def theorem_6_4_outside_t(**point: Any) -> float:
 
 @claim(
     "gr-theorem-6.4-existence",
-    "thomas2025global, Theorem 6.4",
     _epsilon,
     cost=20,
     mutants={"At most eps, where the gradient of Phi is eps.": {"leaks": 0.0}},
 )
 def theorem_6_4_existence(leaks: float = 1.0, **instance: Any) -> float:
-    """Some point has a gradient of Phi_T of 1-norm at most eps + eps_T.
+    """Some point has a gradient of Phi_T of 1-norm at most eps + eps_T. [thomas2025global, Theorem 6.4]
 
     Remark: The point need not be near a minimiser of Phi_T: see gr-phi-along-ones.
     """
@@ -169,7 +167,6 @@ def theorem_6_4_existence(leaks: float = 1.0, **instance: Any) -> float:
 
 @claim(
     "gr-theorem-6.4-deviation",
-    "thomas2025global, Theorem 6.4",
     _truncated_point,
     tol=_NEAR,
     search=_WALK,
@@ -178,7 +175,7 @@ def theorem_6_4_existence(leaks: float = 1.0, **instance: Any) -> float:
 )
 def theorem_6_4_deviation(leaks: float = 3, **point: Any) -> float:
     """The softmax (14) spends every outer tuple exactly, and serves the tokens outside H* within |grad Phi_T|_1 + 3
-    eps_T of the p_i in all.
+    eps_T of the p_i in all. [thomas2025global, Theorem 6.4]
 
     Remark: 2 eps_T suffices: gr-theorem-6.4-deviation-2. (The theorem says p(i); the proof has p_i, which is meant.)
     """
@@ -187,7 +184,6 @@ def theorem_6_4_deviation(leaks: float = 3, **point: Any) -> float:
 
 @inequality(
     "gr-theorem-6.4-deviation-2",
-    "otspec; sharpens thomas2025global, Theorem 6.4",
     _truncated_point,
     variant_of="gr-theorem-6.4-deviation",
     tol=_NEAR,
@@ -195,7 +191,7 @@ def theorem_6_4_deviation(leaks: float = 3, **point: Any) -> float:
     mutants={"1.9 eps_T in place of 2.": {"leaks": 1.9}},
 )
 def theorem_6_4_deviation_2(leaks: float = 2, **point: Any) -> tuple[float, float]:
-    """|grad Phi_T|_1 + 2 eps_T suffices in Theorem 6.4.
+    """|grad Phi_T|_1 + 2 eps_T suffices in Theorem 6.4. [otspec; sharpens thomas2025global, Theorem 6.4]
 
     Remark: Dropped tuples reach tokens inside and outside T with at most eps_T in all, where the proof counts it twice;
     the other eps_T is what tokens outside T are owed. Attained in the limit.
@@ -205,7 +201,6 @@ def theorem_6_4_deviation_2(leaks: float = 2, **point: Any) -> tuple[float, floa
 
 @claim(
     "gr-phi-along-ones",
-    "otspec; on thomas2025global, section 6.2",
     _truncated_point,
     variant_of="gr-theorem-6.4-existence",
     tol=1e-10,  # values of alpha of some tens
@@ -216,6 +211,7 @@ def phi_along_ones(
     p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray, inside: float = 1.0
 ) -> float:
     """Raising all alpha_i of T together changes Phi_T at the constant rate P(all in H* and T) - P(all in H*) - p_T.
+    [otspec; on thomas2025global, section 6.2]
 
     Remark: So Phi_T has no minimum unless the rate is 0, and a minimiser runs off: stop on the gradient alone, which
     the paper asks for, and not on a decrease of Phi_T. What is meant by p_T is the sum of p_i over T.
@@ -230,13 +226,12 @@ def phi_along_ones(
 
 @claim(
     "gr-theorem-6.5-outside-T",
-    "thomas2025global, Theorem 6.5 and Appendix K",
     _positive_point,
     cost=12,
     mutants={"Theta itself is.": partial(_constant_untruncated, INNER)},
 )
 def theorem_6_5_outside_t(**point: Any) -> float:
-    """Theta_T is constant over alpha_i for i outside T.
+    """Theta_T is constant over alpha_i for i outside T. [thomas2025global, Theorem 6.5 and Appendix K]
 
     Remark: As gr-theorem-6.4-outside-T, with (15).
     """
@@ -245,19 +240,17 @@ def theorem_6_5_outside_t(**point: Any) -> float:
 
 @claim(
     "gr-theorem-6.5-existence",
-    "thomas2025global, Theorem 6.5",
     _epsilon,
     cost=35,
     mutants={"At most eps, where the gradient of Theta is eps.": {"leaks": 0.0}},
 )
 def theorem_6_5_existence(leaks: float = 1.0, **instance: Any) -> float:
-    """Some point has a gradient of Theta_T of 1-norm at most eps + gamma_T."""
+    """Some point has a gradient of Theta_T of 1-norm at most eps + gamma_T. [thomas2025global, Theorem 6.5]"""
     return _existence(INNER, leaks, **instance)
 
 
 @claim(
     "gr-theorem-6.5-deviation",
-    "thomas2025global, Theorem 6.5",
     _truncated_point,
     tol=_NEAR,
     search=_WALK,
@@ -265,8 +258,8 @@ def theorem_6_5_existence(leaks: float = 1.0, **instance: Any) -> float:
     mutants={"1.5 gamma_T in place of 3.": {"leaks": 1.5}},
 )
 def theorem_6_5_deviation(leaks: float = 3, **point: Any) -> float:
-    """The softmax (17) spends no inner tuple beyond its probability, and serves the tokens of H* within
-    |grad Theta_T|_1 + 3 gamma_T of p in all.
+    """The softmax (17) spends no inner tuple beyond its probability, and serves the tokens of H* within |grad
+    Theta_T|_1 + 3 gamma_T of p in all. [thomas2025global, Theorem 6.5]
 
     Remark: 2 gamma_T suffices: gr-theorem-6.5-deviation-2.
     """
@@ -275,7 +268,6 @@ def theorem_6_5_deviation(leaks: float = 3, **point: Any) -> float:
 
 @inequality(
     "gr-theorem-6.5-deviation-2",
-    "otspec; sharpens thomas2025global, Theorem 6.5",
     _truncated_point,
     variant_of="gr-theorem-6.5-deviation",
     tol=_NEAR,
@@ -283,13 +275,12 @@ def theorem_6_5_deviation(leaks: float = 3, **point: Any) -> float:
     mutants={"1.9 gamma_T in place of 2.": {"leaks": 1.9}},
 )
 def theorem_6_5_deviation_2(leaks: float = 2, **point: Any) -> tuple[float, float]:
-    """|grad Theta_T|_1 + 2 gamma_T suffices in Theorem 6.5."""
+    """|grad Theta_T|_1 + 2 gamma_T suffices in Theorem 6.5. [otspec; sharpens thomas2025global, Theorem 6.5]"""
     return _excess(INNER, **point), leaks
 
 
 @claim(
     "gr-section-6.2-5-eps",
-    "thomas2025global, section 6.2",
     _truncated_point,
     tol=_NEAR,
     cost=10,
@@ -299,7 +290,7 @@ def section_6_2_5_eps(
     p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray, reached: float = 2.0
 ) -> float:
     """With eps = eps_T and gamma_T the solvers reach 2 eps_T and 2 gamma_T, and deviate by at most 5 eps_T and 5
-    gamma_T.
+    gamma_T. [thomas2025global, section 6.2]
 
     Hypotheses: eps_T and gamma_T are not 0, as the theorems ask of eps.
     Remark: So the stop that the text speaks of is 2 tau; Algorithm 1 prints 5 tau (gr-algorithm-1-stop).
@@ -317,7 +308,6 @@ def section_6_2_5_eps(
 
 @inequality(
     "gr-table-5-step-3",
-    "otspec; answers thomas2025global, Table 5, step 3",
     _table_point,
     variant_of="gr-theorem-6.4-deviation",
     tol=_NEAR,
@@ -326,7 +316,7 @@ def section_6_2_5_eps(
 )
 def table_5_step_3(leaks: float = 2, **point: Any) -> tuple[float, float]:
     """For drafts of any law Theorems 6.4 and 6.5 hold with eps_T = 1 - P(all drafts in H* and T) and gamma_T = P(all in
-    H*) - P(all in T); the constant 2 suffices.
+    H*) - P(all in T); the constant 2 suffices. [otspec; answers thomas2025global, Table 5, step 3]
 
     Remark: The paper calls this step possible. It needs no change: the proofs use sums over sets of tuples only.
     """

@@ -41,17 +41,12 @@ def _accepted(p: FloatArray, law: FloatArray, weights: FloatArray) -> float:
     return float(np.minimum(p, law @ weights).sum())
 
 
-@claim(
-    "gr-theorem-4.1",
-    "thomas2025global, Theorem 4.1, eq. (5)",
-    _optimal,
-    cost=10,
-    mutants={"Every tuple uniform.": {"uniform": True}},
-)
+@claim("gr-theorem-4.1", _optimal, cost=10, mutants={"Every tuple uniform.": {"uniform": True}})
 def theorem_4_1(
     p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float, uniform: bool = False
 ) -> float:
     """An optimal S*, normalised per tuple and uniform where it is 0, solves the importance-sampling problem (19).
+    [thomas2025global, Theorem 4.1, eq. (5)]
 
     Hypotheses: Any law of the n drafts; tuples of probability 0 count as tuples on which S* is 0.
     Remark: S* is a mixture of two maximum flows, found with the tokens in different orders.
@@ -70,14 +65,14 @@ def _feasible(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "gr-theorem-4.1-any",
-    "otspec; the proof of thomas2025global, Theorem 4.1, shows it",
     _feasible,
     variant_of="gr-theorem-4.1",
     cost=3,
     mutants={"At least 1.01 sum S.": {"times": 1.01}},
 )
 def theorem_4_1_any(p: FloatArray, drafts: IntArray, law: FloatArray, asked: FloatArray, times: float = 1.0) -> float:
-    """Any feasible S, normalised like this, accepts at least sum S.
+    """Any feasible S, normalised like this, accepts at least sum S. [otspec; the proof of thomas2025global, Theorem
+    4.1, shows it]
 
     Remark: Stronger than the theorem: a solver that stops early keeps what it has, and the pick stays lossless.
     """
@@ -101,16 +96,11 @@ def _beta_program(p: FloatArray, member: BoolArray, law: FloatArray) -> Program:
     return Program(np.append(np.zeros(cells), np.ones(size)), at_most, equal)
 
 
-@claim(
-    "gr-theorem-B.1",
-    "khisti2025multi; thomas2025global, Theorem B.1",
-    table,
-    tol=LP_TOL,
-    cost=20,
-    mutants={"1 + min psi over H of at most one token.": {"most": 1}},
-)
+@claim("gr-theorem-B.1", table, tol=LP_TOL, cost=20, mutants={"1 + min psi over H of at most one token.": {"most": 1}})
 def theorem_b_1(p: FloatArray, drafts: IntArray, law: FloatArray, most: int | None = None) -> float:
-    """The importance-sampling problem (19) has the optimal value alpha*."""
+    """The importance-sampling problem (19) has the optimal value alpha*. [khisti2025multi; thomas2025global, Theorem
+    B.1]
+    """
     value, _ = _beta_program(p, members(drafts, p.size), law).solve()
     sets = token_sets(p.size).sum(axis=1) <= (p.size if most is None else most)
     return -abs(value - (1 + psi(p, drafts, law)[sets].min()))
@@ -118,7 +108,6 @@ def theorem_b_1(p: FloatArray, drafts: IntArray, law: FloatArray, most: int | No
 
 @claim(
     "gr-appendix-B-not-an-LP",
-    "thomas2025global, Appendix B",
     lambda rng: table(rng, largest=3, most=2),
     variant_of="thomas2025global, Appendix B",
     tol=0.0,
@@ -126,7 +115,7 @@ def theorem_b_1(p: FloatArray, drafts: IntArray, law: FloatArray, most: int | No
     counterexample={"p": [0.5, 0.5], "drafts": [[0], [1]], "law": [0.8, 0.2]},
 )
 def appendix_b_not_an_lp(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
-    """The problem (19) is not an LP [read: no LP of about its size has its solutions].
+    """The problem (19) is not an LP [read: no LP of about its size has its solutions]. [thomas2025global, Appendix B]
 
     Instead: Maximise the sum of t_i <= p(i), t_i <= sum over tuples of beta pdraft: an LP with V more variables.
     Remark: As written (19) has minima in its objective, so it is no LP in the letter. It is as large as the relaxed
@@ -151,15 +140,10 @@ def _one_way(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
     return float(carried - (1 + psi(p, drafts, law).min()))
 
 
-@claim(
-    "gr-section-5.2",
-    "thomas2025global, section 5.2",
-    table,
-    cost=5,
-    mutants={"A flow that takes nothing back is maximal.": _one_way},
-)
+@claim("gr-section-5.2", table, cost=5, mutants={"A flow that takes nothing back is maximal.": _one_way})
 def section_5_2(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
     """A maximum flow from V to the tuples, with capacities p and pdraft, is a solution S* of the relaxed program.
+    [thomas2025global, section 5.2]
 
     Remark: The value of the flow is held against all 2^V token sets.
     """
@@ -212,16 +196,11 @@ def _totals(x: IntArray, y: IntArray, edges: IntArray, z: IntArray) -> float:
 
 
 @claim(
-    "gr-lemma-F.1",
-    "thomas2025global, Lemma F.1",
-    _bipartite,
-    tol=0.0,
-    cost=3,
-    mutants={"If and only if the sum of x is at most that of y.": _totals},
+    "gr-lemma-F.1", _bipartite, tol=0.0, cost=3, mutants={"If and only if the sum of x is at most that of y.": _totals}
 )
 def lemma_f_1(x: IntArray, y: IntArray, edges: IntArray, z: IntArray) -> float:
     """z on the edges meets all x_a exactly and exceeds no y_b if and only if f(s->a) = x_a, f(a->b) = z_ab, f(b->t) =
-    sum of z_ab is a maximum flow of the network.
+    sum of z_ab is a maximum flow of the network. [thomas2025global, Lemma F.1]
 
     Remark: In integers, for any z. A maximum flow is one that no path of the residual network augments.
     Margin: Minus 1 where z meets just one of both conditions.
@@ -238,16 +217,11 @@ def _solvable(x: IntArray, y: IntArray, member: BoolArray) -> bool:
     return not np.isnan(Program(np.zeros(int(member.sum())), equal=totals).solve()[0])
 
 
-@claim(
-    "gr-lemma-G.1",
-    "thomas2025global, Lemma G.1; a theorem of Gale",
-    _bipartite,
-    cost=15,
-    mutants={"For S of one member.": {"most": 1}},
-)
+@claim("gr-lemma-G.1", _bipartite, cost=15, mutants={"For S of one member.": {"most": 1}})
 def lemma_g_1(x: IntArray, y: IntArray, edges: IntArray, z: IntArray, most: int | None = None) -> float:
     """The system of Lemma F.1 is feasible if and only if sum over S of x_a <= sum over N(S) of y_b for all S; with
-    equalities for y_b if and only if the sum of all x_a is that of all y_b, too.
+    equalities for y_b if and only if the sum of all x_a is that of all y_b, too. [thomas2025global, Lemma G.1; a
+    theorem of Gale]
 
     Remark: In integers. The first half in a stronger form: what no flow can serve is the largest violation of these
     inequalities. The second by a linear program.
@@ -291,17 +265,11 @@ def _violation(p: FloatArray, drafts: IntArray, law: FloatArray, served: FloatAr
     return max(float(part.max(initial=0.0)) for part in parts)
 
 
-@claim(
-    "gr-theorem-5.1-necessary",
-    "thomas2025global, Theorem 5.1",
-    _optimal,
-    cost=10,
-    mutants={"For every H.": {"every": True}},
-)
+@claim("gr-theorem-5.1-necessary", _optimal, cost=10, mutants={"For every H.": {"every": True}})
 def theorem_5_1_necessary(
     p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float, every: bool = False
 ) -> float:
-    """Every optimal S* solves the complementary slackness system (6).
+    """Every optimal S* solves the complementary slackness system (6). [thomas2025global, Theorem 5.1]
 
     Hypotheses: For every minimiser H*, where there are several.
     """
@@ -325,15 +293,10 @@ def _systems_for_all(p: FloatArray, drafts: IntArray, law: FloatArray, orders: I
     return min(float(_joined(p, drafts, law, tokens).sum()) - best for tokens in token_sets(p.size) == 1)
 
 
-@claim(
-    "gr-theorem-5.1-sufficient",
-    "thomas2025global, Theorem 5.1, section 5.3",
-    _optimal,
-    cost=15,
-    mutants={"For every H.": _systems_for_all},
-)
+@claim("gr-theorem-5.1-sufficient", _optimal, cost=15, mutants={"For every H.": _systems_for_all})
 def theorem_5_1_sufficient(p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float) -> float:
-    """Outer and inner system have solutions, and these, joined, are optimal.
+    """Outer and inner system have solutions, and these, joined, are optimal. [thomas2025global, Theorem 5.1, section
+    5.3]
 
     Hypotheses: For every minimiser H*, where there are several.
     Remark: Each system is solved as a maximum flow of its own.
@@ -349,7 +312,6 @@ def theorem_5_1_sufficient(p: FloatArray, drafts: IntArray, law: FloatArray, ord
 
 @claim(
     "gr-theorem-5.1-shortage",
-    "otspec; on thomas2025global, Theorem 5.1",
     table,
     variant_of="gr-theorem-5.1-necessary",
     cost=40,
@@ -357,7 +319,7 @@ def theorem_5_1_sufficient(p: FloatArray, drafts: IntArray, law: FloatArray, ord
 )
 def theorem_5_1_shortage(p: FloatArray, drafts: IntArray, law: FloatArray, times: float = 1.0) -> float:
     """For a set H in place of H* the system (6) falls short by psi(H) - psi(H*) at least: it has no solution unless H
-    is a minimiser.
+    is a minimiser. [otspec; on thomas2025global, Theorem 5.1]
     """
     values = psi(p, drafts, law)
     least = values.min()
@@ -369,17 +331,13 @@ def theorem_5_1_shortage(p: FloatArray, drafts: IntArray, law: FloatArray, times
     return min(margins)
 
 
-@claim(
-    "gr-equation-7",
-    "thomas2025global, eq. (7)",
-    _optimal,
-    cost=10,
-    mutants={"That of pdraft is 0 inside H*, too.": {"inside": True}},
-)
+@claim("gr-equation-7", _optimal, cost=10, mutants={"That of pdraft is 0 inside H*, too.": {"inside": True}})
 def equation_7(
     p: FloatArray, drafts: IntArray, law: FloatArray, orders: IntArray, share: float, inside: bool = False
 ) -> float:
-    """The residual p_res is 0 on H*, and that of pdraft is 0 on tuples that are not inside H*."""
+    """The residual p_res is 0 on H*, and that of pdraft is 0 on tuples that are not inside H*. [thomas2025global, eq.
+    (7)]
+    """
     served = _solution(p, members(drafts, p.size), law, orders, share)
     unserved, unspent = np.abs(p - served.sum(axis=0)), np.abs(law - served.sum(axis=1))
     return -max(
@@ -399,14 +357,13 @@ def _with_minimiser(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "gr-equation-8",
-    "thomas2025global, eq. (8)",
     _with_minimiser,
     cost=5,
     counterexample={"p": [0.5, 0.5], "drafts": [[0], [1]], "law": [0.5, 0.5], "tokens": [1, 0]},
     mutants={"Without the middle case.": {"middle": False}},
 )
 def equation_8(p: FloatArray, drafts: IntArray, law: FloatArray, tokens: IntArray, middle: bool = True) -> float:
-    """The cases of eq. (8) are the completion (3).
+    """The cases of eq. (8) are the completion (3). [thomas2025global, eq. (8)]
 
     Assumption: psi(H*) < 0. Where it is 0, and H* not empty, the middle case divides 0 by 0.
     Remark: The smallest minimiser avoids it: psi(H*) = 0 then means an empty H*, and the middle case is void.

@@ -31,18 +31,12 @@ def _drafted(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": p, "q": q, "n": n, "tau": tau, "drafts": rng.integers(0, size, n), "other": other}
 
 
-@claim(
-    "gr-algorithm-1-slice",
-    "thomas2025global, eq. (18), section 5.3 and Algorithm 1",
-    _drafted,
-    tol=1e-9,
-    cost=40,
-    mutants={"Either of them is.": {"needed": False}},
-)
+@claim("gr-algorithm-1-slice", _drafted, tol=1e-9, cost=40, mutants={"Either of them is.": {"needed": False}})
 def algorithm_1_slice(
     p: FloatArray, q: FloatArray, n: int, tau: float, drafts: IntArray, other: FloatArray, needed: bool = True
 ) -> float:
-    """For the drafted tuple one of the two systems is enough: it gives the normalised C of (18).
+    """For the drafted tuple one of the two systems is enough: it gives the normalised C of (18). [thomas2025global, eq.
+    (18), section 5.3 and Algorithm 1]
 
     Remark: What the solver `global_resolution` answers for one tuple, against that tuple's row of C, with random
     variables in the other system. That C gives every tuple a law is part of gr-lemma-6.6.
@@ -87,7 +81,6 @@ _RATIO = 1e-5
 
 @claim(
     "gr-lemma-6.6",
-    "thomas2025global, Lemma 6.6",
     _either_minimiser,
     tol=_RATIO,
     cost=15,
@@ -98,7 +91,7 @@ _RATIO = 1e-5
 )
 def lemma_6_6(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool) -> float:
     """Outer and inner solutions that deviate by a and b give, by (18), every tuple a law, and an output within a + 2b
-    of p.
+    of p. [thomas2025global, Lemma 6.6]
 
     Assumption: psi(H*) < 0 or H* is empty; the proof divides by psi(H*). The smallest minimiser is always so.
     Remark: In the counterexample all of V minimises psi as well as the empty set does. With H* = V the residual of (18)
@@ -113,7 +106,6 @@ def lemma_6_6(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: 
 
 @claim(
     "gr-lemma-6.6-acceptance",
-    "thomas2025global, Lemma 6.6",
     _either_minimiser,
     tol=4e-12,  # minimisers tie within 1e-12
     cost=9,
@@ -122,7 +114,8 @@ def lemma_6_6(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: 
 def lemma_6_6_acceptance(
     p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool, inner: float = 1.0
 ) -> float:
-    """Outer and inner solutions that deviate by a and b accept within a + b of the optimum.
+    """Outer and inner solutions that deviate by a and b accept within a + b of the optimum. [thomas2025global, Lemma
+    6.6]
 
     Remark: b alone suffices: gr-lemma-6.6-acceptance-b.
     """
@@ -132,7 +125,6 @@ def lemma_6_6_acceptance(
 
 @inequality(
     "gr-lemma-6.6-acceptance-b",
-    "otspec; sharpens thomas2025global, Lemma 6.6",
     _either_minimiser,
     least=TINY,
     in_ratio=True,
@@ -145,7 +137,7 @@ def lemma_6_6_acceptance(
 def lemma_6_6_acceptance_b(
     p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: bool
 ) -> tuple[float, float]:
-    """The acceptance is within b of the optimum, whatever a.
+    """The acceptance is within b of the optimum, whatever a. [otspec; sharpens thomas2025global, Lemma 6.6]
 
     Remark: The outer softmax spends its tuples exactly, so its rows add up to the sum of the p_i.
     Margin: Error of the acceptance, and b.
@@ -183,7 +175,6 @@ def _sharpened(
 
 @inequality(
     "gr-output-error",
-    "otspec; sharpens thomas2025global, Theorems 6.4 and 6.5 with Lemma 6.6",
     _truncated,
     least=TINY,
     in_ratio=True,
@@ -198,7 +189,8 @@ def _sharpened(
     },
 )
 def output_error(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray) -> tuple[float, float]:
-    """With outer and inner gradients s and t the output is within s + 2t + 2 eps_T + 2 gamma_T of p.
+    """With outer and inner gradients s and t the output is within s + 2t + 2 eps_T + 2 gamma_T of p. [otspec; sharpens
+    thomas2025global, Theorems 6.4 and 6.5 with Lemma 6.6]
 
     Remark: The theorems and the lemma have s + 2t + 3 eps_T + 6 gamma_T. What the inner rows miss, and what their sum
     misses, count once each. Let the dropped inner tuples bring l to tokens of T, and r to others, which are owed P; l +
@@ -216,7 +208,6 @@ ACCEPTANCE = np.array([0.0, 1.0, 0.0, 1.0])
 
 @inequality(
     "gr-acceptance-error",
-    "otspec; sharpens thomas2025global, Theorem 6.5 with Lemma 6.6",
     _truncated,
     least=TINY,
     in_ratio=True,
@@ -230,7 +221,8 @@ ACCEPTANCE = np.array([0.0, 1.0, 0.0, 1.0])
     },
 )
 def acceptance_error(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray) -> tuple[float, float]:
-    """With an inner gradient t the acceptance is within t + gamma_T of its optimum.
+    """With an inner gradient t the acceptance is within t + gamma_T of its optimum. [otspec; sharpens thomas2025global,
+    Theorem 6.5 with Lemma 6.6]
 
     Remark: See gr-output-error: it is |g + l + r - P|.
     Margin: Error of the acceptance, and its bound.

@@ -19,14 +19,13 @@ from otspec.solvers.rules.kseq import best_gamma
 
 @claim(
     "gr-section-7.1-drafts",
-    "thomas2025global, section 7.1",
     iid,
     variant_of="thomas2025global, section 7.1",
     search=Descent("p q"),
     mutants={"Rejections fall by at least 1 %.": {"share": 0.99}},
 )
 def section_7_1_drafts(p: FloatArray, q: FloatArray, n: int, share: float = 1.0) -> float:
-    """alpha* does not fall when one more i.i.d. draft is drawn.
+    """alpha* does not fall when one more i.i.d. draft is drawn. [thomas2025global, section 7.1]
 
     Remark: The paper reports it as measured; it is a theorem, as q(H)^n falls in n for every H.
     """
@@ -35,13 +34,13 @@ def section_7_1_drafts(p: FloatArray, q: FloatArray, n: int, share: float = 1.0)
 
 @claim(
     "gr-section-7.1-k",
-    "thomas2025global, section 7.1, Figure 1, read as a rule for every p and q",
     distinct,
     variant_of="thomas2025global, section 7.1",
     counterexample={"p": [0.9, 0.1], "q": [0.5, 0.5], "n": 1},
 )
 def section_7_1_k(p: FloatArray, q: FloatArray, n: int) -> float:
-    """alpha* does not fall when k grows in top-k sampling of the draft.
+    """alpha* does not fall when k grows in top-k sampling of the draft. [thomas2025global, section 7.1, Figure 1, read
+    as a rule for every p and q]
 
     Instead: It depends on p and q. Where p is sharper than q, a small k can be best.
     Remark: The paper speaks of averages at temperature 1, and reports in Appendix Q that k = 10 is best at low
@@ -69,14 +68,14 @@ def _distinct_positive(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "gr-appendix-O-iid",
-    "thomas2025global, Appendix O, read as a rule for every p and q",
     _distinct_positive,
     variant_of="thomas2025global, Appendix O",
     cost=2,
     counterexample={"p": [1.0, 0.0], "q": [0.5, 0.5], "n": 2},
 )
 def appendix_o_iid(p: FloatArray, q: FloatArray, n: int) -> float:
-    """i.i.d. drafts accept at least as often as greedy ones.
+    """i.i.d. drafts accept at least as often as greedy ones. [thomas2025global, Appendix O, read as a rule for every p
+    and q]
 
     Instead: Neither law leads in general: see gr-appendix-O-greedy.
     Remark: The paper reports it as an average over prompts for k >= 100, and the opposite for k = 10.
@@ -86,14 +85,14 @@ def appendix_o_iid(p: FloatArray, q: FloatArray, n: int) -> float:
 
 @claim(
     "gr-appendix-O-greedy",
-    "thomas2025global, Appendix O, k = 10, read as a rule for every p and q",
     _distinct_positive,
     variant_of="thomas2025global, Appendix O",
     cost=2,
     counterexample={"p": [0.0, 1.0, 0.0, 0.0], "q": [0.4, 0.2, 0.2, 0.2], "n": 2},
 )
 def appendix_o_greedy(p: FloatArray, q: FloatArray, n: int) -> float:
-    """Greedy drafts accept at least as often as i.i.d. ones.
+    """Greedy drafts accept at least as often as i.i.d. ones. [thomas2025global, Appendix O, k = 10, read as a rule for
+    every p and q]
 
     Instead: Neither law leads in general: see gr-appendix-O-iid.
     """
@@ -122,7 +121,6 @@ def _several(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "gr-section-1-kseq",
-    "sun2023spectr; thomas2025global, section 1",
     _several,
     search=Descent("p q"),
     tol=1e-11,
@@ -131,7 +129,7 @@ def _several(rng: np.random.Generator) -> dict[str, Any]:
     mutants={"With n - 1 in place of n.": {"fewer": 1}},
 )
 def section_1_kseq(p: FloatArray, q: FloatArray, n: int, fewer: int = 0) -> float:
-    """K-SEQ accepts at least 1 - (1 - 1/n)^n >= 1 - 1/e of the optimum.
+    """K-SEQ accepts at least 1 - (1 - 1/n)^n >= 1 - 1/e of the optimum. [sun2023spectr; thomas2025global, section 1]
 
     Remark: At its best gamma, found to a few ulp: acceptances of nearly equal p and q are good to 1e-12 then. What is
     sharp is gr-section-1-kseq-worst.
@@ -180,7 +178,6 @@ def _near_worst(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "gr-section-1-kseq-worst",
-    "otspec, docs/rules.md, Theorem 8",
     _near_worst,
     variant_of="gr-section-1-kseq",
     search=Descent("p q"),
@@ -191,7 +188,7 @@ def _near_worst(rng: np.random.Generator) -> dict[str, Any]:
 )
 def section_1_kseq_worst(p: FloatArray, q: FloatArray, n: int) -> float:
     """K-SEQ accepts at least kappa(alpha*, n), at least kappa(1, n) alpha*: 8/9 of the optimum for two drafts, .8263
-    for any number; no larger function of alpha* and n is a bound.
+    for any number; no larger function of alpha* and n is a bound. [otspec, docs/rules.md, Theorem 8]
 
     Remark: p = (1, 3, 5) / 9, flat q and two drafts attain it: 8/9, where 1 could be had.
     """

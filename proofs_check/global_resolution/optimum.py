@@ -30,14 +30,14 @@ from otspec.schemes import Greedy
 
 @claim(
     "gr-equation-2",
-    "hu2025towards; thomas2025global, section 3.2",
     lambda rng: table(rng, largest=4),
     tol=LP_TOL,
     cost=30,
     mutants={"Without its constraint on tokens.": {"bounded": False}},
 )
 def equation_2(p: FloatArray, drafts: IntArray, law: FloatArray, bounded: bool = True) -> float:
-    """The relaxed program (2) has the optimal value alpha* of the transport program (1).
+    """The relaxed program (2) has the optimal value alpha* of the transport program (1). [hu2025towards;
+    thomas2025global, section 3.2]
 
     Hypotheses: Any p, and any law of the n drafts.
     Remark: Both programs are solved by HiGHS, tuple by tuple.
@@ -57,14 +57,14 @@ def _rejecting(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "gr-equation-3",
-    "hu2025towards; thomas2025global, eq. (3)",
     _rejecting,
     cost=5,
     counterexample={"p": [1.0, 0.0], "drafts": [[0]], "law": [1.0]},
     mutants={"What is unspent goes to all tokens alike.": {"evenly": True}},
 )
 def equation_3(p: FloatArray, drafts: IntArray, law: FloatArray, evenly: bool = False) -> float:
-    """S* completed by its residuals, eq. (3), is an optimal coupling C* of the transport program.
+    """S* completed by its residuals, eq. (3), is an optimal coupling C* of the transport program. [hu2025towards;
+    thomas2025global, eq. (3)]
 
     Hypotheses: S* is an optimal solution of the relaxed program.
     Assumption: alpha* < 1. Otherwise all residuals are 0, and eq. (3) divides 0 by 0.
@@ -84,16 +84,10 @@ def equation_3(p: FloatArray, drafts: IntArray, law: FloatArray, evenly: bool = 
     return -float(np.max(errors))  # NaN if any of them is
 
 
-@claim(
-    "gr-theorem-3.1",
-    "hu2025towards; thomas2025global, Theorem 3.1",
-    table,
-    tol=LP_TOL,
-    cost=20,
-    mutants={"The minimum over H of at most one token.": {"most": 1}},
-)
+@claim("gr-theorem-3.1", table, tol=LP_TOL, cost=20, mutants={"The minimum over H of at most one token.": {"most": 1}})
 def theorem_3_1(p: FloatArray, drafts: IntArray, law: FloatArray, most: int | None = None) -> float:
-    """The optimal acceptance is alpha* = 1 + min over H of psi(H), psi(H) = p(H) - P(all drafts in H).
+    """The optimal acceptance is alpha* = 1 + min over H of psi(H), psi(H) = p(H) - P(all drafts in H). [hu2025towards;
+    thomas2025global, Theorem 3.1]
 
     Hypotheses: Any p, and any law of the n drafts; H may be empty.
     Remark: The relaxed program by HiGHS against all 2^V token sets.
@@ -104,15 +98,12 @@ def theorem_3_1(p: FloatArray, drafts: IntArray, law: FloatArray, most: int | No
 
 
 @claim(
-    "gr-appendix-E",
-    "hu2025towards; thomas2025global, Appendix E, eq. (35), (36)",
-    table,
-    tol=LP_TOL,
-    cost=20,
-    mutants={"z marks the tuples with a draft in H.": {"touching": True}},
+    "gr-appendix-E", table, tol=LP_TOL, cost=20, mutants={"z marks the tuples with a draft in H.": {"touching": True}}
 )
 def appendix_e(p: FloatArray, drafts: IntArray, law: FloatArray, touching: bool = False) -> float:
-    """The dual (35) of the relaxed program has a binary optimal solution: y marks H, z the tuples not in H^n (36)."""
+    """The dual (35) of the relaxed program has a binary optimal solution: y marks H, z the tuples not in H^n (36).
+    [hu2025towards; thomas2025global, Appendix E, eq. (35), (36)]
+    """
     by_token, by_tuple = sums(members(drafts, p.size))
     covered = -np.concatenate((by_token, by_tuple)).T
     program = Program(-np.concatenate((p, law)), at_most=(covered, np.full(len(covered), -1.0)))
@@ -137,17 +128,13 @@ def _submatrix(rng: np.random.Generator) -> dict[str, Any]:
 
 
 @claim(
-    "gr-appendix-E-unimodular",
-    "hu2025towards; thomas2025global, Appendix E",
-    _submatrix,
-    tol=1e-9,
-    cost=3,
-    mutants={"No determinant is -1.": {"among": (0.0, 1.0)}},
+    "gr-appendix-E-unimodular", _submatrix, tol=1e-9, cost=3, mutants={"No determinant is -1.": {"among": (0.0, 1.0)}}
 )
 def appendix_e_unimodular(
     draws: IntArray, rows: IntArray, columns: IntArray, among: tuple[float, ...] = (-1.0, 0.0, 1.0)
 ) -> float:
-    """The constraints of the relaxed program form a totally unimodular matrix.
+    """The constraints of the relaxed program form a totally unimodular matrix. [hu2025towards; thomas2025global,
+    Appendix E]
 
     Remark: Determinants of random square submatrices, by LU; the matrix is the incidence of a bipartite graph.
     """
@@ -163,15 +150,10 @@ def _tied(rng: np.random.Generator) -> dict[str, Any]:
     return {**instance, "ties": rng.random(instance["p"].size)}
 
 
-@claim(
-    "gr-prefix-minimiser",
-    "hu2025towards; thomas2025global, section 5.1",
-    _tied,
-    cost=3,
-    mutants={"In the order of decreasing q.": {"by_draft": True}},
-)
+@claim("gr-prefix-minimiser", _tied, cost=3, mutants={"In the order of decreasing q.": {"by_draft": True}})
 def prefix_minimiser(p: FloatArray, q: FloatArray, n: int, ties: FloatArray, by_draft: bool = False) -> float:
-    """For i.i.d. drafts a prefix of the order of decreasing q/p minimises psi.
+    """For i.i.d. drafts a prefix of the order of decreasing q/p minimises psi. [hu2025towards; thomas2025global,
+    section 5.1]
 
     Remark: Tokens of equal q/p may stand in any order, those with p = q = 0 anywhere: both are drawn at random.
     """
@@ -184,14 +166,14 @@ def prefix_minimiser(p: FloatArray, q: FloatArray, n: int, ties: FloatArray, by_
 
 @claim(
     "gr-appendix-A",
-    "chen2023accelerating; leviathan2023fast; thomas2025global, Appendix A",
     pair,
     tol=LP_TOL,
     cost=20,
     mutants={"It is the sum of p q, of an independent draft.": {"independent": True}},
 )
 def appendix_a(p: FloatArray, q: FloatArray, independent: bool = False) -> float:
-    """With one draft alpha* is the sum of min(p, q).
+    """With one draft alpha* is the sum of min(p, q). [chen2023accelerating; leviathan2023fast; thomas2025global,
+    Appendix A]
 
     Remark: Against the best coupling of p and q, by HiGHS.
     """
@@ -206,15 +188,11 @@ def _truncated(rng: np.random.Generator) -> dict[str, Any]:
 
 
 @claim(
-    "gr-appendix-N",
-    "thomas2025global, Appendix N, eq. (137)",
-    _truncated,
-    tol=LP_TOL,
-    cost=20,
-    mutants={"With p rescaled to the k tokens.": {"rescaled": True}},
+    "gr-appendix-N", _truncated, tol=LP_TOL, cost=20, mutants={"With p rescaled to the k tokens.": {"rescaled": True}}
 )
 def appendix_n(p: FloatArray, q: FloatArray, n: int, k: int, rescaled: bool = False) -> float:
     """Top-k drafts reduce the relaxed program to the k tokens, with p cut to them and not rescaled; alpha* stays.
+    [thomas2025global, Appendix N, eq. (137)]
 
     Hypotheses: Eq. (137) with its zero constraint for i not in set(i); as printed, see gr-equation-137.
     Remark: True of alpha*. Theorem 6.1 is another matter: it uses that p sums to 1.
@@ -237,14 +215,15 @@ def _greedy_draws() -> Iterator[dict[str, Any]]:
 
 @claim(
     "gr-greedy-support",
-    "hu2025towards; thomas2025global, section 5, footnote 1",
     lambda rng: {"q": positive_law(rng, 5), "n": int(distinct(rng)["n"])},
     tol=0.0,
     search=Listed(_greedy_draws),
     mutants={"Of V - n.": {"more": 0}},
 )
 def greedy_support(q: FloatArray, n: int, more: int = 1) -> float:
-    """Greedy drafts are one of O(V) tuples, not of V^n: of V - n + 1."""
+    """Greedy drafts are one of O(V) tuples, not of V^n: of V - n + 1. [hu2025towards; thomas2025global, section 5,
+    footnote 1]
+    """
     return -abs(len(Greedy(q, n).support().drafts) - (q.size - n + more))
 
 

@@ -64,7 +64,6 @@ def _demands(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "gr-theorem-6.1",
-    "thomas2025global, Theorem 6.1",
     _demands,
     tol=1e-9,  # a linear program stands behind it
     cost=60,
@@ -78,7 +77,7 @@ def _demands(rng: np.random.Generator) -> dict[str, Any]:
 )
 def theorem_6_1(p: FloatArray, drafts: IntArray, law: FloatArray, share: FloatArray, of_all: bool = True) -> float:
     """Amounts 0 <= p_i <= p(i) outside H* can be served by the outer system exactly if they meet (9), with equality at
-    S = V without H*.
+    S = V without H*. [thomas2025global, Theorem 6.1]
 
     Assumption: p sums to 1 over the tokens of the system. Its slice along the top k (Appendix N) does not.
     Remark: Checked with numbers: the excess over (9) is what a linear program cannot serve. With a slice of p, keep
@@ -106,7 +105,6 @@ def _sliced_demands(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "gr-theorem-6.1-any-p",
-    "otspec; extends thomas2025global, Theorem 6.1",
     _sliced_demands,
     variant_of="gr-theorem-6.1",
     tol=1e-9,  # a linear program stands behind it
@@ -114,7 +112,8 @@ def _sliced_demands(rng: np.random.Generator) -> dict[str, Any]:
     mutants={"(9) as printed is right for a slice of p.": theorem_6_1.margin},
 )
 def theorem_6_1_any_p(p: FloatArray, drafts: IntArray, law: FloatArray, share: FloatArray) -> float:
-    """With P(some draft in S) on its right side, (9) is right for a slice of p too.
+    """With P(some draft in S) on its right side, (9) is right for a slice of p too. [otspec; extends thomas2025global,
+    Theorem 6.1]
 
     Margin: The same with P(some draft in S) on the right side of (9).
     """
@@ -124,13 +123,13 @@ def theorem_6_1_any_p(p: FloatArray, drafts: IntArray, law: FloatArray, share: F
 
 @claim(
     "gr-appendix-H-polymatroid",
-    "thomas2025global, eq. (52), (54)",
     table,
     cost=10,
     mutants={"The truncation is the smaller of p(S) and P(some draft in S).": {"ends": True}},
 )
 def appendix_h_polymatroid(p: FloatArray, drafts: IntArray, law: FloatArray, ends: bool = False) -> float:
     """The right side of (9) is P(some draft in S), and its truncation to the box p_i <= p(i) is the closed form (54).
+    [thomas2025global, eq. (52), (54)]
 
     Margin: With the truncation's minimum over all sets, or the two at its ends.
     """
@@ -176,7 +175,6 @@ def _ordered(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "gr-theorem-6.2",
-    "thomas2025global, Theorem 6.2",
     _ordered,
     tol=4e-12,  # minimisers tie within 1e-12
     cost=6,
@@ -190,6 +188,7 @@ def theorem_6_2(
     solution: Callable[..., FloatArray] = outer_demands,
 ) -> float:
     """In any order of the tokens outside H*, the differences of minima (10) solve the outer residual program.
+    [thomas2025global, Theorem 6.2]
 
     Remark: Checked for every law of the drafts: psi is always submodular, so the theorem's hypothesis asks nothing.
     """
@@ -204,7 +203,6 @@ def _sliced(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "gr-theorem-6.2-any-p",
-    "otspec; extends thomas2025global, Theorem 6.2",
     _sliced,
     variant_of="gr-theorem-6.2",
     tol=4e-12,
@@ -213,7 +211,9 @@ def _sliced(rng: np.random.Generator) -> dict[str, Any]:
 def theorem_6_2_any_p(
     p: FloatArray, q: FloatArray, n: int, order: IntArray, solution: Callable[..., FloatArray] = outer_demands
 ) -> float:
-    """The differences of minima (10) stay right with the slice of p along a top k, where (9) does not."""
+    """The differences of minima (10) stay right with the slice of p along a top k, where (9) does not. [otspec; extends
+    thomas2025global, Theorem 6.2]
+    """
     return _gale(p, iid_masses(q, n), order, solution)
 
 
@@ -223,15 +223,11 @@ def _between_sets(rng: np.random.Generator) -> dict[str, Any]:
     return {**instance, "low": rng.random(size) < 0.3, "high": rng.random(size) < 0.8}
 
 
-@claim(
-    "gr-lemma-6.3",
-    "thomas2025global, Lemma 6.3",
-    _between_sets,
-    cost=4,
-    mutants={"By decreasing q.": {"by_draft": True}},
-)
+@claim("gr-lemma-6.3", _between_sets, cost=4, mutants={"By decreasing q.": {"by_draft": True}})
 def lemma_6_3(p: FloatArray, q: FloatArray, n: int, low: BoolArray, high: BoolArray, by_draft: bool = False) -> float:
-    """For i.i.d. drafts the least psi between A and B is at A with a prefix of B without A by decreasing q/p."""
+    """For i.i.d. drafts the least psi between A and B is at A with a prefix of B without A by decreasing q/p.
+    [thomas2025global, Lemma 6.3]
+    """
     psi = psi_of(p, iid_masses(q, n))
     A, B = mask_of(low & high), mask_of(high)
     masks = np.arange(psi.size)
@@ -243,14 +239,11 @@ def lemma_6_3(p: FloatArray, q: FloatArray, n: int, low: BoolArray, high: BoolAr
     return least - float(psi[prefixes].min())
 
 
-@claim(
-    "gr-section-6.1-cumulative-minima",
-    "thomas2025global, section 6.1",
-    iid,
-    mutants={"It is psi(H_i).": {"running": False}},
-)
+@claim("gr-section-6.1-cumulative-minima", iid, mutants={"It is psi(H_i).": {"running": False}})
 def section_6_1_cumulative_minima(p: FloatArray, q: FloatArray, n: int, running: bool = True) -> float:
-    """With the tokens outside H* by increasing q/p, the least psi above H_i is the least of psi(H_1), ..., psi(H_i)."""
+    """With the tokens outside H* by increasing q/p, the least psi above H_i is the least of psi(H_1), ..., psi(H_i).
+    [thomas2025global, section 6.1]
+    """
     psi = psi_of(p, iid_masses(q, n))
     best = minimiser(psi)
     order = rising(p, q)

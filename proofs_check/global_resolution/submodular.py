@@ -23,16 +23,9 @@ GRID = 64
 """Draft laws on this grid, and targets on its square, make all capacities of a minimum cut integers."""
 
 
-@claim(
-    "gr-theorem-C.1",
-    "thomas2025global, Theorem C.1",
-    independent,
-    search=Descent("p qs"),
-    cost=2,
-    mutants={"psi is modular.": {"sign": -1}},
-)
+@claim("gr-theorem-C.1", independent, search=Descent("p qs"), cost=2, mutants={"psi is modular.": {"sign": -1}})
 def theorem_c_1(p: FloatArray, qs: FloatArray, sign: int = 1) -> float:
-    """psi is submodular for independent drafts from any q_1, ..., q_n.
+    """psi is submodular for independent drafts from any q_1, ..., q_n. [thomas2025global, Theorem C.1]
 
     Remark: It is submodular for every law of the drafts, correlated ones included: hit-submodular.
     """
@@ -46,14 +39,12 @@ def _three_masses(rng: np.random.Generator) -> dict[str, Any]:
 
 
 @claim(
-    "gr-appendix-C-expansion",
-    "thomas2025global, Appendix C",
-    _three_masses,
-    cost=3,
-    mutants={"(27) without the product of the c_j.": {"share": 0.0}},
+    "gr-appendix-C-expansion", _three_masses, cost=3, mutants={"(27) without the product of the c_j.": {"share": 0.0}}
 )
 def appendix_c_expansion(a: FloatArray, b: FloatArray, c: FloatArray, share: float = 1.0) -> float:
-    """The identities (30), (31), B >= C and the inequality (27) hold for a_j, b_j >= c_j >= 0."""
+    """The identities (30), (31), B >= C and the inequality (27) hold for a_j, b_j >= c_j >= 0. [thomas2025global,
+    Appendix C]
+    """
 
     def subsets(low: FloatArray) -> float:
         terms = itertools.product(*zip(a - c, low, strict=True))
@@ -78,14 +69,10 @@ def _two_drafts(rng: np.random.Generator) -> dict[str, Any]:
     return {name: law(rng, size) for name in ("p", "q1", "q2")}
 
 
-@claim(
-    "gr-equation-34",
-    "thomas2025global, Appendix D, eq. (34)",
-    _two_drafts,
-    counterexample={"p": [0.5, 0.5], "q1": [1.0, 0.0], "q2": [1.0, 0.0]},
-)
+@claim("gr-equation-34", _two_drafts, counterexample={"p": [0.5, 0.5], "q1": [1.0, 0.0], "q2": [1.0, 0.0]})
 def equation_34(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
     """For two independent drafts psi(H) is rho(x) = sum of p_i x_i PLUS sum of q1(i) q2(j) x_i x_j, eq. (34).
+    [thomas2025global, Appendix D, eq. (34)]
 
     Instead: A minus before the second sum: see gr-equation-34-repaired.
     Remark: Eq. (33), one line above, has the minus. As printed, rho is least at x = 0 for all p and q, and it is
@@ -96,13 +83,14 @@ def equation_34(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
 
 @claim(
     "gr-equation-34-repaired",
-    "thomas2025global, Appendix D, eq. (34), with the sign of eq. (33)",
     _two_drafts,
     variant_of="gr-equation-34",
     mutants={"The second sum over i and j that differ.": {"of_pairs": True}},
 )
 def equation_34_repaired(p: FloatArray, q1: FloatArray, q2: FloatArray, of_pairs: bool = False) -> float:
-    """For two independent drafts psi(H) is rho(x) = sum of p_i x_i MINUS sum of q1(i) q2(j) x_i x_j."""
+    """For two independent drafts psi(H) is rho(x) = sum of p_i x_i MINUS sum of q1(i) q2(j) x_i x_j. [thomas2025global,
+    Appendix D, eq. (34), with the sign of eq. (33)]
+    """
     diagonal = token_sets(p.size) @ (q1 * q2) if of_pairs else 0.0
     return -float(np.abs(_rho(p, q1, q2, -1.0) + diagonal - psi_independent(p, np.array([q1, q2]))).max())
 
@@ -113,15 +101,9 @@ def _grid_laws(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": rng.multinomial(GRID**2, law(rng, size)) / GRID**2, **laws}
 
 
-@claim(
-    "gr-appendix-D",
-    "thomas2025global, Appendix D",
-    _grid_laws,
-    cost=6,
-    mutants={"Without the diagonal.": {"diagonal": False}},
-)
+@claim("gr-appendix-D", _grid_laws, cost=6, mutants={"Without the diagonal.": {"diagonal": False}})
 def appendix_d(p: FloatArray, q1: FloatArray, q2: FloatArray, diagonal: bool = True) -> float:
-    """For two independent drafts one minimum s-t cut, on V + 2 nodes, finds H*.
+    """For two independent drafts one minimum s-t cut, on V + 2 nodes, finds H*. [thomas2025global, Appendix D]
 
     Hypotheses: rho with the minus sign; x_i^2 = x_i on the diagonal.
     Remark: On laws on a grid, so that capacities are integers and the cut is exact.
@@ -137,14 +119,14 @@ def _grid_pairs(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "gr-appendix-D-any-pair",
-    "otspec; the construction of thomas2025global, Appendix D, needs no independence",
     _grid_pairs,
     variant_of="gr-appendix-D",
     cost=6,
     mutants={"Without the diagonal.": {"diagonal": False}},
 )
 def appendix_d_any_pair(p: FloatArray, pairs: FloatArray, diagonal: bool = True) -> float:
-    """One minimum s-t cut on V + 2 nodes finds H* for two drafts of any joint law.
+    """One minimum s-t cut on V + 2 nodes finds H* for two drafts of any joint law. [otspec; the construction of
+    thomas2025global, Appendix D, needs no independence]
 
     Remark: psi is quadratic in x for any two drafts, and no pair of tokens has a positive coefficient.
     Margin: psi of the token set that one minimum cut finds, against the least psi of all; exact in integers. P is the
@@ -179,14 +161,15 @@ def _falling(q: FloatArray, p: FloatArray) -> IntArray:
 
 @claim(
     "gr-table-5-distinct-step-1",
-    "hu2025towards, Theorem 4; thomas2025global, Table 5, Appendix S",
     distinct,
     search=Descent("p q"),
     cost=4,
     mutants={"In the order of decreasing q.": {"by_draft": True}},
 )
 def table_5_distinct_step_1(p: FloatArray, q: FloatArray, n: int, by_draft: bool = False) -> float:
-    """For drafts without replacement a prefix of the order of decreasing q/p minimises psi."""
+    """For drafts without replacement a prefix of the order of decreasing q/p minimises psi. [hu2025towards, Theorem 4;
+    thomas2025global, Table 5, Appendix S]
+    """
     values = _psi_of_distinct(p, q, n)
     order = np.argsort(-q, kind="stable") if by_draft else _falling(q, p)
     return -float(values[prefixes(order)].min() - values.min())
@@ -200,7 +183,6 @@ def _nested_sets(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "gr-table-5-distinct-lemma-6.3",
-    "thomas2025global, Lemma 6.3 and Appendix S",
     _nested_sets,
     search=Descent("p q"),
     cost=2,
@@ -210,6 +192,7 @@ def table_5_distinct_lemma_6_3(
     p: FloatArray, q: FloatArray, n: int, least: IntArray, most: IntArray, by_draft: bool = False
 ) -> float:
     """For drafts without replacement, too, the least psi between sets A and B is at A and a prefix of B without A.
+    [thomas2025global, Lemma 6.3 and Appendix S]
 
     Margin: The least psi between two token sets, by prefixes of what lies between them, against all sets.
     """
@@ -224,13 +207,13 @@ def table_5_distinct_lemma_6_3(
 
 @claim(
     "gr-table-5-distinct-step-2",
-    "thomas2025global, Table 5, Appendix S",
     distinct,
     cost=12,
     mutants={"psi of the prefixes in place of its cumulative minima.": {"cumulative": False}},
 )
 def table_5_distinct_step_2(p: FloatArray, q: FloatArray, n: int, cumulative: bool = True) -> float:
     """For drafts without replacement the cumulative minima of section 6.1 give feasible outer residuals.
+    [thomas2025global, Table 5, Appendix S]
 
     Remark: Constraint (9) on every token set outside H*, with equality on all of them, and 0 <= p_i <= p(i).
     Margin: Eq. (10) by cumulative minima along increasing q/p, against the constraints (9).

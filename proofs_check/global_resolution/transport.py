@@ -134,26 +134,26 @@ def _graph_and_epsilon(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "gr-lemma-I.1",
-    "thomas2025global, Lemma I.1",
     _graph,
     cost=5,
     search=Descent(free="flow alpha beta"),
     mutants={"Supplies may be left.": partial(_not_negative, slack=False, supply=1.0)},
 )
 def lemma_i_1(**graph: Any) -> float:
-    """Phi is convex and not negative when supplies y_b can serve demands x_a in full with nothing left."""
+    """Phi is convex and not negative when supplies y_b can serve demands x_a in full with nothing left.
+    [thomas2025global, Lemma I.1]
+    """
     return _convex(**graph, slack=False)
 
 
 @claim(
     "gr-lemma-I.1-gradient",
-    "thomas2025global, Lemma I.1",
     _graph_and_epsilon,
     cost=30,
     mutants={"Supplies may be left.": {"supply": 1.0, "max_steps": 50}},
 )
 def lemma_i_1_gradient(**graph: Any) -> float:
-    """Then for every eps > 0 some point has a gradient of Phi of 1-norm at most eps.
+    """Then for every eps > 0 some point has a gradient of Phi of 1-norm at most eps. [thomas2025global, Lemma I.1]
 
     Remark: For eps > 0 only: the infimum need not be attained (p = (1/4, 3/4), q = (1/2, 1/2), n = 2: alpha_2 - alpha_1
     grows without bound).
@@ -163,24 +163,24 @@ def lemma_i_1_gradient(**graph: Any) -> float:
 
 @claim(
     "gr-lemma-J.1",
-    "thomas2025global, Lemma J.1",
     _graph,
     cost=5,
     search=Descent(free="flow unspent alpha beta"),
     mutants={"Demands may be a tenth larger than what is served.": partial(_not_negative, slack=True, demand=1.1)},
 )
 def lemma_j_1(**graph: Any) -> float:
-    """Theta is convex and not negative when supplies y_b can serve demands x_a in full."""
+    """Theta is convex and not negative when supplies y_b can serve demands x_a in full. [thomas2025global, Lemma
+    J.1]
+    """
     return _convex(**graph, slack=True)
 
 
 @claim(
     "gr-lemma-J.1-gradient",
-    "thomas2025global, Lemma J.1",
     _graph_and_epsilon,
     cost=40,
     mutants={"Demands may be half as large again as what is served.": {"demand": 1.5, "max_steps": 50}},
 )
 def lemma_j_1_gradient(**graph: Any) -> float:
-    """Then for every eps > 0 some point has a gradient of Theta of 1-norm at most eps."""
+    """Then for every eps > 0 some point has a gradient of Theta of 1-norm at most eps. [thomas2025global, Lemma J.1]"""
     return _gradient(**graph, slack=True)

@@ -11,7 +11,6 @@ from otspec.proofs_check.claims import claim
 from otspec.proofs_check.single_draft import blocks, tokens, tokens_quotient
 from otspec.walltime import speed_up
 
-KEY = "aarnphm2025speculative"
 LONGEST = 40
 """Blocks are looked at up to this length."""
 
@@ -22,13 +21,13 @@ def _rate(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "notes-expected-tokens",
-    f"{KEY}, 'acceptance probability'; leviathan2023fast, eq. (1)",
     _rate,
     counterexample={"alpha": 1.0, "gamma": 1},
     mutants={"With the exponent gamma.": {"fewer": 1}},
 )
 def expected_tokens(alpha: float, gamma: int, fewer: int = 0) -> float:
     """The number of tokens per block is capped geometric, with mean (1 - alpha^(gamma+1)) / (1 - alpha).
+    [aarnphm2025speculative, 'acceptance probability'; leviathan2023fast, eq. (1)]
 
     Hypotheses: Independent acceptances of probability alpha, in [0, 1].
     Assumption: alpha < 1: at alpha = 1 the quotient is 0/0; its limit is gamma + 1
@@ -53,12 +52,10 @@ def _within(measured: float, factor: float, gamma: int, length: int) -> float:
     return float(np.minimum(factor - measured, measured - factor * length / (length + gamma)))
 
 
-COST = f"{KEY}, 'wall-time improvement'"
-
-
-@claim("notes-calls", COST, _text, cost=3, mutants={"From N / (N + gamma - 1) on.": {"fewer": 1}})
+@claim("notes-calls", _text, cost=3, mutants={"From N / (N + gamma - 1) on.": {"fewer": 1}})
 def calls(alpha: float, gamma: int, length: int, fewer: int = 0) -> float:
     """Speculative sampling reduces the number of calls to the target by (1 - alpha^(gamma+1)) / (1 - alpha).
+    [aarnphm2025speculative, 'wall-time improvement']
 
     Hypotheses: Independent acceptances; alpha < 1.
     Remark: Checked without the assumption of a long text, by recursion over blocks: for N tokens the factor is the
@@ -72,15 +69,10 @@ def _text_and_cost(rng: np.random.Generator) -> dict[str, Any]:
     return {**_text(rng), "c": 10 ** rng.uniform(-3.0, 0.3)}
 
 
-@claim(
-    "notes-theorem-3.8",
-    f"{KEY}, Theorem 3.8; leviathan2023fast",
-    _text_and_cost,
-    cost=3,
-    mutants={"From N / (N + gamma - 1) on.": {"fewer": 1}},
-)
+@claim("notes-theorem-3.8", _text_and_cost, cost=3, mutants={"From N / (N + gamma - 1) on.": {"fewer": 1}})
 def theorem_3_8(alpha: float, gamma: int, length: int, c: float, fewer: int = 0) -> float:
-    """The wall time improves by the factor (1 - alpha^(gamma+1)) / ((1 - alpha)(gamma c + 1)).
+    """The wall time improves by the factor (1 - alpha^(gamma+1)) / ((1 - alpha)(gamma c + 1)). [aarnphm2025speculative,
+    Theorem 3.8; leviathan2023fast]
 
     Hypotheses: Independent acceptances; alpha < 1; gamma + 1 evaluations of the target cost as much as one.
     Remark: Checked without the assumption of a long text, by recursion over blocks: for N tokens the factor is the
@@ -102,13 +94,13 @@ def _factors(alpha: float, c: float) -> FloatArray:
 
 @claim(
     "notes-corollary-3.9",
-    f"{KEY}, Corollary 3.9; leviathan2023fast",
     _good_draft,
     cost=4,
     mutants={"1.01 times that factor.": {"promise": 1.01}, "At least 1 + 0.55 (alpha - c).": {"gain": 0.55}},
 )
 def corollary_3_9(alpha: float, c: float, promise: float = 1.0, gain: float = 0.5) -> float:
     """If alpha > c there is a gamma that improves by a factor of at least (1 + alpha) / (1 + c).
+    [aarnphm2025speculative, Corollary 3.9; leviathan2023fast]
 
     Remark: gamma = 1 has exactly this factor; the factor is at least 1 + (alpha - c) / 2.
     """
@@ -118,13 +110,13 @@ def corollary_3_9(alpha: float, c: float, promise: float = 1.0, gain: float = 0.
 
 @claim(
     "notes-corollary-3.9-shorter",
-    f"{KEY}, Corollary 3.9; leviathan2023fast",
     lambda rng: {"alpha": rng.uniform(0.0, 0.99), "c": 10 ** rng.uniform(-3.0, 0.0)},
     cost=4,
     mutants={"So does the next larger one.": {"longer": True}},
 )
 def corollary_3_9_shorter(alpha: float, c: float, longer: bool = False) -> float:
-    """If a gamma improves the wall time, so does every smaller one.
+    """If a gamma improves the wall time, so does every smaller one. [aarnphm2025speculative, Corollary 3.9;
+    leviathan2023fast]
 
     Remark: A gamma improves exactly if the mean of alpha, ..., alpha^gamma is above c, and that mean falls.
     Margin: Where a block improves, all shorter ones do: the smallest gain before the last gain.
@@ -143,27 +135,26 @@ def _poor_draft(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "notes-corollary-3.9-converse",
-    f"beside {KEY}, Corollary 3.9",
     _poor_draft,
     variant_of="notes-corollary-3.9",
     cost=4,
     mutants={"If alpha <= 1.05 c.": {"times": 1.05}},
 )
 def corollary_3_9_converse(alpha: float, c: float, times: float = 1.0) -> float:
-    """If alpha <= c no gamma improves the wall time."""
+    """If alpha <= c no gamma improves the wall time. [beside aarnphm2025speculative, Corollary 3.9]"""
     return 1.0 - float(_factors(alpha, c / times).max())
 
 
 @claim(
     "notes-best-length",
-    f"beside {KEY}, 'wall-time improvement'",
     lambda rng: {"alpha": rng.uniform(0.0, 0.99), "c": 10 ** rng.uniform(-3.0, 0.0)},
     variant_of="notes-corollary-3.9-shorter",
     cost=4,
     mutants={"No longer block is better.": {"once_fallen": False}},
 )
 def best_length(alpha: float, c: float, once_fallen: bool = True) -> float:
-    """Once a longer block is no better, none that is longer still is better: the first best gamma is the best.
+    """Once a longer block is no better, none that is longer still is better: the first best gamma is the best. [beside
+    aarnphm2025speculative, 'wall-time improvement']
 
     Remark: Proved: a further draft helps exactly if alpha^(gamma+1) / c is above the factor at gamma; once it is not,
     the next factor is at least that quotient, and so above the next, smaller one.
@@ -173,15 +164,10 @@ def best_length(alpha: float, c: float, once_fallen: bool = True) -> float:
     return -float(steps[fallen | (not once_fallen)].max(initial=0.0))
 
 
-@claim(
-    "notes-theorem-3.11",
-    f"{KEY}, Theorem 3.11; leviathan2023fast",
-    _text_and_cost,
-    cost=3,
-    mutants={"From N / (N + gamma - 1) on.": {"fewer": 1}},
-)
+@claim("notes-theorem-3.11", _text_and_cost, cost=3, mutants={"From N / (N + gamma - 1) on.": {"fewer": 1}})
 def theorem_3_11(alpha: float, gamma: int, length: int, c: float, fewer: int = 0) -> float:
     """The operations increase by the factor (1 - alpha)(gamma c + gamma + 1) / (1 - alpha^(gamma+1)), at least 1.
+    [aarnphm2025speculative, Theorem 3.11; leviathan2023fast]
 
     Hypotheses: Independent acceptances; alpha < 1; c is the ratio of operations per token.
     Remark: Checked without the assumption of a long text, by recursion over blocks: for N tokens the factor is the
@@ -190,9 +176,3 @@ def theorem_3_11(alpha: float, gamma: int, length: int, c: float, fewer: int = 0
     factor = speed_up(alpha, c, gamma).operations
     operations = blocks(alpha, gamma, length) * (gamma * c + gamma + 1.0)
     return float(np.minimum(factor - 1.0, _within(length / operations, 1.0 / factor, gamma - fewer, length)))
-
-
-LONG = (
-    "Checked without the assumption of a long text, by recursion over blocks: for N tokens the factor is the printed "
-    "one times something between N / (N + gamma) and 1."
-)

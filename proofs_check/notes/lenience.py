@@ -14,7 +14,6 @@ from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import overlap
 
 KEY = "aarnphm2025speculative"
-LENIENCE = f"{KEY}, note on lenience; leviathan2023fast"
 
 
 def _lenient_pair(rng: np.random.Generator) -> dict[str, Any]:
@@ -31,13 +30,13 @@ def _undivided(p: FloatArray, q: FloatArray, lenience: float) -> float:
 
 @claim(
     "notes-lenience-alpha",
-    LENIENCE,
     _lenient_pair,
     counterexample={"p": [0.5, 0.5], "q": [0.5, 0.5], "lenience": 0.0},
     mutants={"It is the sum of min(p, l q).": _undivided},
 )
 def lenience_alpha(p: FloatArray, q: FloatArray, lenience: float) -> float:
-    """With lenience l the acceptance rate is the sum of min(p/l, q); five forms of it agree.
+    """With lenience l the acceptance rate is the sum of min(p/l, q); five forms of it agree. [aarnphm2025speculative,
+    note on lenience; leviathan2023fast]
 
     Hypotheses: l in [0, 1].
     Assumption: l > 0: at l = 0 the forms with 1/l are 0/0 (alpha tends to the chance to draft a token with p > 0)
@@ -62,9 +61,11 @@ def _two_leniences(rng: np.random.Generator) -> dict[str, Any]:
     return {**drawn, "stricter": rng.uniform(drawn["lenience"], 1.0)}
 
 
-@claim("notes-lenience-increases", LENIENCE, _two_leniences, mutants={"By at least 1 %.": {"times": 1.01}})
+@claim("notes-lenience-increases", _two_leniences, mutants={"By at least 1 %.": {"times": 1.01}})
 def lenience_increases(p: FloatArray, q: FloatArray, lenience: float, stricter: float, times: float = 1.0) -> float:
-    """Lenience increases alpha: the smaller l, the larger alpha, and never below that of l = 1."""
+    """Lenience increases alpha: the smaller l, the larger alpha, and never below that of l = 1.
+    [aarnphm2025speculative, note on lenience; leviathan2023fast]
+    """
     return float(
         np.min([_alpha(p, q, lenience) - times * _alpha(p, q, stricter), _alpha(p, q, stricter) - overlap(p, q)])
     )
@@ -77,7 +78,6 @@ def _output(p: FloatArray, q: FloatArray, lenience: float) -> FloatArray:
 
 @claim(
     "notes-lenience-deviation",
-    f"beside {LENIENCE}, which does not say that the law changes",
     _lenient_pair,
     variant_of="notes-lenience-alpha",
     search=Descent("p q"),
@@ -87,7 +87,8 @@ def _output(p: FloatArray, q: FloatArray, lenience: float) -> FloatArray:
     },
 )
 def lenience_deviation(p: FloatArray, q: FloatArray, lenience: float, times: float = 1.0, beta: float = 1.0) -> float:
-    """The price of lenience: the output law is alpha_l - beta away from p, and puts out no token above p/l.
+    """The price of lenience: the output law is alpha_l - beta away from p, and puts out no token above p/l. [beside
+    aarnphm2025speculative, note on lenience; leviathan2023fast, which does not say that the law changes]
 
     Hypotheses: A rejected draft is replaced as in speculative sampling; distance in total variation.
     Remark: Proved: where q > p the output exceeds p by min(p/l, q) - p, elsewhere it does not exceed it. Lossless
@@ -103,14 +104,14 @@ def lenience_deviation(p: FloatArray, q: FloatArray, lenience: float, times: flo
 
 @claim(
     "notes-lenience-price",
-    f"beside {LENIENCE}",
     _lenient_pair,
     variant_of="notes-lenience-alpha",
     search=Descent("p q"),
     mutants={"At most 0.9 (1 - l).": {"most": 0.9}},
 )
 def lenience_price(p: FloatArray, q: FloatArray, lenience: float, most: float = 1.0) -> float:
-    """With lenience l the output law is at most 1 - l away from p, in total variation.
+    """With lenience l the output law is at most 1 - l away from p, in total variation. [beside aarnphm2025speculative,
+    note on lenience; leviathan2023fast]
 
     Hypotheses: A rejected draft is replaced as in speculative sampling.
     Remark: Proved: where q > p the excess min(p/l, q) - p is at most (1 - l) q.
@@ -131,14 +132,10 @@ def _favourite(p: FloatArray, lenience: float, accepted: BoolArray, times: float
     return float(p[accepted].min() - times * lenience * p.max())
 
 
-@claim(
-    "notes-lenience-greedy",
-    f"{KEY}, note on greedy decoding: 'accept token x [...] in case of p(x) <= l max(p)'",
-    _target,
-    counterexample={"p": [0.6, 0.4], "lenience": 0.9},
-)
+@claim("notes-lenience-greedy", _target, counterexample={"p": [0.6, 0.4], "lenience": 0.9})
 def lenience_greedy(p: FloatArray, lenience: float) -> float:
     """Greedy lenience accepts the target's likeliest token, and none that is less than l times as likely.
+    [aarnphm2025speculative, note on greedy decoding: 'accept token x [...] in case of p(x) <= l max(p)']
 
     Instead: p(x) >= l max(p). As printed it accepts the unlikely tokens, and for l < 1 never the likeliest.
     """
@@ -147,13 +144,13 @@ def lenience_greedy(p: FloatArray, lenience: float) -> float:
 
 @claim(
     "notes-lenience-greedy-mended",
-    f"{KEY}, note on greedy decoding, with p(x) >= l max(p)",
     _target,
     variant_of="notes-lenience-greedy",
     mutants={"None that is less than 1.01 l times as likely.": {"times": 1.01}},
 )
 def lenience_greedy_mended(p: FloatArray, lenience: float, times: float = 1.0) -> float:
     """Greedy lenience accepts the target's likeliest token, and none that is less than l times as likely.
+    [aarnphm2025speculative, note on greedy decoding, with p(x) >= l max(p)]
 
     Remark: At l = 1 it is exact matching of the likeliest token.
     """
@@ -173,9 +170,9 @@ def _apart(p: FloatArray, q: FloatArray, token: int) -> float:
     return float(np.abs(_after_draft(p, q, token, 0.5) - _after_draft(p, q, token, 1.0)).max())
 
 
-@claim("notes-lenience-no-op", LENIENCE, pair, tol=0.0, mutants={"Nor has it at temperature 1.": {"temperature": 1}})
+@claim("notes-lenience-no-op", pair, tol=0.0, mutants={"Nor has it at temperature 1.": {"temperature": 1}})
 def lenience_no_op(p: FloatArray, q: FloatArray, temperature: int = 0) -> float:
-    """At temperature 0 scaling q by l has no effect.
+    """At temperature 0 scaling q by l has no effect. [aarnphm2025speculative, note on lenience; leviathan2023fast]
 
     Hypotheses: Both laws are those of temperature 0; l > 0.
     Remark: A decoder's rule with lenience 1/2 against speculative sampling, by their outputs. That a factor does not
@@ -200,14 +197,14 @@ def _typical(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "notes-typical-mode",
-    f"beside {KEY}, 'Medusa', typical acceptance",
     _typical,
     variant_of=f"{KEY}, 'Medusa'",
     search=Descent("p"),
     mutants={"By a factor of 1.05 / delta.": {"factor": 1.05}},
 )
 def typical_mode(p: FloatArray, epsilon: float, delta: float, factor: float = 1.0) -> float:
-    """Typical acceptance accepts the target's likeliest token: it is above min(epsilon, delta exp(-H)).
+    """Typical acceptance accepts the target's likeliest token: it is above min(epsilon, delta exp(-H)). [beside
+    aarnphm2025speculative, 'Medusa', typical acceptance]
 
     Hypotheses: delta < 1: with delta = 1 and p uniform the strict comparison accepts nothing.
     Remark: Proved, by a factor of 1/delta: log max p is at least the mean of log p, which is -H.
@@ -222,7 +219,6 @@ def _typical_drafts(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "notes-typical-deviation",
-    f"beside {KEY}, 'Medusa', typical acceptance, which does not claim to keep the law",
     _typical_drafts,
     variant_of=f"{KEY}, 'Medusa'",
     search=Descent("p q r"),
@@ -231,7 +227,8 @@ def _typical_drafts(rng: np.random.Generator) -> dict[str, Any]:
 def typical_deviation(
     p: FloatArray, epsilon: float, delta: float, q: FloatArray, r: FloatArray, times: float = 1.0
 ) -> float:
-    """The price of typical acceptance: the output is at least the accepted tokens' max(0, q - p) away from p.
+    """The price of typical acceptance: the output is at least the accepted tokens' max(0, q - p) away from p. [beside
+    aarnphm2025speculative, 'Medusa', typical acceptance, which does not claim to keep the law]
 
     Hypotheses: Rejected drafts are replaced by a draw from any law r; distance in total variation.
     Remark: Close to 1 where p is nearly uniform and the drafter sure: 0.98 where all of 50 tokens have p = 1/50, and
@@ -240,6 +237,3 @@ def typical_deviation(
     accepted = p > _threshold(p, epsilon, delta)
     out = np.where(accepted, q, 0.0) + float(q[~accepted].sum()) * r
     return float(np.abs(out - p).sum()) / 2 - times * float(np.maximum(0.0, q - p)[accepted].sum())
-
-
-GREEDY = "Greedy lenience accepts the target's likeliest token, and none that is less than l times as likely."

@@ -12,8 +12,6 @@ from otspec.proofs_check.instances import law, positive_law
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import overlap, residual
 
-KEY = "aarnphm2025speculative"
-
 
 def _repeat(accepted: FloatArray) -> tuple[FloatArray, float]:
     """Law of what comes out, and mean number of proposals, where one proposal is accepted as these probabilities say.
@@ -42,12 +40,10 @@ def _attempt(f: FloatArray, g: FloatArray, M: float | FloatArray) -> FloatArray:
     return g * np.divide(f, M * g, out=np.zeros_like(f), where=g > 0)
 
 
-SECTION = f"{KEY}, 'von Neumann acceptance rejection'"
-
-
-@claim("notes-rejection-sampling", SECTION, _envelope, mutants={"With probability 1/M.": {"normalised": True}})
+@claim("notes-rejection-sampling", _envelope, mutants={"With probability 1/M.": {"normalised": True}})
 def rejection_sampling(f: FloatArray, g: FloatArray, M: float, normalised: bool = False) -> float:
     """Rejection sampling puts out f/Z; it accepts a proposal with probability Z/M, one in M/Z on average.
+    [aarnphm2025speculative, 'von Neumann acceptance rejection']
 
     Hypotheses: f <= M g; g covers the support of f.
     Remark: M >= 1 is asked for, and only needed for a normalised f: f = (0.1, 0.1), g = (0.5, 0.5) has M = 0.2.
@@ -70,13 +66,11 @@ def _pointwise_envelope(rng: np.random.Generator) -> dict[str, Any]:
 
 
 @claim(
-    "notes-rejection-pointwise",
-    f"{SECTION}, variants: 'correctness is unchanged'",
-    _pointwise_envelope,
-    counterexample={"f": [0.5, 0.5], "g": [0.5, 0.5], "c": [1.0, 2.0]},
+    "notes-rejection-pointwise", _pointwise_envelope, counterexample={"f": [0.5, 0.5], "g": [0.5, 0.5], "c": [1.0, 2.0]}
 )
 def rejection_pointwise(f: FloatArray, g: FloatArray, c: FloatArray) -> float:
     """With a pointwise envelope f <= c g, accepting with probability f / (c g) still puts out f/Z.
+    [aarnphm2025speculative, 'von Neumann acceptance rejection', variants: 'correctness is unchanged']
 
     Hypotheses: c >= 1.
     Instead: The output is f/c, normalised: here (2/3, 1/3). Propose from c g, normalised.
@@ -89,12 +83,12 @@ def rejection_pointwise(f: FloatArray, g: FloatArray, c: FloatArray) -> float:
 
 @claim(
     "notes-rejection-pointwise-acceptance",
-    f"{SECTION}, variants",
     _pointwise_envelope,
     mutants={"It is Z over the largest c.": {"largest": True}},
 )
 def rejection_pointwise_acceptance(f: FloatArray, g: FloatArray, c: FloatArray, largest: bool = False) -> float:
-    """With a pointwise envelope the acceptance rate is the sum of f/c.
+    """With a pointwise envelope the acceptance rate is the sum of f/c. [aarnphm2025speculative, 'von Neumann acceptance
+    rejection', variants]
 
     Hypotheses: c >= 1.
     """
@@ -103,13 +97,13 @@ def rejection_pointwise_acceptance(f: FloatArray, g: FloatArray, c: FloatArray, 
 
 @claim(
     "notes-rejection-pointwise-mended",
-    f"{SECTION}, variants, mended",
     _pointwise_envelope,
     variant_of="notes-rejection-pointwise",
     mutants={"Proposing from g.": rejection_pointwise.margin},
 )
 def rejection_pointwise_mended(f: FloatArray, g: FloatArray, c: FloatArray) -> float:
-    """Proposing from c g, normalised, and accepting with probability f / (c g) puts out f/Z.
+    """Proposing from c g, normalised, and accepting with probability f / (c g) puts out f/Z. [aarnphm2025speculative,
+    'von Neumann acceptance rejection', variants, mended]
 
     Remark: The acceptance rate is Z over the sum of c g.
     """
@@ -122,14 +116,10 @@ def _lower_bound(rng: np.random.Generator) -> dict[str, Any]:
     return {**drawn, "h": drawn["f"] * rng.random(drawn["f"].size)}
 
 
-@claim(
-    "notes-rejection-squeeze",
-    f"{SECTION}, variants",
-    _lower_bound,
-    mutants={"By a test with a fresh U.": {"fresh": True}},
-)
+@claim("notes-rejection-squeeze", _lower_bound, mutants={"By a test with a fresh U.": {"fresh": True}})
 def rejection_squeeze(f: FloatArray, g: FloatArray, M: float, h: FloatArray, fresh: bool = False) -> float:
     """Accepting early where a lower bound h <= f lets U through, and else by the standard test, puts out f/Z.
+    [aarnphm2025speculative, 'von Neumann acceptance rejection', variants]
 
     Remark: The standard test has to see the same U; a fresh one would let too much through.
     Margin: Output and proposals of the test in two stages: a U that h does not let through is uniform above h / (M g).
@@ -153,7 +143,6 @@ def _once(p: FloatArray, q: FloatArray) -> FloatArray:
 
 @claim(
     "notes-rejection-below-speculation",
-    f"{KEY}, 'speculative sampling', note on rejection sampling; leviathan2023fast",
     _covered_pair,
     tightness=lambda p, q: float(_once(p, q).sum()) / overlap(p, q),
     search=Descent("p q"),
@@ -161,6 +150,7 @@ def _once(p: FloatArray, q: FloatArray) -> FloatArray:
 )
 def rejection_below_speculation(p: FloatArray, q: FloatArray, share: float = 1.0) -> float:
     """Rejection sampling with M = max p/q accepts no more often than speculative sampling: 1/M <= sum of min(p, q).
+    [aarnphm2025speculative, 'speculative sampling', note on rejection sampling; leviathan2023fast]
 
     Remark: All four members of the displayed chain are compared.
     """
@@ -170,13 +160,10 @@ def rejection_below_speculation(p: FloatArray, q: FloatArray, share: float = 1.0
     return float(np.min([-abs(_once(p, q).sum() - least), share * most - least, -abs(most - overlap(p, q))]))
 
 
-@claim(
-    "notes-rejection-once",
-    f"{KEY}, 'speculative sampling', note on rejection sampling; leviathan2023fast",
-    _covered_pair,
-    mutants={"Else a draw from max(0, p - q).": {"else_p": False}},
-)
+@claim("notes-rejection-once", _covered_pair, mutants={"Else a draw from max(0, p - q).": {"else_p": False}})
 def rejection_once(p: FloatArray, q: FloatArray, else_p: bool = True) -> float:
-    """One attempt at rejection sampling, and else a draw from the unmodified p, puts out p."""
+    """One attempt at rejection sampling, and else a draw from the unmodified p, puts out p. [aarnphm2025speculative,
+    'speculative sampling', note on rejection sampling; leviathan2023fast]
+    """
     kept = _once(p, q)
     return -float(np.abs(kept + (1.0 - kept.sum()) * (p if else_p else residual(p, q)) - p).max())

@@ -10,21 +10,15 @@ from numpy.lib.stride_tricks import sliding_window_view
 from otspec.laws import IntArray
 from otspec.proofs_check.claims import claim
 
-KEY = "aarnphm2025speculative"
-
 
 def _shapes(rng: np.random.Generator) -> dict[str, Any]:
     return dict(zip(("batch", "length", "hidden"), rng.integers(1, 9, 3).tolist(), strict=True))
 
 
-@claim(
-    "notes-eagle-fused-width",
-    f"{KEY}, 'EAGLE-1', architecture: 'fused_seq = feature_seq * token_emb'",
-    _shapes,
-    counterexample={"batch": 1, "length": 1, "hidden": 1},
-)
+@claim("notes-eagle-fused-width", _shapes, counterexample={"batch": 1, "length": 1, "hidden": 1})
 def eagle_fused_width(batch: int, length: int, hidden: int) -> float:
-    """The fused sequence of features and token embeddings is twice as wide as either.
+    """The fused sequence of features and token embeddings is twice as wide as either. [aarnphm2025speculative,
+    'EAGLE-1', architecture: 'fused_seq = feature_seq * token_emb']
 
     Instead: A product is as wide as its factors; what the comment on it describes is their concatenation.
     """
@@ -54,17 +48,9 @@ def _prompt(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
-NGRAMS = f"{KEY}, 'ngrams'"
-
-
-@claim(
-    "notes-lookup-short",
-    NGRAMS,
-    _prompt,
-    counterexample={"input_ids": [0, 1], "max_ngram_size": 3, "num_pred_tokens": 10},
-)
+@claim("notes-lookup-short", _prompt, counterexample={"input_ids": [0, 1], "max_ngram_size": 3, "num_pred_tokens": 10})
 def lookup_short(**call: Any) -> float:
-    """Prompt lookup returns candidate tokens, or none, for every prompt.
+    """Prompt lookup returns candidate tokens, or none, for every prompt. [aarnphm2025speculative, 'ngrams']
 
     Instead: unfold raises for a prompt shorter than max_ngram_size: begin with min(max_ngram_size, input_length).
     """
@@ -90,14 +76,11 @@ def _follows(found: IntArray, input_ids: IntArray, max_ngram_size: int, num_pred
 
 
 @claim(
-    "notes-lookup-continues",
-    NGRAMS,
-    _long_prompt,
-    tol=0.0,
-    mutants={"Of the last max_ngram_size tokens.": {"longest": True}},
+    "notes-lookup-continues", _long_prompt, tol=0.0, mutants={"Of the last max_ngram_size tokens.": {"longest": True}}
 )
 def lookup_continues(longest: bool = False, **call: Any) -> float:
     """What prompt lookup returns follows an earlier occurrence of the last n tokens, n <= max_ngram_size.
+    [aarnphm2025speculative, 'ngrams']
 
     Hypotheses: The prompt has at least max_ngram_size tokens.
     """
@@ -108,12 +91,12 @@ def lookup_continues(longest: bool = False, **call: Any) -> float:
 
 @claim(
     "notes-lookup-empty",
-    f"{NGRAMS}: 'if no match is found, return an empty tensor'",
     _long_prompt,
     counterexample={"input_ids": [0, 1, 0], "max_ngram_size": 3, "num_pred_tokens": 10},
 )
 def lookup_empty(input_ids: IntArray, max_ngram_size: int, num_pred_tokens: int) -> float:
-    """Prompt lookup returns no tokens only if no n-gram matches.
+    """Prompt lookup returns no tokens only if no n-gram matches. [aarnphm2025speculative, 'ngrams': 'if no match is
+    found, return an empty tensor']
 
     Hypotheses: The prompt has at least max_ngram_size tokens.
     Instead: A match is passed over unless num_pred_tokens follow it: take those that there are. A match that ends
@@ -148,14 +131,15 @@ def _complete_for_pairs(**call: Any) -> float:
 
 @claim(
     "notes-lookup-mended",
-    f"{NGRAMS}, mended",
     _prompt,
     variant_of="notes-lookup-empty",
     tol=0.0,
     mutants={"If the last two tokens occurred before.": _complete_for_pairs},
 )
 def lookup_mended(input_ids: IntArray, max_ngram_size: int, num_pred_tokens: int) -> float:
-    """Mended, prompt lookup returns a continuation of an earlier n-gram exactly if the last token occurred before."""
+    """Mended, prompt lookup returns a continuation of an earlier n-gram exactly if the last token occurred before.
+    [aarnphm2025speculative, 'ngrams', mended]
+    """
     call: dict[str, Any] = {
         "input_ids": input_ids,
         "max_ngram_size": max_ngram_size,

@@ -13,8 +13,6 @@ from otspec.proofs_check.instances import law, pair
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import overlap
 
-KEY = "aarnphm2025speculative"
-
 
 def _different_pair(rng: np.random.Generator) -> dict[str, Any]:
     """Laws that are apart enough for the quotients by 1 - beta to have 12 digits."""
@@ -30,13 +28,13 @@ def _over_beta(p: FloatArray, q: FloatArray) -> float:
 
 @claim(
     "notes-adjusted-law",
-    f"{KEY}, note a.1; leviathan2023fast",
     _different_pair,
     counterexample={"p": [0.5, 0.5], "q": [0.5, 0.5]},
     mutants={"Divided by beta.": _over_beta},
 )
 def adjusted_law(p: FloatArray, q: FloatArray) -> float:
     """The law that replaces a rejected draft, max(0, p - q) normalised, is (p - min(p, q)) / (1 - beta).
+    [aarnphm2025speculative, note a.1; leviathan2023fast]
 
     Assumption: p is not q: else it is 0/0, of no use because nothing is rejected, but in floats a case to guard
     """
@@ -48,13 +46,14 @@ def adjusted_law(p: FloatArray, q: FloatArray) -> float:
 
 @claim(
     "notes-correctness",
-    f"{KEY}, note a.1; leviathan2023fast",
     pair,
     search=Descent("p q"),
     mutants={"Rejected drafts replaced by draws from p.": {"replaced": False}},
 )
 def correctness(p: FloatArray, q: FloatArray, replaced: bool = True) -> float:
-    """Tokens put out by speculative sampling from p and q are distributed as those sampled from p alone."""
+    """Tokens put out by speculative sampling from p and q are distributed as those sampled from p alone.
+    [aarnphm2025speculative, note a.1; leviathan2023fast]
+    """
     kept = q * single_draft.accept(p, q)
     out = single_draft.output(p, q) if replaced else kept + (1.0 - kept.sum()) * p
     return -float(np.abs(out - p).max())
@@ -68,15 +67,10 @@ def _models(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": p, "q": q, "gamma": gamma}
 
 
-@claim(
-    "notes-algorithm-1",
-    f"{KEY}, Algorithm 1; leviathan2023fast; chen2023accelerating",
-    _models,
-    cost=20,
-    mutants={"With target laws of other prefixes.": {"shift": 1}},
-)
+@claim("notes-algorithm-1", _models, cost=20, mutants={"With target laws of other prefixes.": {"shift": 1}})
 def algorithm_1(p: FloatArray, q: FloatArray, gamma: int, shift: int = 0) -> float:
     """A step of speculative decoding, followed by the target, puts out text with the target's law.
+    [aarnphm2025speculative, Algorithm 1; leviathan2023fast; chen2023accelerating]
 
     Remark: All blocks of up to three drafts over three tokens, of models that depend on the whole prefix.
     """
@@ -90,26 +84,15 @@ def _divergence(p: FloatArray, q: FloatArray) -> float:
     return float(np.abs(p - (p + q) / 2).sum())
 
 
-@claim(
-    "notes-definition-3.2",
-    f"{KEY}, Definition 3.2; leviathan2023fast",
-    pair,
-    mutants={"It is |p - q|_1.": {"times": 2.0}},
-)
+@claim("notes-definition-3.2", pair, mutants={"It is |p - q|_1.": {"times": 2.0}})
 def definition_3_2(p: FloatArray, q: FloatArray, times: float = 1.0) -> float:
-    """D_LK(p, q) is the same measured from p and from q."""
+    """D_LK(p, q) is the same measured from p and from q. [aarnphm2025speculative, Definition 3.2; leviathan2023fast]"""
     return -abs(_divergence(p, q) - times * float(np.abs(q - (p + q) / 2).sum()))
 
 
-@claim(
-    "notes-lemma-3.3",
-    f"{KEY}, Lemma 3.3; leviathan2023fast",
-    pair,
-    search=Descent("p q"),
-    mutants={"It is half of that.": {"share": 0.5}},
-)
+@claim("notes-lemma-3.3", pair, search=Descent("p q"), mutants={"It is half of that.": {"share": 0.5}})
 def lemma_3_3(p: FloatArray, q: FloatArray, share: float = 1.0) -> float:
-    """D_LK(p, q) is 1 - sum of min(p, q)."""
+    """D_LK(p, q) is 1 - sum of min(p, q). [aarnphm2025speculative, Lemma 3.3; leviathan2023fast]"""
     return -abs(_divergence(p, q) - share * (1.0 - overlap(p, q)))
 
 
@@ -120,7 +103,6 @@ def _three_laws(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "notes-corollary-3.4",
-    f"{KEY}, Corollary 3.4; leviathan2023fast",
     _three_laws,
     search=Descent("p q r"),
     mutants={
@@ -133,6 +115,7 @@ def corollary_3_4(
     p: FloatArray, q: FloatArray, r: FloatArray, most: int = 0, least: int = 0, third: float = 1.0
 ) -> float:
     """D_LK is a symmetric divergence in [0, 1]: 0 exactly if p = q, 1 exactly if the supports are disjoint.
+    [aarnphm2025speculative, Corollary 3.4; leviathan2023fast]
 
     Remark: Checked in a stronger form: with V tokens it lies between max |p - q| and V/2 times that, 1 - D_LK between
     max min(p, q) and V times that, and the triangle inequality makes it a metric (total variation).
@@ -154,15 +137,9 @@ def _acceptance(p: FloatArray, q: FloatArray) -> float:
     return float(q @ single_draft.accept(p, q))
 
 
-@claim(
-    "notes-theorem-3.5",
-    f"{KEY}, Theorem 3.5; leviathan2023fast",
-    pair,
-    search=Descent("p q"),
-    mutants={"It is 1 - |p - q|_1.": {"times": 2.0}},
-)
+@claim("notes-theorem-3.5", pair, search=Descent("p q"), mutants={"It is 1 - |p - q|_1.": {"times": 2.0}})
 def theorem_3_5(p: FloatArray, q: FloatArray, times: float = 1.0) -> float:
-    """The acceptance rate beta is 1 - D_LK(p, q)."""
+    """The acceptance rate beta is 1 - D_LK(p, q). [aarnphm2025speculative, Theorem 3.5; leviathan2023fast]"""
     return -abs(_acceptance(p, q) - (1.0 - times * _divergence(p, q)))
 
 
@@ -177,14 +154,9 @@ def _unweighted(p: FloatArray, q: FloatArray, weights: FloatArray) -> float:
     return -abs(float(weights @ common) - float(common.mean()))
 
 
-@claim(
-    "notes-corollary-3.6",
-    f"{KEY}, Corollary 3.6; leviathan2023fast",
-    _contexts,
-    mutants={"Contexts counted alike.": _unweighted},
-)
+@claim("notes-corollary-3.6", _contexts, mutants={"Contexts counted alike.": _unweighted})
 def corollary_3_6(p: FloatArray, q: FloatArray, weights: FloatArray) -> float:
-    """alpha is 1 - E(D_LK(p, q)), and E(min(p, q)).
+    """alpha is 1 - E(D_LK(p, q)), and E(min(p, q)). [aarnphm2025speculative, Corollary 3.6; leviathan2023fast]
 
     Remark: E(min(p, q)) stands for the mean over contexts of the sum over tokens.
     """

@@ -35,15 +35,11 @@ def _optimum(problem: Problem) -> float:
     return 1 + float(psi(problem.p, *problem.scheme.support()).min())
 
 
-@claim(
-    "own-greedy",
-    "otspec, docs/draft_laws.md, Theorem 3; hu2025towards",
-    distinct,
-    cost=8,
-    mutants={"It is p(the n likeliest).": {"as_top_n": True}},
-)
+@claim("own-greedy", distinct, cost=8, mutants={"It is p(the n likeliest).": {"as_top_n": True}})
 def greedy(p: FloatArray, q: FloatArray, n: int, as_top_n: bool = False) -> float:
-    """The optimum of greedy drafts is p(the n - 1 likeliest) + the sum of min(p, law of the last draft)."""
+    """The optimum of greedy drafts is p(the n - 1 likeliest) + the sum of min(p, law of the last draft). [otspec,
+    docs/draft_laws.md, Theorem 3; hu2025towards]
+    """
     scheme = Greedy(q, n)
     fixed = likeliest(q, n - 1)
     last = q.copy()
@@ -52,15 +48,9 @@ def greedy(p: FloatArray, q: FloatArray, n: int, as_top_n: bool = False) -> floa
     return -abs(_optimum(Problem(p, scheme)) - float(form))
 
 
-@claim(
-    "own-top-n",
-    "otspec, docs/draft_laws.md, Theorem 4",
-    distinct,
-    cost=8,
-    mutants={"It is p(all but the last draft).": {"fewer": 1}},
-)
+@claim("own-top-n", distinct, cost=8, mutants={"It is p(all but the last draft).": {"fewer": 1}})
 def top_n(p: FloatArray, q: FloatArray, n: int, fewer: int = 0) -> float:
-    """The optimum of top-n drafts is p(drafts)."""
+    """The optimum of top-n drafts is p(drafts). [otspec, docs/draft_laws.md, Theorem 4]"""
     return -abs(_optimum(Problem(p, TopK(q, n))) - float(p[likeliest(q, n)[: n - fewer]].sum()))
 
 
@@ -71,15 +61,10 @@ def _two_possible(rng: np.random.Generator) -> dict[str, Any]:
             return instance
 
 
-@claim(
-    "own-hub-pairs",
-    "otspec, docs/draft_laws.md, Corollary 1; sun2024spechub",
-    _two_possible,
-    cost=10,
-    mutants={"As drafts without replacement.": {"of": WithoutReplacement}},
-)
+@claim("own-hub-pairs", _two_possible, cost=10, mutants={"As drafts without replacement.": {"of": WithoutReplacement}})
 def hub_pairs(p: FloatArray, q: FloatArray, of: type[Greedy] | type[WithoutReplacement] = Greedy) -> float:
-    """The pairs of SpecHub form the same sets as greedy drafts at n = 2, with the same probabilities.
+    """The pairs of SpecHub form the same sets as greedy drafts at n = 2, with the same probabilities. [otspec,
+    docs/draft_laws.md, Corollary 1; sun2024spechub]
 
     Hypotheses: At least two tokens can be drafted.
     Remark: So they have the same optimum.
@@ -94,16 +79,10 @@ def _sloped(rng: np.random.Generator) -> dict[str, Any]:
     return {**distinct(rng), "slope": float(np.exp(rng.normal()))}
 
 
-@claim(
-    "own-prefixes",
-    "otspec, docs/without_replacement.md, Theorem 1; hu2025towards",
-    _sloped,
-    cost=15,
-    mutants={"By increasing q.": {"by_draft": True}},
-)
+@claim("own-prefixes", _sloped, cost=15, mutants={"By increasing q.": {"by_draft": True}})
 def own_prefixes(p: FloatArray, q: FloatArray, n: int, slope: float, by_draft: bool = False) -> float:
     """Without replacement, greedy, top-n: along the scheme's order some prefix A minimises f(A) + s p(rest), for every
-    s > 0.
+    s > 0. [otspec, docs/without_replacement.md, Theorem 1; hu2025towards]
 
     Margin: Along the order of a scheme, some prefix minimises f(A) + s p(V without A), for every slope s.
     """
@@ -118,14 +97,14 @@ def own_prefixes(p: FloatArray, q: FloatArray, n: int, slope: float, by_draft: b
 
 @claim(
     "own-systematic-inclusion",
-    "otspec, proofs_check/own/systematic.py; madow1949theory",
     distinct,
     tol=1e-8,
     cost=5,
     mutants={"With probability min(1, n q_i).": {"capped": False}},
 )
 def systematic_inclusion(p: FloatArray, q: FloatArray, n: int, capped: bool = True) -> float:
-    """Systematic drafts contain token i with probability min(1, c q_i), c such that these add up to n.
+    """Systematic drafts contain token i with probability min(1, c q_i), c such that these add up to n. [otspec,
+    proofs_check/own/systematic.py; madow1949theory]
 
     Remark: Arcs end on multiples of 2^-53, and tokens within 1e-9 of a whole turn are given all of it.
     Margin: P(the token is drafted), tuple by tuple, against min(1, c q).
@@ -143,16 +122,9 @@ def systematic_inclusion(p: FloatArray, q: FloatArray, n: int, capped: bool = Tr
     return -float(np.abs(included - expected).max())
 
 
-@claim(
-    "own-systematic-sets",
-    "otspec, proofs_check/own/systematic.py",
-    distinct,
-    tol=0.0,
-    cost=4,
-    mutants={"At most V - 1.": {"fewer": 1}},
-)
+@claim("own-systematic-sets", distinct, tol=0.0, cost=4, mutants={"At most V - 1.": {"fewer": 1}})
 def systematic_sets(p: FloatArray, q: FloatArray, n: int, fewer: int = 0) -> float:
-    """Systematic drafts all differ, and form at most V different sets.
+    """Systematic drafts all differ, and form at most V different sets. [otspec, proofs_check/own/systematic.py]
 
     Margin: V less the number of different draft sets, and whether all drafts differ.
     """
@@ -166,15 +138,10 @@ def _as_top_n(p: FloatArray, q: FloatArray, n: int) -> float:
     return -abs(float(Circle.of(q, n).shares(p).sum()) - float(p[likeliest(q, n)].sum()))
 
 
-@claim(
-    "own-earliest-deadline",
-    "otspec, proofs_check/own/systematic.py; glover1967maximum; liang1995circular",
-    distinct,
-    cost=25,
-    mutants={"It accepts as often as top-n drafts.": _as_top_n},
-)
+@claim("own-earliest-deadline", distinct, cost=25, mutants={"It accepts as often as top-n drafts.": _as_top_n})
 def earliest_deadline(p: FloatArray, q: FloatArray, n: int) -> float:
-    """For systematic drafts, serving the token whose arc ends first is optimal, and lossless.
+    """For systematic drafts, serving the token whose arc ends first is optimal, and lossless. [otspec,
+    proofs_check/own/systematic.py; glover1967maximum; liang1995circular]
 
     Remark: Against all token sets; what is accepted leaves p for the rest, whose law is what of p is missing.
     Margin: Nothing is served twice, p is not exceeded, and the drafts are accepted as often as an optimal rule does.
@@ -191,15 +158,10 @@ def _distinct_order(rng: np.random.Generator) -> dict[str, Any]:
     return {**instance, "order": rng.permutation(instance["q"].size)}
 
 
-@claim(
-    "own-arrivals",
-    "otspec, docs/without_replacement.md, Lemma 1",
-    _distinct_order,
-    cost=8,
-    mutants={"Of the (n-1)-th arrival.": {"fewer": 1}},
-)
+@claim("own-arrivals", _distinct_order, cost=8, mutants={"Of the (n-1)-th arrival.": {"fewer": 1}})
 def arrivals(p: FloatArray, q: FloatArray, n: int, order: IntArray, fewer: int = 0) -> float:
     """Hit probabilities without replacement are integrals over the time of the n-th arrival of exponential clocks.
+    [otspec, docs/without_replacement.md, Lemma 1]
 
     Remark: Against sums over all ordered tuples.
     Margin: Hit probabilities by exponential clocks, against sums over ordered tuples.
@@ -224,16 +186,10 @@ def _tuples(qs: FloatArray) -> tuple[IntArray, FloatArray]:
     return drafts, np.prod(qs[np.arange(len(qs)), drafts], axis=1)
 
 
-@claim(
-    "own-luce-law",
-    "otspec, docs/luce.md, Lemma 1",
-    _racing,
-    tol=1e-11,
-    cost=6,
-    mutants={"Its law is the mean of the laws.": {"mean": True}},
-)
+@claim("own-luce-law", _racing, tol=1e-11, cost=6, mutants={"Its law is the mean of the laws.": {"mean": True}})
 def luce_law(qs: FloatArray, odds: FloatArray, mean: bool = False) -> float:
     """Among independent drafts, a pick with odds W is the first of n clocks to ring, and its law is one integral.
+    [otspec, docs/luce.md, Lemma 1]
 
     Remark: Against sums over all tuples; the quadrature is good to some 1e-13.
     """
@@ -255,7 +211,6 @@ def _boxed(rng: np.random.Generator) -> dict[str, Any]:
 
 @inequality(
     "own-luce-box",
-    "otspec, docs/luce.md, Theorem 2",
     _boxed,
     tol=1e-9,
     cost=5,
@@ -264,7 +219,7 @@ def _boxed(rng: np.random.Generator) -> dict[str, Any]:
 )
 def luce_box(p: FloatArray, qs: FloatArray, height: float) -> tuple[float, float]:
     """With log weights in a box of height M, the convex program of luce ends within W((n - 1) / e) / (2 M) of alpha*,
-    with Lambert's W.
+    with Lambert's W. [otspec, docs/luce.md, Theorem 2]
 
     Remark: Minimised by L-BFGS-B, sums over all tuples; alpha* from all token sets. Attained by p = (1, 0) and two
     drafts that are always the first and the second token, where 2 M is 1 + W.
@@ -319,14 +274,13 @@ def _no_order(name: str) -> Claim:
         return -float(values[some_prefix].min() - values.min())
 
     some_prefix.__doc__ = f"""Two drafts of distinct laws: as for i.i.d. drafts, some prefix by decreasing {key} is a
-    minimiser H*.
+    minimiser H*. [otspec, otspec/schemes/independent.py; on thomas2025global, Table 5, second row]
 
     Instead: A minimum cut finds H* (gr-appendix-D); luce and polymatroid certify the optimum for any n.
     Remark: Nobody claims it: it is what one would try first where the paper uses a minimum cut.
     """
     return claim(
         f"own-no-order-{name}",
-        "otspec, otspec/schemes/independent.py; on thomas2025global, Table 5, second row",
         _unlike_pairs,
         variant_of="gr-prefix-minimiser",
         search=Descent("p q1 q2"),

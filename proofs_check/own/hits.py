@@ -51,14 +51,10 @@ def hit_function(drafts: IntArray, law: FloatArray, vocab: int) -> FloatArray:
     return 1.0 - inside(drafts, law, vocab)[::-1]  # the complement of A stands at its place from the end
 
 
-@claim(
-    "hit-submodular",
-    "otspec; thomas2025global, Theorem C.1 has it for independent drafts",
-    table,
-    mutants={"It is modular.": {"sign": -1}},
-)
+@claim("hit-submodular", table, mutants={"It is modular.": {"sign": -1}})
 def submodular(p: FloatArray, drafts: IntArray, law: FloatArray, sign: int = 1) -> float:
-    """The hit function f(A) = P(some draft in A) is submodular, whatever the law of the drafts.
+    """The hit function f(A) = P(some draft in A) is submodular, whatever the law of the drafts. [otspec;
+    thomas2025global, Theorem C.1 has it for independent drafts]
 
     Remark: P(all drafts in H) is a mixture of indicators of A in H over draft sets A, each supermodular.
     """
@@ -78,29 +74,24 @@ def _pick_law(drafts: IntArray, law: FloatArray, weights: FloatArray, vocab: int
 
 @claim(
     "own-pick-is-base",
-    "otspec, docs/draft_laws.md, Theorem 1; edmonds1970submodular",
     _picking,
     search=Descent("law weights"),
     cost=3,
     mutants={"g(A) <= 0.95 f(A), of A that are not all tokens.": {"share": 0.95}},
 )
 def pick_is_base(p: FloatArray, drafts: IntArray, law: FloatArray, weights: FloatArray, share: float = 1.0) -> float:
-    """Whatever the rule, the law g of a picked draft has g(A) <= f(A) for every token set A."""
+    """Whatever the rule, the law g of a picked draft has g(A) <= f(A) for every token set A. [otspec,
+    docs/draft_laws.md, Theorem 1; edmonds1970submodular]
+    """
     sets = np.arange((1 << p.size) - (share < 1))
     picked = token_sets(p.size)[sets] @ _pick_law(drafts, law, weights, p.size)
     return float((share * hit_function(drafts, law, p.size)[sets] - picked).min())
 
 
-@claim(
-    "own-base-is-pick",
-    "otspec, docs/draft_laws.md, Theorem 1; strassen1965existence",
-    table,
-    cost=5,
-    mutants={"For A of one token.": {"most": 1}},
-)
+@claim("own-base-is-pick", table, cost=5, mutants={"For A of one token.": {"most": 1}})
 def base_is_pick(p: FloatArray, drafts: IntArray, law: FloatArray, most: int | None = None) -> float:
     """Every law g with g(A) <= f(A) for all A is the law of some pick; for others, what no pick can serve is the
-    largest g(A) - f(A).
+    largest g(A) - f(A). [otspec, docs/draft_laws.md, Theorem 1; strassen1965existence]
 
     Margin: Here p is the law that a pick should have; with A of at most so many tokens.
     """
@@ -116,22 +107,17 @@ def _ordered(rng: np.random.Generator) -> dict[str, Any]:
     return {**instance, "order": rng.permutation(instance["p"].size)}
 
 
-@claim(
-    "own-orders-are-vertices",
-    "otspec, docs/without_replacement.md, Lemma 4; edmonds1970submodular",
-    _ordered,
-    cost=2,
-    mutants={"The order reversed.": {"step": -1}},
-)
+@claim("own-orders-are-vertices", _ordered, cost=2, mutants={"The order reversed.": {"step": -1}})
 def orders_are_vertices(p: FloatArray, drafts: IntArray, law: FloatArray, order: IntArray, step: int = 1) -> float:
-    """Picking the draft that comes first in an order gives token v_i what f gains from the i-th prefix."""
+    """Picking the draft that comes first in an order gives token v_i what f gains from the i-th prefix. [otspec,
+    docs/without_replacement.md, Lemma 4; edmonds1970submodular]
+    """
     rises = np.diff(hit_function(drafts, law, p.size)[prefixes(order[::step])])[::step]
     return -float(np.abs(Support(drafts, law).priority_law(order)[order] - rises).max())
 
 
 @claim(
     "own-pick-lossless",
-    "otspec, docs/interval.md; khisti2025multi; chen2023accelerating",
     _picking,
     search=Descent("p law weights"),
     cost=3,
@@ -139,7 +125,7 @@ def orders_are_vertices(p: FloatArray, drafts: IntArray, law: FloatArray, order:
 )
 def pick_lossless(p: FloatArray, drafts: IntArray, law: FloatArray, weights: FloatArray, from_p: bool = False) -> float:
     """Pick a draft by any rule of law g, accept it with probability min(1, p/g), else draw from (p - g)+: the output
-    has law p.
+    has law p. [otspec, docs/interval.md; khisti2025multi; chen2023accelerating]
 
     Margin: Output law of the rule, tuple by tuple: pick x, accept it with probability min(1, p/g), else draw (p - g)+.
     """
@@ -159,7 +145,6 @@ def _with_set(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "own-certificate",
-    "otspec, otspec/certificate.py; hu2025towards",
     _with_set,
     search=Descent("p law weights"),
     cost=5,
@@ -174,7 +159,8 @@ def certificate(
     below: float = 1.0,
     above: float = 1.0,
 ) -> float:
-    """For every law g of a pick and every H: sum of min(p, g) <= alpha* <= P(some draft outside H) + p(H).
+    """For every law g of a pick and every H: sum of min(p, g) <= alpha* <= P(some draft outside H) + p(H). [otspec,
+    otspec/certificate.py; hu2025towards]
 
     Remark: alpha* is the value of a maximum flow here.
     Margin: With so many times the lower and the upper bound.
@@ -219,14 +205,14 @@ def _drafting(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "own-optimum",
-    "otspec, otspec/certificate.py",
     _drafting,
     tol=ROUNDING,
     cost=15,
     mutants={"At the least over sets of at most one token.": {"most": 1}},
 )
 def own_optimum(p: FloatArray, q: FloatArray, n: int, scheme: str, most: int | None = None) -> float:
-    """Both sides of the certificate meet at alpha*: i.i.d. drafts, without replacement, greedy, top-n.
+    """Both sides of the certificate meet at alpha*: i.i.d. drafts, without replacement, greedy, top-n. [otspec,
+    otspec/certificate.py]
 
     Remark: alpha* is the least over all token sets; that g is the law of a pick is checked on each of them.
     """
@@ -235,27 +221,25 @@ def own_optimum(p: FloatArray, q: FloatArray, n: int, scheme: str, most: int | N
 
 @claim(
     "own-optimum-independent",
-    "otspec, otspec/certificate.py",
     independent,
     tol=ROUNDING,
     cost=15,
     mutants={"At the least over sets of at most one token.": {"most": 1}},
 )
 def optimum_independent(p: FloatArray, qs: FloatArray, most: int | None = None) -> float:
-    """Both sides of the certificate meet at alpha*: independent drafts of any laws."""
+    """Both sides of the certificate meet at alpha*: independent drafts of any laws. [otspec, otspec/certificate.py]"""
     return _certified(Problem(p, Independent(qs)), most)
 
 
 @claim(
     "own-optimum-table",
-    "otspec, otspec/certificate.py",
     table,
     tol=ROUNDING,
     cost=15,
     mutants={"At the least over sets of at most one token.": {"most": 1}},
 )
 def optimum_table(p: FloatArray, drafts: IntArray, law: FloatArray, most: int | None = None) -> float:
-    """Both sides of the certificate meet at alpha*: any law of the drafts."""
+    """Both sides of the certificate meet at alpha*: any law of the drafts. [otspec, otspec/certificate.py]"""
     return _certified(table_problem(p, drafts, law), most)
 
 
@@ -264,15 +248,10 @@ def _with_slope(rng: np.random.Generator) -> dict[str, Any]:
     return {**distinct(rng), "scheme": scheme, "slope": float(np.exp(rng.normal()))}
 
 
-@claim(
-    "own-most-even",
-    "otspec, otspec/certificate.py, docs/interval.md; hardy1929simple",
-    _with_slope,
-    cost=15,
-    mutants={"The sum does not depend on s.": {"of_slope": False}},
-)
+@claim("own-most-even", _with_slope, cost=15, mutants={"The sum does not depend on s.": {"of_slope": False}})
 def most_even(p: FloatArray, q: FloatArray, n: int, scheme: str, slope: float, of_slope: bool = True) -> float:
-    """Where prefixes decide, one g maximises the sum of min(g, s p) among the laws of a pick, for all s > 0.
+    """Where prefixes decide, one g maximises the sum of min(g, s p) among the laws of a pick, for all s > 0. [otspec,
+    otspec/certificate.py, docs/interval.md; hardy1929simple]
 
     Remark: So it minimises every f-divergence from p. For i.i.d. drafts, without replacement, greedy and top-n.
     """
@@ -300,17 +279,10 @@ def _divergences(p: FloatArray, g: FloatArray) -> FloatArray:
     return np.array([np.abs(p - g).sum() / 2, logarithm.sum(), (g**2 / p).sum() - 1, 1 - np.sqrt(g * p).sum()])
 
 
-@claim(
-    "own-every-divergence",
-    "otspec, docs/interval.md, Theorem 3",
-    _rival,
-    search=Descent("weights"),
-    cost=8,
-    mutants={"By at least 1 %.": {"times": 1.01}},
-)
+@claim("own-every-divergence", _rival, search=Descent("weights"), cost=8, mutants={"By at least 1 %.": {"times": 1.01}})
 def every_divergence(p: FloatArray, q: FloatArray, n: int, weights: FloatArray, times: float = 1.0) -> float:
     """For i.i.d. drafts g is nearest to p among the laws of all picks: in total variation, Kullback-Leibler,
-    chi-squared and Hellinger divergence.
+    chi-squared and Hellinger divergence. [otspec, docs/interval.md, Theorem 3]
     """
     drafts = np.array(list(np.ndindex(*(p.size,) * n)))
     other = _pick_law(drafts, np.prod(q[drafts], axis=1), weights, p.size)
@@ -323,17 +295,11 @@ def _with_prepared(rng: np.random.Generator) -> dict[str, Any]:
     return {**instance, "prepared": int(rng.integers(1, 1 << instance["p"].size))}
 
 
-@claim(
-    "own-prepared",
-    "otspec, docs/rescaled_drafts.md, Theorem 4; on kumar2026ssd",
-    _with_prepared,
-    tol=1e-9,
-    cost=5,
-    mutants={"It gains nothing.": {"any_set": True}},
-)
+@claim("own-prepared", _with_prepared, tol=1e-9, cost=5, mutants={"It gains nothing.": {"any_set": True}})
 def prepared(p: FloatArray, drafts: IntArray, law: FloatArray, prepared: int, any_set: bool = False) -> float:
     """With a set G of tokens at hand beside the drafts the optimum is the least f(A) + 1 - p(A) over the sets A without
-    tokens of G, so it gains nothing where a minimiser has none.
+    tokens of G, so it gains nothing where a minimiser has none. [otspec, docs/rescaled_drafts.md, Theorem 4; on
+    kumar2026ssd]
 
     Remark: Against a linear program over all rules.
     Margin: The optimum with a set of tokens beside the drafts, by a linear program, against the theorem and its bound.

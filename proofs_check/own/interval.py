@@ -30,15 +30,10 @@ def _measures(q: FloatArray, n: int) -> FloatArray:
     return np.append(0.0, np.cumsum(q) / q.sum()) ** n
 
 
-SOURCE = "otspec, docs/interval.md"
-
-
-@claim(
-    "own-interval-blocks", f"{SOURCE}, Definition 2", iid, cost=8, mutants={"The points (P_j, C_j^(n+1)).": {"more": 1}}
-)
+@claim("own-interval-blocks", iid, cost=8, mutants={"The points (P_j, C_j^(n+1)).": {"more": 1}})
 def interval_blocks(p: FloatArray, q: FloatArray, n: int, more: int = 0) -> float:
     """g follows the least concave majorant of the points (P_j, C_j^n): above them, on them where blocks end, in each
-    block a multiple of p, with slopes that fall.
+    block a multiple of p, with slopes that fall. [otspec, docs/interval.md, Definition 2]
     """
     plan, rule = _plan(p, q, n)
     order, ends = rule.places.order, rule.places.block
@@ -55,16 +50,10 @@ def interval_blocks(p: FloatArray, q: FloatArray, n: int, more: int = 0) -> floa
     return -max(errors) if falling else -1.0
 
 
-@claim(
-    "own-interval-majorised",
-    f"{SOURCE}, Lemma 3; hardy1929simple",
-    iid,
-    cost=8,
-    mutants={"By (n - 1) u^(n-2), for n > 1.": {"fewer": 1}},
-)
+@claim("own-interval-majorised", iid, cost=8, mutants={"By (n - 1) u^(n-2), for n > 1.": {"fewer": 1}})
 def interval_majorised(p: FloatArray, q: FloatArray, n: int, fewer: int = 0) -> float:
     """In each block g/q ascends, and the lowest tokens never have less of g than their places weigh: g/q is majorised
-    by n u^(n-1).
+    by n u^(n-1). [otspec, docs/interval.md, Lemma 3; hardy1929simple]
 
     Margin: Along ascending density the places of a block are worth less than what its tokens should have, up to the
     end.
@@ -83,14 +72,13 @@ def interval_majorised(p: FloatArray, q: FloatArray, n: int, fewer: int = 0) -> 
 
 @claim(
     "own-interval-lotteries",
-    f"{SOURCE}, Definition 3",
     lambda rng: iid(rng, largest=7),
     cost=10,
     mutants={"No token stakes more than half of its place.": {"share": 0.5}},
 )
 def interval_lotteries(p: FloatArray, q: FloatArray, n: int, share: float = 1.0) -> float:
     """No token stakes more than its place, and drafts enter lotteries with just the share that is staked; at the
-    lotteries' mean densities every token owns its g.
+    lotteries' mean densities every token owns its g. [otspec, docs/interval.md, Definition 3]
 
     Margin: What every token owns, put together from the contributions, with densities from differences of powers.
     """
@@ -135,9 +123,9 @@ def _small(rng: np.random.Generator) -> dict[str, Any]:
     return iid(rng, largest=4, most=3)
 
 
-@claim("own-interval-pick", f"{SOURCE}, Lemma 2", _small, cost=40, mutants={"It has the law q.": {"of_q": True}})
+@claim("own-interval-pick", _small, cost=40, mutants={"It has the law q.": {"of_q": True}})
 def interval_pick(p: FloatArray, q: FloatArray, n: int, of_q: bool = False) -> float:
-    """The draft that shows the largest point has the law g.
+    """The draft that shows the largest point has the law g. [otspec, docs/interval.md, Lemma 2]
 
     Remark: Over all tuples, with the exact probabilities of the pick.
     """
@@ -145,15 +133,9 @@ def interval_pick(p: FloatArray, q: FloatArray, n: int, of_q: bool = False) -> f
     return -float(np.abs(_enumerated(plan)[2] - (q if of_q else rule.proposal)).sum())
 
 
-@claim(
-    "own-interval-lossless",
-    f"{SOURCE}, Theorem 1",
-    _small,
-    cost=40,
-    mutants={"So has the picked draft.": {"picks": True}},
-)
+@claim("own-interval-lossless", _small, cost=40, mutants={"So has the picked draft.": {"picks": True}})
 def interval_lossless(p: FloatArray, q: FloatArray, n: int, picks: bool = False) -> float:
-    """The output of interval has the law p.
+    """The output of interval has the law p. [otspec, docs/interval.md, Theorem 1]
 
     Remark: Over all tuples.
     """
@@ -164,14 +146,13 @@ def interval_lossless(p: FloatArray, q: FloatArray, n: int, picks: bool = False)
 
 @claim(
     "own-interval-optimal",
-    f"{SOURCE}, Theorem 2",
     _small,
     tol=ROUNDING,
     cost=40,
     mutants={"With probability alpha* of n + 1 drafts.": {"more": 1}},
 )
 def interval_optimal(p: FloatArray, q: FloatArray, n: int, more: int = 0) -> float:
-    """interval accepts with probability alpha*.
+    """interval accepts with probability alpha*. [otspec, docs/interval.md, Theorem 2]
 
     Remark: P(the output is a draft), over all tuples, against all token sets.
     Margin: Against alpha* of so many drafts more.

@@ -17,7 +17,6 @@ from otspec.proofs_check.own.reading import LEAVES, PATHS, TOKENS, WORLDS, Verif
 from otspec.verification.reference.enumeration import prefixes
 from otspec.verification.trees.tree import Prefix
 
-SOURCE = "otspec, docs/best_labels.md"
 LENGTH = 2
 
 
@@ -70,14 +69,14 @@ def _two_tokens(rng: np.random.Generator) -> dict[str, object]:
 
 @claim(
     "own-labels-suffice",
-    f"{SOURCE}, Theorem 1",
     _two_tokens,
     tol=1e-6,
     cost=20,
     mutants={"If what a first token owns is one piece in each order.": {"first": True}},
 )
 def labels_suffice(target: FloatArray, draft: FloatArray, length: int, count: int, first: bool = False) -> float:
-    """Labels whose shares know all laws, and block verification, accept as much as any lossless verifier.
+    """Labels whose shares know all laws, and block verification, accept as much as any lossless verifier. [otspec,
+    docs/best_labels.md, Theorem 1]
 
     Remark: Shares are mixed from all orders of the leaves; both sides are linear programs, to 1e-7.
     """
@@ -119,17 +118,11 @@ def _attained(**laws: FloatArray) -> float:
     return -abs(paths_least_bound(**laws))
 
 
-@claim(
-    "own-paths-least-bound",
-    f"{SOURCE}, Theorem 2",
-    laws_of_worlds,
-    tol=1e-7,
-    cost=20,
-    mutants={"The two are equal.": _attained},
-)
+@claim("own-paths-least-bound", laws_of_worlds, tol=1e-7, cost=20, mutants={"The two are equal.": _attained})
 def paths_least_bound(p: FloatArray, q: FloatArray, then: FloatArray, drafts: FloatArray) -> float:
     """What a verifier accepts that reads laws after drafted prefixes is at most the least bound of Theorem 5 of paths:
-    what block verification accepts of a pick with all laws in view, against the mean law of such picks.
+    what block verification accepts of a pick with all laws in view, against the mean law of such picks. [otspec,
+    docs/best_labels.md, Theorem 2]
 
     Remark: Both are linear programs, over all verifiers and over all picks.
     """

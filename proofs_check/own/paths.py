@@ -95,12 +95,8 @@ def _accepts_target(target: FloatArray, draft: FloatArray, length: int, count: i
     return -max(abs(accepted[token,] - float(target[0, token])) for token in range(target.shape[1]))
 
 
-SOURCE = "otspec, docs/paths.md"
-
-
 @claim(
     "own-paths-lossless",
-    SOURCE,
     lambda rng: _paths(rng, str(rng.choice([*VERIFIERS, *JOINT]))),
     search=InTurn((*VERIFIERS, *JOINT), _paths),
     cost=20,
@@ -108,7 +104,7 @@ SOURCE = "otspec, docs/paths.md"
 )
 def paths_lossless(target: FloatArray, draft: FloatArray, length: int, count: int, verifier: str) -> float:
     """What a verifier of several paths puts out, continued by the target model, has the law of target text: nested
-    labels, and the rules that it is compared with.
+    labels, and the rules that it is compared with. [otspec, docs/paths.md]
 
     Remark: Over all drafts of models with 2 or 3 tokens, whose laws depend on the whole prefix; every verifier of
     otspec.paths in turn. Drafts are i.i.d. paths, and for pick by plan trees of siblings drawn jointly.
@@ -125,7 +121,6 @@ def _most(target: bytes, draft: bytes, vocab: int, count: int, length: int) -> f
 
 @claim(
     "own-paths-bound",
-    f"{SOURCE}, Theorem 1",
     lambda rng: _paths(rng, str(rng.choice(list(VERIFIERS)))),
     search=InTurn(tuple(VERIFIERS), _paths),
     tol=1e-7,
@@ -134,6 +129,7 @@ def _most(target: bytes, draft: bytes, vocab: int, count: int, length: int) -> f
 )
 def paths_bound(target: FloatArray, draft: FloatArray, length: int, count: int, verifier: str, fewer: int = 0) -> float:
     """What a lossless verifier accepts satisfies (a) and (b) of Theorem 1, and stays below the program's optimum.
+    [otspec, docs/paths.md, Theorem 1]
 
     Remark: (b) is checked on prefixes of one length, by falling gain; HiGHS solves the program, to 1e-7.
     Margin: Conditions (a) and (b) of Theorem 1 on what the verifier accepts, and the bound that follows.
@@ -157,15 +153,10 @@ def paths_bound(target: FloatArray, draft: FloatArray, length: int, count: int, 
     return float(min(margins))
 
 
-@claim(
-    "own-paths-block",
-    f"{SOURCE}, Theorem 2; sun2024block",
-    path_laws,
-    cost=20,
-    mutants={"min(A(v) p(x|v), A(v) q(x|v)).": {"by_tokens": True}},
-)
+@claim("own-paths-block", path_laws, cost=20, mutants={"min(A(v) p(x|v), A(v) q(x|v)).": {"by_tokens": True}})
 def paths_block(target: FloatArray, draft: FloatArray, length: int, by_tokens: bool = False) -> float:
-    """Block verification of a path of law g accepts A(vx) = min(A(v) p(x|v), g(vx)).
+    """Block verification of a path of law g accepts A(vx) = min(A(v) p(x|v), g(vx)). [otspec, docs/paths.md, Theorem 2;
+    sun2024block]
 
     Margin: A(vx) = min(A(v) p(x | v), g(vx)), g being the law of the one path; or A(v) q(x | v) in place of that.
     """
@@ -188,7 +179,6 @@ def _single(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "own-nested-one-path",
-    SOURCE,
     _single,
     cost=20,
     mutants={"They are token-wise verification.": {"verifier": VERIFIERS["token-wise"]}},
@@ -196,7 +186,7 @@ def _single(rng: np.random.Generator) -> dict[str, Any]:
 def nested_one_path(
     target: FloatArray, draft: FloatArray, length: int, sigma: float, verifier: PathVerifier = VERIFIERS["block"]
 ) -> float:
-    """With K = 1, nested labels are block verification."""
+    """With K = 1, nested labels are block verification. [otspec, docs/paths.md]"""
     model = model_of(target, draft)
     nested, block = (path_law(rule, model, 1, length).accepted for rule in (Nested(sigma=sigma), verifier))
     return -max(abs(nested[prefix] - block[prefix]) for prefix in block)
@@ -209,7 +199,6 @@ def _step(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "own-nested-one-step",
-    SOURCE,
     _step,
     tol=1e-11,
     cost=20,
@@ -226,7 +215,7 @@ def _step(rng: np.random.Generator) -> dict[str, Any]:
 def nested_one_step(
     target: FloatArray, draft: FloatArray, length: int, count: int, sigma: float, grain: float, more: int = 0
 ) -> float:
-    """With L = 1, nested labels accept alpha* of K i.i.d. drafts.
+    """With L = 1, nested labels accept alpha* of K i.i.d. drafts. [otspec, docs/paths.md]
 
     Assumption: grain = 0, or sigma = 0. By default look-ahead joins tokens whose p/q differ by less than 2^-8 on the
     last level.

@@ -58,7 +58,6 @@ def _iid_stopped(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "own-certified",
-    "otspec, docs/luce.md, docs/without_replacement.md",
     _iid_stopped,
     tol=1e-11,
     cost=100,
@@ -69,7 +68,7 @@ def _iid_stopped(rng: np.random.Generator) -> dict[str, Any]:
 )
 def certified(p: FloatArray, q: FloatArray, n: int, solver: str, judge: Judge = _margin) -> float:
     """luce and polymatroid are lossless wherever they stop, and alpha* lies between the plan's acceptance and bound:
-    i.i.d. drafts.
+    i.i.d. drafts. [otspec, docs/luce.md, docs/without_replacement.md]
 
     Remark: Over all tuples, against all token sets, stopped after one step and later. The law of luce is a quadrature,
     good to some 1e-13.
@@ -83,7 +82,6 @@ def _independent_stopped(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "own-certified-independent",
-    "otspec, docs/luce.md, docs/without_replacement.md",
     _independent_stopped,
     tol=1e-11,
     cost=100,
@@ -93,7 +91,7 @@ def _independent_stopped(rng: np.random.Generator) -> dict[str, Any]:
     },
 )
 def certified_independent(p: FloatArray, qs: FloatArray, solver: str, judge: Judge = _margin) -> float:
-    """The same for independent drafts of distinct laws."""
+    """The same for independent drafts of distinct laws. [otspec, docs/luce.md, docs/without_replacement.md]"""
     return judge(Problem(p, Independent(qs)), solver)
 
 
@@ -108,7 +106,6 @@ def _distinct_stopped(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "own-certified-distinct",
-    "otspec, docs/without_replacement.md",
     _distinct_stopped,
     tol=1e-11,
     cost=100,
@@ -118,7 +115,9 @@ def _distinct_stopped(rng: np.random.Generator) -> dict[str, Any]:
     },
 )
 def certified_distinct(p: FloatArray, q: FloatArray, n: int, scheme: str, solver: str, judge: Judge = _margin) -> float:
-    """The same for polymatroid and release without replacement, and polymatroid for greedy and top-n drafts."""
+    """The same for polymatroid and release without replacement, and polymatroid for greedy and top-n drafts. [otspec,
+    docs/without_replacement.md]
+    """
     return judge(Problem(p, scheme_of(scheme, q, n)), solver)
 
 
@@ -134,14 +133,15 @@ def _distinct_laws(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "own-three-distinct-laws",
-    "otspec, docs/without_replacement.md; on thomas2025global, Table 5, third row",
     _distinct_laws,
     tol=1e-11,
     cost=100,
     mutants={"After one step.": {"solver": "polymatroid:max_steps=1"}},
 )
 def three_distinct_laws(p: FloatArray, qs: FloatArray, solver: str = "polymatroid") -> float:
-    """polymatroid finds the optimum of three drafts from three distinct laws, to a certified gap of 1e-9."""
+    """polymatroid finds the optimum of three drafts from three distinct laws, to a certified gap of 1e-9. [otspec,
+    docs/without_replacement.md; on thomas2025global, Table 5, third row]
+    """
     return _optimal(Problem(p, Independent(qs)), solver, 1e-9)
 
 
@@ -154,14 +154,14 @@ def _tight(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "own-luce-ends",
-    "otspec, docs/luce.md, which says that there is no proof of it",
     _tight,
     variant_of="own-certified",
     cost=30,
     counterexample={"p": [0.75, 0.25], "qs": [[0.5, 0.5], [0.5, 0.5]]},
 )
 def luce_ends(p: FloatArray, qs: FloatArray) -> float:
-    """luce reaches its tolerance, a gap of 1e-9, in its 500 iterations.
+    """luce reaches its tolerance, a gap of 1e-9, in its 500 iterations. [otspec, docs/luce.md, which says that there is
+    no proof of it]
 
     Instead: Where it stops is lossless and its gap certified (own-certified); polymatroid ends with a closed gap.
     Remark: Targets with p(A) = f(A) for some set A need infinite ratios of weights, and steps towards them are slow.
@@ -189,17 +189,10 @@ def _iid_ruled(rng: np.random.Generator) -> dict[str, Any]:
     return {**iid(rng, largest=4, most=3), "solver": str(rng.choice(["naive", "single", "rrs", "kseq"]))}
 
 
-@claim(
-    "own-rules",
-    "otspec, docs/rules.md; leviathan2023fast; chen2023accelerating; miao2024specinfer; sun2023spectr",
-    _iid_ruled,
-    tol=1e-11,
-    cost=40,
-    mutants={"They reach alpha*.": {"optimal": True}},
-)
+@claim("own-rules", _iid_ruled, tol=1e-11, cost=40, mutants={"They reach alpha*.": {"optimal": True}})
 def rules(p: FloatArray, q: FloatArray, n: int, solver: str, optimal: bool = False) -> float:
     """naive, single, rrs and kseq are lossless for i.i.d. drafts, and accept at most P(the output is a draft), at most
-    alpha*.
+    alpha*. [otspec, docs/rules.md; leviathan2023fast; chen2023accelerating; miao2024specinfer; sun2023spectr]
 
     Remark: Over all tuples. naive, which samples from p, is the fallback of thomas2025global, Appendix R.
     """
@@ -212,16 +205,11 @@ def _distinct_ruled(rng: np.random.Generator) -> dict[str, Any]:
     return {**distinct(rng, largest=4), "scheme": scheme, "solver": str(rng.choice(solvers))}
 
 
-@claim(
-    "own-rules-distinct",
-    "otspec, docs/rules.md; jeon2024recursive",
-    _distinct_ruled,
-    tol=1e-11,
-    cost=40,
-    mutants={"They reach alpha*.": {"optimal": True}},
-)
+@claim("own-rules-distinct", _distinct_ruled, tol=1e-11, cost=40, mutants={"They reach alpha*.": {"optimal": True}})
 def rules_distinct(p: FloatArray, q: FloatArray, n: int, scheme: str, solver: str, optimal: bool = False) -> float:
-    """The same for rsd without replacement, and for naive and single with any distinct drafts."""
+    """The same for rsd without replacement, and for naive and single with any distinct drafts. [otspec, docs/rules.md;
+    jeon2024recursive]
+    """
     return _rule(Problem(p, scheme_of(scheme, q, n)), solver, optimal)
 
 
@@ -237,7 +225,6 @@ def _fixed(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "own-closed-form",
-    "otspec, docs/draft_laws.md",
     _fixed,
     tol=ROUNDING,
     cost=25,
@@ -248,13 +235,12 @@ def _fixed(rng: np.random.Generator) -> dict[str, Any]:
     },
 )
 def closed_form(p: FloatArray, q: FloatArray, n: int, scheme: str) -> float:
-    """closed_form is lossless and optimal for greedy and top-n drafts."""
+    """closed_form is lossless and optimal for greedy and top-n drafts. [otspec, docs/draft_laws.md]"""
     return _optimal(Problem(p, scheme_of(scheme, q, n)), "closed_form")
 
 
 @claim(
     "own-spechub",
-    "otspec, docs/draft_laws.md; sun2024spechub",
     pair,
     tol=ROUNDING,
     cost=25,
@@ -263,5 +249,5 @@ def closed_form(p: FloatArray, q: FloatArray, n: int, scheme: str) -> float:
     },
 )
 def spechub(p: FloatArray, q: FloatArray) -> float:
-    """The rule of SpecHub is lossless and optimal for its pairs."""
+    """The rule of SpecHub is lossless and optimal for its pairs. [otspec, docs/draft_laws.md; sun2024spechub]"""
     return _optimal(Problem(p, HubPairs(q)), "spechub")

@@ -15,9 +15,6 @@ from otspec.proofs_check.instances import distinct, pair, table, table_problem
 from otspec.proofs_check.oracles import Program, full_program, members, psi
 from otspec.proofs_check.own.hits import DISTINCT, scheme_of
 
-PAGE = "otspec, docs/lossy.md"
-DIVERSED = "wang2026diversed (arXiv:2604.07622)"
-
 
 def _priced(rng: np.random.Generator) -> dict[str, Any]:
     """Drafts of an arbitrary joint law, and a price."""
@@ -49,14 +46,13 @@ def _line(p: FloatArray, drafts: IntArray, law: FloatArray, price: float) -> flo
 
 @claim(
     "own-lossy-frontier",
-    f"{PAGE}, Theorem 1",
     _priced,
     tol=1e-8,
     mutants={"alpha* + e / 2.": {"rate": 0.5}, "alpha* + 2 e: paid as an L1 distance.": {"rate": 2.0}},
 )
 def lossy_frontier(p: FloatArray, drafts: IntArray, law: FloatArray, price: float, rate: float = 1.0) -> float:
     """The largest acceptance of a rule whose output is at total variation e at most from p is min(1, alpha* + e), for
-    drafts of any law.
+    drafts of any law. [otspec, docs/lossy.md, Theorem 1]
 
     Remark: By a linear program over the plan and the law of its output together.
     Margin: Minus how far that is from alpha* + price.
@@ -73,10 +69,10 @@ def _figures(plan: Lossy, drafts: IntArray, law: FloatArray, price: float, times
     return min(times * price - off, -abs(accepted - _line(p, drafts, law, price)))
 
 
-@claim("own-lossy-attained", f"{PAGE}, Theorem 2", _priced, tol=1e-8, mutants={"At half of that.": {"times": 0.5}})
+@claim("own-lossy-attained", _priced, tol=1e-8, mutants={"At half of that.": {"times": 0.5}})
 def lossy_attained(p: FloatArray, drafts: IntArray, law: FloatArray, price: float, times: float = 1.0) -> float:
     """A pick of law g that is verified for (1 - s) p + s g, s = e / (1 - alpha*), is at total variation e and accepts
-    alpha* + e.
+    alpha* + e. [otspec, docs/lossy.md, Theorem 2]
 
     Remark: By otspec.lossy, whose output is summed up over all tuples.
     """
@@ -89,9 +85,9 @@ def _by_scheme(rng: np.random.Generator) -> dict[str, Any]:
     return {**distinct(rng, 4), "scheme": str(rng.choice(["iid", *DISTINCT])), "price": _price(rng)}
 
 
-@claim("own-lossy-schemes", f"{PAGE}, Theorem 2", _by_scheme, tol=1e-4, mutants={"At half of that.": {"times": 0.5}})
+@claim("own-lossy-schemes", _by_scheme, tol=1e-4, mutants={"At half of that.": {"times": 0.5}})
 def lossy_schemes(p: FloatArray, q: FloatArray, n: int, scheme: str, price: float, times: float = 1.0) -> float:
-    """The same for i.i.d. and for different drafts, by the solvers of choice.
+    """The same for i.i.d. and for different drafts, by the solvers of choice. [otspec, docs/lossy.md, Theorem 2]
 
     Remark: release, for drafts without replacement, is certified to 1e-4.
     """
@@ -106,14 +102,13 @@ def _ensemble(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "own-diversed",
-    f"{PAGE}, Corollary 2; {DIVERSED}, abstract",
     _ensemble,
     tol=1e-8,
     mutants={"1 - TV(p, q).": lambda **instance: diversed(**instance, slope=1.0 / instance["weight"])},
 )
 def diversed(p: FloatArray, q: FloatArray, weight: float, slope: float = 1.0) -> float:
     """For one draft, verification for w p + (1 - w) q accepts 1 - w TV(p, q), and no rule at its total variation
-    accepts more.
+    accepts more. [otspec, docs/lossy.md, Corollary 2; wang2026diversed (arXiv:2604.07622), abstract]
 
     Remark: Of the paper the abstract was at hand, which says that the mixture traces the Pareto frontier.
     Margin: The acceptance of w p + (1 - w) q against 1 - w TV, and against the best at what it pays.

@@ -95,17 +95,10 @@ def laws_of_worlds(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": each(1)[0], "q": each(1)[0], "then": each(TOKENS, 2), "drafts": each(TOKENS, 2)}
 
 
-@claim(
-    "own-paths-behind",
-    "otspec, docs/paths.md, Lemma 3",
-    laws_of_worlds,
-    tol=1e-7,
-    cost=20,
-    mutants={"Nor on the law after a sibling.": {"token": 1}},
-)
+@claim("own-paths-behind", laws_of_worlds, tol=1e-7, cost=20, mutants={"Nor on the law after a sibling.": {"token": 1}})
 def paths_behind(p: FloatArray, q: FloatArray, then: FloatArray, drafts: FloatArray, token: int = 0) -> float:
     """Of a lossless verifier that reads laws after drafted prefixes, P(v is drafted, and the text begins with v) does
-    not depend on the law after v.
+    not depend on the law after v. [otspec, docs/paths.md, Lemma 3]
 
     Remark: The largest change over all verifiers, a linear program: two first tokens, two paths of two.
     Margin: How far A(0) can move, down, with the law after a token.

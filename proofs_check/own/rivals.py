@@ -15,9 +15,6 @@ from otspec.proofs_check.own.released import ReleasedHierarchical
 from otspec.proofs_check.race import Race
 from otspec.schemes import IID
 
-PATHS = "docs/paths.md"
-HSD = "zhou2026hierarchical, eqs. (16) to (20)"
-
 
 def _one_path(rng: np.random.Generator) -> dict[str, Any]:
     vocab, length = ((2, 2), (2, 3), (3, 2))[rng.integers(3)]
@@ -38,15 +35,12 @@ def _released_same(target: FloatArray, draft: FloatArray, length: int) -> float:
 
 
 @claim(
-    "own-hierarchical-is-block",
-    f"otspec, {PATHS}, on {HSD}; sun2024block",
-    _one_path,
-    cost=40,
-    mutants={"So is the rule of the authors' code.": _released_same},
+    "own-hierarchical-is-block", _one_path, cost=40, mutants={"So is the rule of the authors' code.": _released_same}
 )
 def hierarchical_is_block(target: FloatArray, draft: FloatArray, length: int) -> float:
     """Hierarchical speculative decoding with capped branch resampling is block verification: the law of where it stops,
-    and of the token that it adds, is the same for every drafted path.
+    and of the token that it adds, is the same for every drafted path. [otspec, docs/paths.md, on zhou2026hierarchical,
+    eqs. (16) to (20); sun2024block]
 
     Remark: Proved: r over the largest r so far is block verification's weight.
     Margin: Minus the largest difference of the two laws of the verdict, times how likely the path is, over all of them.
@@ -71,11 +65,10 @@ UP_AND_DOWN = {
 """The path (0, 0) is twice too rare at first, and just as frequent as it should be in the end."""
 
 
-@claim(
-    "own-hierarchical-more", f"{HSD}, and the experiments after them", _one_path, cost=40, counterexample=UP_AND_DOWN
-)
+@claim("own-hierarchical-more", _one_path, cost=40, counterexample=UP_AND_DOWN)
 def hierarchical_more(target: FloatArray, draft: FloatArray, length: int) -> float:
     """Hierarchical speculative decoding accepts more tokens in expectation than block verification.
+    [zhou2026hierarchical, eqs. (16) to (20), and the experiments after them]
 
     Instead: It accepts just as many (own-hierarchical-is-block): block verification is optimal for one path.
     Margin: What it accepts beyond block verification, less a billionth of a token.
@@ -84,16 +77,11 @@ def hierarchical_more(target: FloatArray, draft: FloatArray, length: int) -> flo
     return ours - block - 1e-9
 
 
-@claim(
-    "own-hierarchical-released",
-    "otspec, proofs_check/own/released.py, on the code that zhou2026hierarchical publishes",
-    _one_path,
-    cost=40,
-    counterexample=UP_AND_DOWN,
-)
+@claim("own-hierarchical-released", _one_path, cost=40, counterexample=UP_AND_DOWN)
 def hierarchical_released(target: FloatArray, draft: FloatArray, length: int) -> float:
     """The rule of the authors' code is lossless: it accepts the whole path with probability min(1, r), and else goes
-    back as the capped rule does.
+    back as the capped rule does. [otspec, proofs_check/own/released.py, on the code that zhou2026hierarchical
+    publishes]
 
     Instead: min(1, r*) in place of min(1, r). On the counterexample the text begins with (0, 0) in 3 of 8 cases, not in
     2.
@@ -108,13 +96,13 @@ def _joint(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "own-spectr-gbv-one-draft",
-    "lin2026spectrgbv, eq. (2) with K = 1, as a review of it on OpenReview writes it out",
     _joint,
     tol=0.0,
     counterexample={"p": [0.5, 0.5], "q": [1.0, 0.0], "target": 0.5, "draft": 0.4},
 )
 def spectr_gbv_one_draft(p: FloatArray, q: FloatArray, target: float, draft: float) -> float:
-    """The acceptance probability h of SpecTr-GBV is a probability where one sequence is drafted.
+    """The acceptance probability h of SpecTr-GBV is a probability where one sequence is drafted. [lin2026spectrgbv, eq.
+    (2) with K = 1, as a review of it on OpenReview writes it out]
 
     Instead: min(1, h): that of greedy block verification, the sum of [p - q]+ over that of [q - p]+ of joint
     probabilities, which is above 1 exactly if the prefix is too rare.
@@ -135,15 +123,10 @@ def _optimal(p: FloatArray, q: FloatArray, n: int) -> float:
     return Race(p, q, n).acceptance - iid_optimum(p, q, n)
 
 
-@claim(
-    "own-list-matching",
-    "otspec, proofs_check/race.py; rowan2025list, prop. 1",
-    _drafts,
-    cost=60,
-    mutants={"It accepts alpha*.": _optimal},
-)
+@claim("own-list-matching", _drafts, cost=60, mutants={"It accepts alpha*.": _optimal})
 def list_matching(p: FloatArray, q: FloatArray, n: int) -> float:
-    """List matching is lossless for i.i.d. drafts, and accepts what its integrals say.
+    """List matching is lossless for i.i.d. drafts, and accepts what its integrals say. [otspec, proofs_check/race.py;
+    rowan2025list, prop. 1]
 
     Margin: Minus the error of the output law, and of the acceptance, by enumeration of the drafts.
     """
@@ -160,16 +143,10 @@ SMALL = 1e-300
 """In place of an acceptance of 0: laws without a common token, of which the bound says 0 too, are no case of it."""
 
 
-@inequality(
-    "own-list-matching-one-draft",
-    "rowan2025list, sec. 1",
-    pair,
-    least=SMALL,
-    cost=20,
-    mutants={"1.05 times that.": {"left": 1.05}},
-)
+@inequality("own-list-matching-one-draft", pair, least=SMALL, cost=20, mutants={"1.05 times that.": {"left": 1.05}})
 def list_matching_one_draft(p: FloatArray, q: FloatArray) -> tuple[float, float]:
     """With one draft list matching accepts (1 - d)/(1 + d) at least, d being the total variation of p and q.
+    [rowan2025list, sec. 1]
 
     Margin: What is guaranteed, and what list matching accepts.
     """

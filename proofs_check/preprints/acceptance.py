@@ -19,8 +19,6 @@ from otspec.proofs_check.search import Descent
 
 KEY = "sharma2026when"
 ABSTRACT = f"{KEY} (arXiv:2606.30265), abstract"
-PAGE = "docs/greedy_acceptance.md"
-OURS = f"otspec; on {KEY} (arXiv:2606.30265); {PAGE}"
 RULES = ("greedy", "additive", "multiplicative", "top-m", "entropy")
 DELTA = 0.5
 """Of typical acceptance: tokens of at least min(eps, DELTA exp(-H(p))) are accepted."""
@@ -60,11 +58,10 @@ def _ruled(rng: np.random.Generator) -> dict[str, Any]:
     return {**drawn, **ruled, "p": law(rng, drawn["p"].size)}
 
 
-@claim(
-    "acceptance-level-sets", ABSTRACT, _ruled, search=BOTH, mutants={"With q in place of p in the rule.": {"of": "q"}}
-)
+@claim("acceptance-level-sets", _ruled, search=BOTH, mutants={"With q in place of p in the rule.": {"of": "q"}})
 def level_sets(p: FloatArray, q: FloatArray, rule: str, eps: float, m: int, way: str, of: str = "p") -> float:
     """What greedy, additive, multiplicative, top-m and entropy-thresholded rules reject is a lower level set of p.
+    [sharma2026when (arXiv:2606.30265), abstract]
 
     Margin: How much less likely the likeliest rejected token is than the least likely accepted one; or sets `of` q.
     """
@@ -72,18 +69,11 @@ def level_sets(p: FloatArray, q: FloatArray, rule: str, eps: float, m: int, way:
     return 1.0 if taken.all() else float(p[taken].min() - p[~taken].max())
 
 
-@inequality(
-    "acceptance-greedy",
-    f"{ABSTRACT}; {PAGE}, Theorem 1",
-    laws,
-    least=1e-12,
-    search=BOTH,
-    tol=1e-9,
-    mutants={"1.05 times that.": {"left": 1.05}},
-)
+@inequality("acceptance-greedy", laws, least=1e-12, search=BOTH, tol=1e-9, mutants={"1.05 times that.": {"left": 1.05}})
 def greedy(p: FloatArray, q: FloatArray, way: str) -> tuple[float, float]:
     """A draft law whose likeliest token is not p's is at KL(p || q) >= p1 log(2 p1 / (p1 + p2)) + p2 log(2 p2 / (p1 +
-    p2)) and at KL(q || p) >= -log(1 - (sqrt p1 - sqrt p2)^2), p1 >= p2 the largest of p.
+    p2)) and at KL(q || p) >= -log(1 - (sqrt p1 - sqrt p2)^2), p1 >= p2 the largest of p. [sharma2026when
+    (arXiv:2606.30265), abstract; docs/greedy_acceptance.md, Theorem 1]
 
     Remark: Of the paper the abstract was at hand, which promises the exact divergence and does not say in which
     direction: both are checked. Attained where the two share their mass: by their mean, or their geometric one.
@@ -98,7 +88,6 @@ def greedy(p: FloatArray, q: FloatArray, way: str) -> tuple[float, float]:
 
 @inequality(
     "acceptance-relaxed",
-    f"{ABSTRACT}; {PAGE}, Theorem 1",
     _ruled,
     least=1e-12,
     search=BOTH,
@@ -112,7 +101,8 @@ def relaxed(
     p: FloatArray, q: FloatArray, rule: str, eps: float, m: int, way: str, likeliest: bool = True
 ) -> tuple[float, float]:
     """For each of these rules, no draft law whose likeliest token is rejected is nearer to p than the one that levels
-    the likeliest rejected token with those above it.
+    the likeliest rejected token with those above it. [sharma2026when (arXiv:2606.30265), abstract;
+    docs/greedy_acceptance.md, Theorem 1]
 
     Remark: In both directions; against a convex program in tests/proofs_check/test_preprints.py.
     Margin: How far the nearest law is that drafts the likeliest rejected token, and q, once it drafts a rejected one.
@@ -126,16 +116,10 @@ def relaxed(
     return compared(p, distance(p, levelled(p, hub, np.arange(p.size), way), way), apart(p, moved, way))
 
 
-@claim(
-    "acceptance-attained",
-    f"{ABSTRACT}; {PAGE}, Theorem 1",
-    _ruled,
-    search=BOTH,
-    tol=1e-9,
-    mutants={"Nearer by 5 %.": {"times": 0.95}},
-)
+@claim("acceptance-attained", _ruled, search=BOTH, tol=1e-9, mutants={"Nearer by 5 %.": {"times": 0.95}})
 def attained(p: FloatArray, q: FloatArray, rule: str, eps: float, m: int, way: str, times: float = 1.0) -> float:
-    """As near as that to it, some draft law is rejected.
+    """As near as that to it, some draft law is rejected. [sharma2026when (arXiv:2606.30265), abstract;
+    docs/greedy_acceptance.md, Theorem 1]
 
     Remark: The divergence is exact: below it acceptance is certain, however ties are broken.
     Margin: A law that is moved a little from the nearest one to the rejected token: it drafts that token, and is as
@@ -155,18 +139,11 @@ def attained(p: FloatArray, q: FloatArray, rule: str, eps: float, m: int, way: s
     return min(float(near), float(moved[hub] - np.delete(moved, hub).max()))
 
 
-@inequality(
-    "acceptance-margin",
-    f"{ABSTRACT}; {PAGE}, Theorem 2",
-    laws,
-    least=1e-12,
-    search=BOTH,
-    tol=1e-9,
-    mutants={"1.05 times that.": {"left": 1.05}},
-)
+@inequality("acceptance-margin", laws, least=1e-12, search=BOTH, tol=1e-9, mutants={"1.05 times that.": {"left": 1.05}})
 def margin(p: FloatArray, q: FloatArray, way: str) -> tuple[float, float]:
     """A draft that is less likely than p's likeliest token by d is from a law at KL(p || q) >= ((1 + d) log(1 + d) + (1
-    - d) log(1 - d)) / 2 and at KL(q || p) >= -log(1 - d^2) / 2.
+    - d) log(1 - d)) / 2 and at KL(q || p) >= -log(1 - d^2) / 2. [sharma2026when (arXiv:2606.30265), abstract;
+    docs/greedy_acceptance.md, Theorem 2]
 
     Remark: So d = p1 - p2 certifies strict greedy decoding, and d = eps the additive rule; both are d^2 / 2 at least,
     and sharp: two tokens attain them.
@@ -187,16 +164,11 @@ def _just_rejected(rng: np.random.Generator) -> dict[str, Any]:
 
 
 @inequality(
-    "acceptance-ratio",
-    f"{ABSTRACT}; {PAGE}, Theorem 2",
-    _just_rejected,
-    least=1e-12,
-    search=BOTH,
-    tol=1e-9,
-    mutants={"1.1 times as far.": {"left": 1.1}},
+    "acceptance-ratio", _just_rejected, least=1e-12, search=BOTH, tol=1e-9, mutants={"1.1 times as far.": {"left": 1.1}}
 )
 def ratio(p: FloatArray, q: FloatArray, way: str, eps: float, alone: bool = False) -> tuple[float, float]:
     """A draft below (1 - eps) p1 is from a law at least as far as what levels p1 with min((1 - eps) p1, 1 - p1).
+    [sharma2026when (arXiv:2606.30265), abstract; docs/greedy_acceptance.md, Theorem 2]
 
     Remark: The multiplicative rule, by p1 and eps.
     Margin: Of a draft below (1 - eps) p_max; by eps `alone`, as if there were no tokens but two.
@@ -210,7 +182,6 @@ def ratio(p: FloatArray, q: FloatArray, way: str, eps: float, alone: bool = Fals
 
 @inequality(
     "acceptance-ratio-alone",
-    f"{OURS}, Theorem 2",
     _just_rejected,
     least=1e-12,
     variant_of="acceptance-ratio",
@@ -225,6 +196,7 @@ def ratio(p: FloatArray, q: FloatArray, way: str, eps: float, alone: bool = Fals
 )
 def ratio_alone(p: FloatArray, q: FloatArray, way: str, eps: float) -> tuple[float, float]:
     """A draft below (1 - eps) p1 is from a law as far as eps alone asks for: as if there were no tokens but two.
+    [otspec; on sharma2026when (arXiv:2606.30265); docs/greedy_acceptance.md, Theorem 2]
 
     Instead: The bound scales with p1 (acceptance-ratio): the flatter p, the less it takes.
     Remark: Unlike the additive rule, the multiplicative one has no certificate by its own threshold.

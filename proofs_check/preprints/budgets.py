@@ -14,8 +14,6 @@ from otspec.proofs_check.search import Descent
 
 KEY = "he2026caddtree"
 ABSTRACT = f"{KEY} (arXiv:2606.01813), abstract"
-PAGE = "docs/speed_limits.md"
-OURS = f"otspec; on {KEY} (arXiv:2606.01813); {PAGE}"
 TILE = 4
 """Nodes that cost as much as one, where cost comes in steps."""
 
@@ -54,11 +52,10 @@ def _trees(marginals: FloatArray, nodes: int) -> list[set[int]]:
     return trees
 
 
-@claim(
-    "caddtree-best-tree", ABSTRACT, _drafted, cost=20, mutants={"The first ones, level by level.": {"by_level": True}}
-)
+@claim("caddtree-best-tree", _drafted, cost=20, mutants={"The first ones, level by level.": {"by_level": True}})
 def best_tree(marginals: FloatArray, base: float, rises: FloatArray, most: int = 4, by_level: bool = False) -> float:
-    """Of all trees of B prefixes, the likeliest B prefixes have the largest expected acceptance length.
+    """Of all trees of B prefixes, the likeliest B prefixes have the largest expected acceptance length. [he2026caddtree
+    (arXiv:2606.01813), abstract]
 
     Remark: Under the product of the drafter's marginals, as for DDTree; against all trees of up to four nodes.
     Margin: Minus how far the best tree of so many nodes, of all, is from the sum of as many likeliest prefixes.
@@ -73,15 +70,10 @@ def best_tree(marginals: FloatArray, base: float, rises: FloatArray, most: int =
 MOVES = Descent("marginals", free="rises")
 
 
-@claim(
-    "caddtree-gains",
-    f"{ABSTRACT}; {PAGE}, Theorem 3",
-    _drafted,
-    search=MOVES,
-    mutants={"It falls by 1 % at least.": {"times": 0.99}},
-)
+@claim("caddtree-gains", _drafted, search=MOVES, mutants={"It falls by 1 % at least.": {"times": 0.99}})
 def gains(marginals: FloatArray, base: float, rises: FloatArray, times: float = 1.0) -> float:
     """Expected acceptance length does not fall with the budget, and what a further node gains does not rise.
+    [he2026caddtree (arXiv:2606.01813), abstract; docs/speed_limits.md, Theorem 3]
 
     Margin: How much a node gains at least, and less than the one before.
     """
@@ -100,16 +92,11 @@ def stopped(rates: FloatArray) -> float:
     return float(next((now for now, then in pairwise(rates) if then <= now), rates[-1]))
 
 
-@claim(
-    "caddtree-unimodal",
-    f"{ABSTRACT}; {PAGE}, Theorem 3",
-    _drafted,
-    search=MOVES,
-    mutants={"Where cost does not fall.": {"order": 1}},
-)
+@claim("caddtree-unimodal", _drafted, search=MOVES, mutants={"Where cost does not fall.": {"order": 1}})
 def unimodal(marginals: FloatArray, base: float, rises: FloatArray, order: int = 2) -> float:
     """Where cost is convex in the number of nodes, tokens per time rise up to a budget and fall after it: a search that
-    stops at the first budget which the next one does not exceed has found the best.
+    stops at the first budget which the next one does not exceed has found the best. [he2026caddtree (arXiv:2606.01813),
+    abstract; docs/speed_limits.md, Theorem 3]
 
     Remark: Ties included: two equal rates in a row are the best ones.
     Margin: The rate where a search stops, less the best of all.
@@ -120,14 +107,14 @@ def unimodal(marginals: FloatArray, base: float, rises: FloatArray, order: int =
 
 @claim(
     "caddtree-any-cost",
-    f"{OURS}, Theorem 3",
     _drafted,
     variant_of="caddtree-unimodal",
     search=MOVES,
     counterexample={"marginals": [[0.5, 0.5], [0.5, 0.5]], "base": 0.9, "rises": np.eye(6)[0]},
 )
 def any_cost(**instance: Any) -> float:
-    """That search finds the best budget for every cost that does not fall with the number of nodes.
+    """That search finds the best budget for every cost that does not fall with the number of nodes. [otspec; on
+    he2026caddtree (arXiv:2606.01813); docs/speed_limits.md, Theorem 3]
 
     Instead: It does for convex cost (caddtree-unimodal), and for equal steps at their ends (caddtree-tiles).
     Remark: Measured cost is a staircase: kernels take tiles of nodes, and all nodes of a tile cost the same.
@@ -137,14 +124,14 @@ def any_cost(**instance: Any) -> float:
 
 @claim(
     "caddtree-tiles",
-    f"{OURS}, Theorem 3",
     _drafted,
     variant_of="caddtree-unimodal",
     search=MOVES,
     mutants={"Along half tiles.": {"tile": TILE // 2}},
 )
 def tiles(marginals: FloatArray, base: float, rises: FloatArray, tile: int = TILE) -> float:
-    """Where cost comes in equal steps of a tile of nodes, the search along full tiles finds the best budget.
+    """Where cost comes in equal steps of a tile of nodes, the search along full tiles finds the best budget. [otspec;
+    on he2026caddtree (arXiv:2606.01813); docs/speed_limits.md, Theorem 3]
 
     Margin: The same where cost comes in equal steps, searched at the ends of steps of so many nodes.
     """
@@ -163,7 +150,6 @@ def _rounds(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "caddtree-each-round",
-    f"{OURS}, Theorem 4",
     _rounds,
     variant_of="caddtree-unimodal",
     search=Descent("first_marginals second_marginals"),
@@ -177,7 +163,8 @@ def _rounds(rng: np.random.Generator) -> dict[str, Any]:
 def each_round(
     first_marginals: FloatArray, second_marginals: FloatArray, base: float, slope: float, shared: bool = False
 ) -> float:
-    """Rounds that each maximise their own tokens per time maximise those of all rounds together.
+    """Rounds that each maximise their own tokens per time maximise those of all rounds together. [otspec; on
+    he2026caddtree (arXiv:2606.01813); docs/speed_limits.md, Theorem 4]
 
     Instead: Each round maximises tokens less a price times its cost, the price being the best rate of all rounds
     together (caddtree-price): a search along one budget, too, which stops as early.
@@ -195,14 +182,15 @@ def each_round(
 
 @claim(
     "caddtree-price",
-    f"{OURS}, Theorem 4",
     _rounds,
     variant_of="caddtree-unimodal",
     search=Descent("first_marginals second_marginals"),
     mutants={"Each its own rate.": each_round.margin},
 )
 def price(**instance: Any) -> float:
-    """Rounds that each maximise tokens less the best rate times cost reach that rate together."""
+    """Rounds that each maximise tokens less the best rate times cost reach that rate together. [otspec; on
+    he2026caddtree (arXiv:2606.01813); docs/speed_limits.md, Theorem 4]
+    """
     return each_round(**instance, shared=True)
 
 
@@ -214,14 +202,14 @@ def _with_target(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "caddtree-target",
-    f"{OURS}, Theorem 3",
     _with_target,
     variant_of="caddtree-unimodal",
     search=Descent("marginals target"),
     counterexample={"marginals": [[0.6, 0.4]], "target": [[0.0, 1.0]], "slope": 0.2},
 )
 def target(marginals: FloatArray, target: FloatArray, slope: float) -> float:
-    """The same search finds the best budget for what the target accepts of the drafter's trees.
+    """The same search finds the best budget for what the target accepts of the drafter's trees. [otspec; on
+    he2026caddtree (arXiv:2606.01813); docs/speed_limits.md, Theorem 3]
 
     Instead: It finds it for the tokens that the drafter expects, by its own marginals (caddtree-unimodal).
     Margin: The rate where a search stops, less the best, of tokens that the target accepts of the drafter's best trees.

@@ -8,7 +8,7 @@ import numpy as np
 
 from otspec.laws import FloatArray, IntArray
 from otspec.proofs_check.claims import inequality
-from otspec.proofs_check.preprints.acceptance import ABSTRACT, BOTH, PAGE, with_m
+from otspec.proofs_check.preprints.acceptance import BOTH, with_m
 from otspec.proofs_check.preprints.levelling import apart, compared, distance, levelled, of_even
 
 LIKELY, LEAST = 0.5, 1e-4
@@ -35,17 +35,12 @@ def _near_even(rng: np.random.Generator) -> dict[str, Any]:
 
 
 @inequality(
-    "acceptance-top-m",
-    f"{ABSTRACT}; {PAGE}, Theorem 2",
-    _near_even,
-    least=1e-12,
-    search=BOTH,
-    tol=1e-9,
-    mutants={"1.05 times as far.": {"left": 1.05}},
+    "acceptance-top-m", _near_even, least=1e-12, search=BOTH, tol=1e-9, mutants={"1.05 times as far.": {"left": 1.05}}
 )
 def top_m(p: FloatArray, q: FloatArray, way: str, m: int) -> tuple[float, float]:
     """A draft below the mean of p's m likeliest tokens by d, and none of them, is from a law at least as far as the
-    uniform one is from m tokens of (1 + d) / (m + 1) and one of (1 - m d) / (m + 1).
+    uniform one is from m tokens of (1 + d) / (m + 1) and one of (1 - m d) / (m + 1). [sharma2026when
+    (arXiv:2606.30265), abstract; docs/greedy_acceptance.md, Theorem 2]
 
     Margin: Of a draft outside the target's top m, by how far it is below the mean of these.
     """
@@ -67,7 +62,6 @@ def _uncovered(q: FloatArray, top: int, m: int) -> tuple[FloatArray, IntArray]:
 
 @inequality(
     "acceptance-tree",
-    f"{ABSTRACT}; {PAGE}, Theorem 3",
     with_m,
     least=1e-12,
     search=BOTH,
@@ -79,7 +73,8 @@ def _uncovered(q: FloatArray, top: int, m: int) -> tuple[FloatArray, IntArray]:
 )
 def tree(p: FloatArray, q: FloatArray, way: str, m: int, more: int = 0) -> tuple[float, float]:
     """No draft law whose likeliest m tokens lack the likeliest of p is nearer to p than the one that levels it with
-    those of the m next ones that are below.
+    those of the m next ones that are below. [sharma2026when (arXiv:2606.30265), abstract; docs/greedy_acceptance.md,
+    Theorem 3]
 
     Remark: In both directions. m = 1 is strict greedy decoding.
     Margin: The likeliest token brought down to the m next ones, or `more`, and a q that does not cover it.
@@ -92,7 +87,6 @@ def tree(p: FloatArray, q: FloatArray, way: str, m: int, more: int = 0) -> tuple
 
 @inequality(
     "acceptance-tree-margin",
-    f"{ABSTRACT}; {PAGE}, Theorem 3",
     with_m,
     least=1e-12,
     search=BOTH,
@@ -104,7 +98,8 @@ def tree(p: FloatArray, q: FloatArray, way: str, m: int, more: int = 0) -> tuple
 )
 def tree_margin(p: FloatArray, q: FloatArray, way: str, m: int, more: int = 0) -> tuple[float, float]:
     """If p's likeliest token is above the mean of the m drafted ones by d, the draft law is at least as far as the
-    uniform one is from one token of (1 + m d) / (m + 1) and m of (1 - d) / (m + 1).
+    uniform one is from one token of (1 + m d) / (m + 1) and m of (1 - d) / (m + 1). [sharma2026when (arXiv:2606.30265),
+    abstract; docs/greedy_acceptance.md, Theorem 3]
 
     Remark: So d = p1 - p2 certifies that the token is covered: about m d^2 / 2, m times what one draft asks for.
     Margin: By how far the likeliest token is above the mean of the m that are drafted.

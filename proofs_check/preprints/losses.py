@@ -15,8 +15,6 @@ from otspec.proofs_check.single_draft import overlap
 
 KEY = "samarin2026lk"
 ABSTRACT = f"{KEY} (arXiv:2602.23881), abstract"
-PAGE = "docs/drafters.md"
-OURS = f"otspec; on {KEY} (arXiv:2602.23881); {PAGE}"
 STEP = 1e-5
 """How far logits are moved."""
 
@@ -38,7 +36,6 @@ LAWS = Descent("p q")
 
 @inequality(
     "lk-same-optimum",
-    f"{ABSTRACT}; {PAGE}, Theorem 3",
     pair,
     least=1e-12,
     search=LAWS,
@@ -48,7 +45,8 @@ LAWS = Descent("p q")
     },
 )
 def same_optimum(p: FloatArray, q: FloatArray) -> tuple[float, float]:
-    """Acceptance is 1 where KL(p || q) is 0: it is at least 1 - sqrt(KL / 2) and 1 - sqrt(1 - exp(-KL)).
+    """Acceptance is 1 where KL(p || q) is 0: it is at least 1 - sqrt(KL / 2) and 1 - sqrt(1 - exp(-KL)). [samarin2026lk
+    (arXiv:2602.23881), abstract; docs/drafters.md, Theorem 3]
 
     Remark: The abstract says that both have one global optimum; these bounds, of Pinsker, and of Bretagnolle and Huber,
     say how near to it. There is none the other way: KL is infinite where q lacks a token of p.
@@ -66,14 +64,14 @@ def _family(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "lk-proxy",
-    ABSTRACT,
     _family,
     variant_of=f"{KEY}, abstract",
     search=Descent("p first second"),
     counterexample={"p": [0.8, 0.2], "first": [0.5, 0.5], "second": [0.9999, 0.0001]},
 )
 def proxy(p: FloatArray, first: FloatArray, second: FloatArray) -> float:
-    """Of two draft laws the one of the smaller KL(p || q) has more accepted.
+    """Of two draft laws the one of the smaller KL(p || q) has more accepted. [samarin2026lk (arXiv:2602.23881),
+    abstract]
 
     Instead: What the abstract says: minimising KL does not guarantee maximising acceptance, where q = p is out of
     reach.
@@ -86,7 +84,6 @@ def proxy(p: FloatArray, first: FloatArray, second: FloatArray) -> float:
 
 @inequality(
     "lk-log-acceptance",
-    f"{OURS}, Theorem 3",
     pair,
     least=1e-12,
     variant_of=f"{KEY}, abstract",
@@ -97,7 +94,8 @@ def proxy(p: FloatArray, first: FloatArray, second: FloatArray) -> float:
     },
 )
 def log_acceptance(p: FloatArray, q: FloatArray, all_of_it: bool = False) -> tuple[float, float]:
-    """The loss -log alpha is at most the part of KL(p || q) of the tokens with p > q.
+    """The loss -log alpha is at most the part of KL(p || q) of the tokens with p > q. [otspec; on samarin2026lk
+    (arXiv:2602.23881); docs/drafters.md, Theorem 3]
 
     Remark: Attained by a point mass p, where it is KL: there the two losses are one.
     Margin: -log alpha, and the part of KL(p || q) of tokens with p > q, or `all_of_it`.
@@ -114,16 +112,10 @@ def _logits(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": positive_law(rng, size), "logits": 2 * rng.standard_normal(size), "way": rng.standard_normal(size)}
 
 
-@claim(
-    "lk-gradient",
-    f"{OURS}, Theorem 3",
-    _logits,
-    variant_of=f"{KEY}, abstract",
-    tol=1e-6,
-    mutants={"Not divided.": {"scaled": False}},
-)
+@claim("lk-gradient", _logits, variant_of=f"{KEY}, abstract", tol=1e-6, mutants={"Not divided.": {"scaled": False}})
 def gradient(p: FloatArray, logits: FloatArray, way: FloatArray, scaled: bool = True) -> float:
-    """The gradient of -log alpha in q's logits is q (q(B) - 1_B) / alpha, where B are the tokens with q < p.
+    """The gradient of -log alpha in q's logits is q (q(B) - 1_B) / alpha, where B are the tokens with q < p. [otspec;
+    on samarin2026lk (arXiv:2602.23881); docs/drafters.md, Theorem 3]
 
     Remark: That of 1 - alpha, divided by alpha: by central differences.
     Margin: Minus how far a difference of -log alpha is from its gradient, q (q(B) - 1_B) / alpha, B = {q < p}. Ties
@@ -145,7 +137,6 @@ def _positive(rng: np.random.Generator) -> dict[str, Any]:
 
 @inequality(
     "lk-gradient-size",
-    f"{OURS}, Theorem 3",
     _positive,
     least=1e-12,
     variant_of=f"{KEY}, abstract",
@@ -153,7 +144,7 @@ def _positive(rng: np.random.Generator) -> dict[str, Any]:
     mutants={"0.95 times that.": {"right": 0.95}},
 )
 def gradient_size(p: FloatArray, q: FloatArray) -> tuple[float, float]:
-    """Its 1-norm is at most 2 (1 - q(B)).
+    """Its 1-norm is at most 2 (1 - q(B)). [otspec; on samarin2026lk (arXiv:2602.23881); docs/drafters.md, Theorem 3]
 
     Remark: Attained by point masses p, where that of 1 - alpha vanishes with q(B): an untrained drafter learns by one
     loss and not by the other.

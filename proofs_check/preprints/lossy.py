@@ -21,7 +21,6 @@ from otspec.verification.reference.enumeration import drafted_trees
 
 CACTUS, FLY = "hao2026cactus", "li2025fly"
 CACTUS_ABSTRACT, FLY_ABSTRACT = f"{CACTUS} (arXiv:2604.04987), abstract", f"{FLY} (arXiv:2511.22972), abstract"
-PAGE = "docs/lossy.md"
 BOTH = Descent("p q")
 MOST = 1 << 20
 
@@ -62,13 +61,13 @@ def cactus(p: FloatArray, q: FloatArray, delta: float) -> tuple[FloatArray, floa
 
 @claim(
     "cactus-divergence",
-    f"{CACTUS_ABSTRACT}: 'guarantees controlled divergence from the verifier distribution'",
     _pair,
     search=BOTH,
     counterexample={"p": np.full(4, 0.25), "q": [0.5, 0.5, 0.0, 0.0], "delta": 0.1},
 )
 def cactus_divergence(p: FloatArray, q: FloatArray, delta: float) -> float:
-    """The output of Cactus diverges from the target's law by delta at most: KL(output || p) <= delta.
+    """The output of Cactus diverges from the target's law by delta at most: KL(output || p) <= delta. [hao2026cactus
+    (arXiv:2604.04987), abstract: 'guarantees controlled divergence from the verifier distribution']
 
     Instead: What is controlled is the law h that each draft is verified for (cactus-law). The output has more of every
     draft at once, and is off by what is accepted more (cactus-price): on flat laws of many tokens by up to TV(p, q),
@@ -80,17 +79,11 @@ def cactus_divergence(p: FloatArray, q: FloatArray, delta: float) -> float:
     return delta - divergence(cactus(p, q, delta)[0], p)
 
 
-@claim(
-    "cactus-law",
-    f"otspec; on {CACTUS_ABSTRACT}; {PAGE}, Theorem 3",
-    _pair,
-    variant_of="cactus-divergence",
-    search=BOTH,
-    mutants={"At KL delta.": {"by_delta": True}},
-)
+@claim("cactus-law", _pair, variant_of="cactus-divergence", search=BOTH, mutants={"At KL delta.": {"by_delta": True}})
 def law(p: FloatArray, q: FloatArray, delta: float, by_delta: bool = False) -> float:
     """The law h with h(x) = p(x) + sqrt(2 delta p(x) (1 - p(x))), the rest in proportion to p, is at KL log(1 + 2
-    delta) and at total variation sqrt(delta / 2) at most.
+    delta) and at total variation sqrt(delta / 2) at most. [otspec; on hao2026cactus (arXiv:2604.04987), abstract;
+    docs/lossy.md, Theorem 3]
 
     Remark: Its chi-square divergence is 2 delta, which is where the rule comes from.
     Margin: How far the laws h are within KL log(1 + 2 delta), or delta, and total variation sqrt(delta / 2).
@@ -103,7 +96,6 @@ def law(p: FloatArray, q: FloatArray, delta: float, by_delta: bool = False) -> f
 
 @claim(
     "cactus-price",
-    f"otspec; on {CACTUS_ABSTRACT}; {PAGE}, Theorem 3",
     _pair,
     variant_of="cactus-divergence",
     search=BOTH,
@@ -111,7 +103,8 @@ def law(p: FloatArray, q: FloatArray, delta: float, by_delta: bool = False) -> f
 )
 def price(p: FloatArray, q: FloatArray, delta: float, spread: float = 1.0) -> float:
     """Cactus accepts the sum over x of (min(q, h) - p)+, h = p + sqrt(2 delta p (1 - p)), more than speculative
-    sampling, and its output is off by exactly that.
+    sampling, and its output is off by exactly that. [otspec; on hao2026cactus (arXiv:2604.04987), abstract;
+    docs/lossy.md, Theorem 3]
 
     Remark: So its efficiency is 1, as that of lenience and of ensembles.
     Margin: Minus how far gain and price are from the sum of (min(q, h) - p)+, with so many times the square root in h.
@@ -193,7 +186,6 @@ def _drafted(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "fly-price",
-    f"otspec; on {FLY_ABSTRACT}; {PAGE}, Theorem 4",
     _drafted,
     variant_of=f"{FLY}, abstract",
     cost=10,
@@ -209,6 +201,7 @@ def fly_price(
     share: float = 1.0,
 ) -> float:
     """The text of FLy is off by P(a refused draft is kept) at most, and FLy accepts at least W + 1 times that more.
+    [otspec; on li2025fly (arXiv:2511.22972), abstract; docs/lossy.md, Theorem 4]
 
     Remark: Against speculative sampling, token by token; by enumeration of all paths.
     Margin: How far the text is off by less than P(a refused draft is kept), and gains W + 1 tokens by that; or parts.

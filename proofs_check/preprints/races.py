@@ -23,8 +23,6 @@ from otspec.schemes import WithoutReplacement
 
 KEY = "kobus2025speculative"
 ABSTRACT = f"{KEY} (arXiv:2504.15475), abstract"
-PAGE = "docs/speed_limits.md"
-OURS = f"otspec; on {KEY} (arXiv:2504.15475); {PAGE}"
 
 
 def matched(p: FloatArray, q: FloatArray) -> float:
@@ -37,15 +35,10 @@ def _pair(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": positive_law(rng, size), "q": positive_law(rng, size)}
 
 
-@claim(
-    "races-match",
-    f"{KEY} (arXiv:2504.15475); rowan2025list",
-    _pair,
-    cost=4,
-    mutants={"The sum of min(p, q).": {"least": True}},
-)
+@claim("races-match", _pair, cost=4, mutants={"The sum of min(p, q).": {"least": True}})
 def match(p: FloatArray, q: FloatArray, least: bool = False) -> float:
     """One draft is accepted with probability sum over i of 1 / sum over j of max(p_j / p_i, q_j / q_i).
+    [kobus2025speculative (arXiv:2504.15475); rowan2025list]
 
     Remark: By proofs_check/race.py, which sums over who comes in when. Of the paper the abstract was at hand, which
     names the method and no formula: it is the known one of a shared race.
@@ -58,13 +51,13 @@ LAWS = Descent("p q")
 
 @claim(
     "races-between",
-    f"{KEY} (arXiv:2504.15475); rowan2025list",
     _pair,
     search=LAWS,
     mutants={"At least 1.05 times that.": {"least": 1.05}, "At most 0.95 times that.": {"most": 0.95}},
 )
 def between(p: FloatArray, q: FloatArray, least: float = 1.0, most: float = 1.0) -> float:
     """That is (1 - d) / (1 + d) at least and 1 - d at most, d being the total variation of p and q.
+    [kobus2025speculative (arXiv:2504.15475); rowan2025list]
 
     Remark: Both are attained: where p and q have one ratio on what either over-drafts, and where one token is all that
     is common. So a race gives up acceptance for not needing q to verify.
@@ -106,7 +99,6 @@ def _numbered(rng: np.random.Generator) -> dict[str, Any]:
 
 @inequality(
     "races-drafts",
-    ABSTRACT,
     _numbered,
     least=1e-12,
     variant_of="races-match",
@@ -115,6 +107,7 @@ def _numbered(rng: np.random.Generator) -> dict[str, Any]:
 )
 def drafts(p: FloatArray, q: FloatArray, n: int) -> tuple[float, float]:
     """The drafter's first n hold the target's winner as often as alpha* of n drafts without replacement, at most.
+    [kobus2025speculative (arXiv:2504.15475), abstract]
 
     Remark: The first n of a race are drafts without replacement. By inclusion and exclusion of who is before.
     """
@@ -127,7 +120,6 @@ def _tree(rng: np.random.Generator) -> dict[str, Any]:
 
 @inequality(
     "races-generated",
-    f"{ABSTRACT}; {PAGE}, Theorem 2",
     _tree,
     least=1e-12,
     search=Descent("outcomes"),
@@ -140,7 +132,8 @@ def _tree(rng: np.random.Generator) -> dict[str, Any]:
 )
 def generated(outcomes: FloatArray, nodes: int, sharp: bool = False) -> tuple[float, float]:
     """The best tree of k drafts has (log V + log(k + 1)) / H[R] tokens generated at most, the added one included, where
-    R, which of V outcomes comes next, is independent of those before.
+    R, which of V outcomes comes next, is independent of those before. [kobus2025speculative (arXiv:2504.15475),
+    abstract; docs/speed_limits.md, Theorem 2]
 
     Remark: The abstract promises an upper bound for all k; the formula is that of summaries of the paper. It is
     Tunstall's: the entropy of the leaf that is reached is at most the logarithm of the number of leaves.
@@ -156,7 +149,6 @@ def generated(outcomes: FloatArray, nodes: int, sharp: bool = False) -> tuple[fl
 
 @inequality(
     "races-leaves",
-    f"{OURS}, Theorem 2",
     _tree,
     least=1e-12,
     variant_of="races-generated",
@@ -166,22 +158,18 @@ def generated(outcomes: FloatArray, nodes: int, sharp: bool = False) -> tuple[fl
     mutants={"1.02 times as many.": {"left": 1.02}},
 )
 def leaves(outcomes: FloatArray, nodes: int) -> tuple[float, float]:
-    """It is log(1 + (V - 1)(k + 1)) / H[R] at most.
+    """It is log(1 + (V - 1)(k + 1)) / H[R] at most. [otspec; on kobus2025speculative (arXiv:2504.15475);
+    docs/speed_limits.md, Theorem 2]
 
     Remark: Attained by full trees of uniform laws.
     """
     return generated(outcomes, nodes, sharp=True)
 
 
-@claim(
-    "races-ranks",
-    f"{OURS}, Theorem 2",
-    _pair,
-    variant_of="races-generated",
-    counterexample={"p": [0.01, 0.99], "q": [0.99, 0.01]},
-)
+@claim("races-ranks", _pair, variant_of="races-generated", counterexample={"p": [0.01, 0.99], "q": [0.99, 0.01]})
 def ranks(p: FloatArray, q: FloatArray) -> float:
-    """H[R] is KL(p || q) at least, where R is the rank of the target's winner in the drafter's race.
+    """H[R] is KL(p || q) at least, where R is the rank of the target's winner in the drafter's race. [otspec; on
+    kobus2025speculative (arXiv:2504.15475); docs/speed_limits.md, Theorem 2]
 
     Instead: It is where drafts are i.i.d. and R is the number of the first that is put out: R tells of the drafts what
     the output tells beyond q. Ranks of V tokens have H[R] <= log V, and KL has no bound.

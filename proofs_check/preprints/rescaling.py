@@ -17,8 +17,6 @@ from otspec.proofs_check.search import Descent
 
 KEY = "kumar2026ssd"
 PAPER = f"{KEY} (arXiv:2603.03251)"
-PAGE = "docs/rescaled_drafts.md"
-OURS = f"otspec; on {KEY} (arXiv:2603.03251); {PAGE}"
 
 
 class Step(NamedTuple):
@@ -65,15 +63,10 @@ def _both(p: FloatArray, q: FloatArray, cache: BoolArray, scales: FloatArray) ->
 MOVES = Descent("p q")
 
 
-@claim(
-    "saguaro-hits",
-    f"{PAPER}, Saguaro sampling; {PAGE}, Theorem 1",
-    _cached,
-    search=MOVES,
-    mutants={"Scaled outside the cache.": {"turned": True}},
-)
+@claim("saguaro-hits", _cached, search=MOVES, mutants={"Scaled outside the cache.": {"turned": True}})
 def hits(turned: bool = False, **instance: Any) -> float:
-    """The smaller C, the likelier it is that what replaces a rejected draft is in the cache.
+    """The smaller C, the likelier it is that what replaces a rejected draft is in the cache. [kumar2026ssd
+    (arXiv:2603.03251), Saguaro sampling; docs/rescaled_drafts.md, Theorem 1]
 
     Remark: For every cache, of the likeliest tokens or not. Of the paper the abstract, an account and the authors' code
     were at hand.
@@ -87,14 +80,14 @@ def hits(turned: bool = False, **instance: Any) -> float:
 
 @claim(
     "saguaro-acceptance",
-    f"{OURS}, Theorem 2",
     _cached,
     variant_of="saguaro-hits",
     search=MOVES,
     counterexample={"p": [0.5, 0.5], "q": [0.8, 0.2], "cache": [1, 0], "scales": [0.25, 1.0]},
 )
 def acceptance(**instance: Any) -> float:
-    """The smaller C, the fewer drafts are accepted.
+    """The smaller C, the fewer drafts are accepted. [otspec; on kumar2026ssd (arXiv:2603.03251);
+    docs/rescaled_drafts.md, Theorem 2]
 
     Instead: Acceptance is concave in the share of drafts in the cache (saguaro-concave): as C falls, it rises first
     where the draft law is too sure of the cache, and then falls.
@@ -105,16 +98,10 @@ def acceptance(**instance: Any) -> float:
     return more.accepted - less.accepted
 
 
-@claim(
-    "saguaro-concave",
-    f"{OURS}, Theorem 2",
-    _cached,
-    variant_of="saguaro-hits",
-    search=MOVES,
-    mutants={"Of C.": {"by_scale": True}},
-)
+@claim("saguaro-concave", _cached, variant_of="saguaro-hits", search=MOVES, mutants={"Of C.": {"by_scale": True}})
 def concave(p: FloatArray, q: FloatArray, cache: BoolArray, scales: FloatArray, by_scale: bool = False) -> float:
-    """Acceptance is a concave function of the share q_C(cache).
+    """Acceptance is a concave function of the share q_C(cache). [otspec; on kumar2026ssd (arXiv:2603.03251);
+    docs/rescaled_drafts.md, Theorem 2]
 
     Margin: How far acceptance half way between two shares of the cache is above the mean; or half way between scales.
     """
@@ -127,7 +114,6 @@ def concave(p: FloatArray, q: FloatArray, cache: BoolArray, scales: FloatArray, 
 
 @inequality(
     "saguaro-misses",
-    f"{OURS}, Theorem 1",
     _cached,
     least=1e-12,
     variant_of="saguaro-hits",
@@ -136,7 +122,8 @@ def concave(p: FloatArray, q: FloatArray, cache: BoolArray, scales: FloatArray, 
     mutants={"Rarer by 5 %.": {"right": 0.95}},
 )
 def misses(**instance: Any) -> tuple[float, float]:
-    """The smaller C, the rarer is a rejected draft whose replacement is not in the cache.
+    """The smaller C, the rarer is a rejected draft whose replacement is not in the cache. [otspec; on kumar2026ssd
+    (arXiv:2603.03251); docs/rescaled_drafts.md, Theorem 1]
 
     Remark: So hits gain at least what acceptance loses. At C = 0 the sum of (p - q / q(rest))+ outside the cache is
     missed, which need not be 0.
@@ -163,16 +150,11 @@ def _one_by_one(p: FloatArray, q: FloatArray, fan: int) -> float:
     return total
 
 
-@claim(
-    "saguaro-expected",
-    f"{OURS}, Theorem 3",
-    _topped,
-    variant_of="saguaro-hits",
-    mutants={"With s(F) in place of s(F + 1).": {"more": 0}},
-)
+@claim("saguaro-expected", _topped, variant_of="saguaro-hits", mutants={"With s(F) in place of s(F + 1).": {"more": 0}})
 def expected(p: FloatArray, q: FloatArray, fan: int, more: int = 1) -> float:
     """A cache of the F likeliest drafts but the drafted token is hit with probability (o(F + 1) s(F + 1) + (o(all) -
     o(F + 1)) s(F)) / s(all), o(k) and s(k) being the sums of (q - p)+ and of (p - q)+ over the k likeliest drafts.
+    [otspec; on kumar2026ssd (arXiv:2603.03251); docs/rescaled_drafts.md, Theorem 3]
 
     Remark: What was rejected never replaces itself, so it is left out of the cache. The authors' code scales the F + 1
     likeliest, all that may be cached.

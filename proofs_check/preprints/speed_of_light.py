@@ -20,8 +20,6 @@ from otspec.proofs_check.single_draft import child, prefixes
 
 KEY = "pankratov2026speculative"
 ABSTRACT = f"{KEY} (arXiv:2512.11718), abstract"
-PAGE = "docs/speed_limits.md"
-OURS = f"otspec; on {KEY} (arXiv:2512.11718); {PAGE}"
 
 
 def printed(nodes: float, mu: float, mu2: float) -> float:
@@ -54,18 +52,11 @@ LAWS = Descent("laws weights")
 
 
 @inequality(
-    "speed-of-light",
-    f"{ABSTRACT}; {PAGE}, Corollary 1",
-    _either,
-    least=1e-12,
-    search=LAWS,
-    tol=1e-9,
-    cost=5,
-    mutants={"Half of it.": {"right": 0.5}},
+    "speed-of-light", _either, least=1e-12, search=LAWS, tol=1e-9, cost=5, mutants={"Half of it.": {"right": 0.5}}
 )
 def of_light(laws: FloatArray, weights: FloatArray, nodes: int, bound: Any = printed) -> tuple[float, float]:
     """Where laws after prefixes are independent and alike, a tree of P prefixes has at most (mu + mu2) log P / mu^2 +
-    O(1) tokens accepted.
+    O(1) tokens accepted. [pankratov2026speculative (arXiv:2512.11718), abstract; docs/speed_limits.md, Corollary 1]
 
     Hypotheses: O(1) is 1 here, for every P and all laws.
     Remark: Exact: by a heap where all laws are one, else by enumeration of two laws and up to three nodes. The right
@@ -84,7 +75,6 @@ def sharper(nodes: float, mu: float, mu2: float) -> float:
 
 @inequality(
     "speed-sharper",
-    f"{OURS}, Theorem 1",
     _either,
     least=1e-12,
     variant_of="speed-of-light",
@@ -94,7 +84,9 @@ def sharper(nodes: float, mu: float, mu2: float) -> float:
     mutants={"log P / mu + 0.2.": lambda **i: 0.2 + of_light.margin(**i, bound=lambda n, mu, _: np.log(n) / mu)},
 )
 def speed_sharper(laws: FloatArray, weights: FloatArray, nodes: int) -> tuple[float, float]:
-    """They have at most log P / mu + mu2 / mu^2 accepted."""
+    """They have at most log P / mu + mu2 / mu^2 accepted. [otspec; on pankratov2026speculative (arXiv:2512.11718);
+    docs/speed_limits.md, Theorem 1]
+    """
     return of_light(laws, weights, nodes, bound=sharper)
 
 
@@ -106,7 +98,6 @@ def _cut_drawn(rng: np.random.Generator) -> dict[str, Any]:
 
 @inequality(
     "speed-renewal",
-    f"{OURS}, Lemma 1; lorden1970excess",
     _cut_drawn,
     least=1e-12,
     variant_of="speed-of-light",
@@ -116,7 +107,8 @@ def _cut_drawn(rng: np.random.Generator) -> dict[str, Any]:
     mutants={"1.2 times as many.": {"left": 1.2}},
 )
 def renewal(laws: FloatArray, weights: FloatArray, depth: float) -> tuple[float, float]:
-    """The prefixes of probability exp(-t) at least have at most t / mu + mu2 / mu^2 - 1 tokens accepted.
+    """The prefixes of probability exp(-t) at least have at most t / mu + mu2 / mu^2 - 1 tokens accepted. [otspec; on
+    pankratov2026speculative (arXiv:2512.11718); docs/speed_limits.md, Lemma 1; lorden1970excess]
 
     Remark: Attained by a uniform law where t is a multiple of its entropy.
     Margin: Accepted tokens of the prefixes above a level, and depth / mu + mu2 / mu^2 - 1.
@@ -127,7 +119,6 @@ def renewal(laws: FloatArray, weights: FloatArray, depth: float) -> tuple[float,
 
 @inequality(
     "speed-cut",
-    f"{OURS}, Theorem 1",
     _cut_drawn,
     least=1e-12,
     variant_of="speed-of-light",
@@ -138,7 +129,8 @@ def renewal(laws: FloatArray, weights: FloatArray, depth: float) -> tuple[float,
 )
 def speed_cut(laws: FloatArray, weights: FloatArray, depth: float) -> tuple[float, float]:
     """The sharper bound holds of trees of random size, P being the expected one, and where P mu >= 1 so does (1 + log(P
-    mu)) / mu + mu2 / mu^2 - 1.
+    mu)) / mu + mu2 / mu^2 - 1. [otspec; on pankratov2026speculative (arXiv:2512.11718); docs/speed_limits.md, Theorem
+    1]
 
     Margin: The same against the sharper bounds of as many nodes as are expected.
     """
@@ -162,7 +154,6 @@ def _texts(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim(
     "speed-dependent",
-    f"{OURS}, Theorem 2",
     _texts,
     variant_of="speed-of-light",
     search=LAWS,
@@ -170,7 +161,8 @@ def _texts(rng: np.random.Generator) -> dict[str, Any]:
     counterexample={"laws": [[1.0, 0.0], [0.5, 0.5]], "weights": [0.5, 0.5], "nodes": 100},
 )
 def dependent(laws: FloatArray, weights: FloatArray, nodes: int) -> float:
-    """The bound holds of mean entropies where the laws of a text depend on each other.
+    """The bound holds of mean entropies where the laws of a text depend on each other. [otspec; on
+    pankratov2026speculative (arXiv:2512.11718); docs/speed_limits.md, Theorem 2]
 
     Instead: speed-entropy holds of every model: it bounds the entropy after accepted prefixes, not their number.
     Remark: One half of the texts is certain, and has all of a chain accepted. Language models are like that.
@@ -190,7 +182,6 @@ def _model(rng: np.random.Generator) -> dict[str, Any]:
 
 @inequality(
     "speed-entropy",
-    f"{OURS}, Theorem 2",
     _model,
     least=1e-12,
     variant_of="speed-of-light",
@@ -202,7 +193,8 @@ def _model(rng: np.random.Generator) -> dict[str, Any]:
 )
 def entropy(target: FloatArray, held: Any, root: bool = True) -> tuple[float, float]:
     """For every model and tree of P prefixes, the entropies of the laws after the accepted prefixes, the empty one
-    included, sum to log(1 + (V - 1)(P + 1)) at most in the mean.
+    included, sum to log(1 + (V - 1)(P + 1)) at most in the mean. [otspec; on pankratov2026speculative
+    (arXiv:2512.11718); docs/speed_limits.md, Theorem 2]
 
     Margin: The expected sum of the entropies after the accepted prefixes, the empty one included, and log of the
     leaves.

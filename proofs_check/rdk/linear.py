@@ -10,7 +10,6 @@ from scipy import sparse
 from otspec.laws import FloatArray
 from otspec.proofs_check.claims import claim
 from otspec.proofs_check.instances import pair
-from otspec.proofs_check.rdk.sampler import KEY
 from otspec.proofs_check.search import Descent, Listed
 from otspec.vocab import acceptance_rate, affinity, rdk, rdk_linear
 
@@ -23,9 +22,9 @@ def _covariance(rng: Rng) -> dict[str, Any]:
     return {"covariance": factor @ factor.T * 10 ** rng.uniform(-2, 3), "tau": float(10 ** rng.uniform(-2, 2))}
 
 
-@claim("rdk-equation-2", f"{KEY}, eq. (2)", _covariance, mutants={"The columns are.": {"axis": 0}})
+@claim("rdk-equation-2", _covariance, mutants={"The columns are.": {"axis": 0}})
 def equation_2(covariance: FloatArray, tau: float, axis: int = 1) -> float:
-    """The rows of M, softmax of the covariance over tau, are laws.
+    """The rows of M, softmax of the covariance over tau, are laws. [timor2025out, eq. (2)]
 
     Remark: With the row's largest entry subtracted first; exp alone overflows where a covariance exceeds 709 tau.
     """
@@ -36,12 +35,12 @@ def equation_2(covariance: FloatArray, tau: float, axis: int = 1) -> float:
 
 @claim(
     "rdk-equation-2-temperature",
-    f"{KEY}, eq. (2)",
     _covariance,
     mutants={"At least 1.05 exp(-R / tau) / N.": {"least": 1.05}, "At most 0.95 exp(-d_ij / tau).": {"most": 0.95}},
 )
 def equation_2_temperature(covariance: FloatArray, tau: float, least: float = 1.0, most: float = 1.0) -> float:
     """tau controls how sharply M redistributes: rows tend to uniform as it grows, to their argmax as it falls.
+    [timor2025out, eq. (2)]
 
     Remark: Checked as M_ij >= exp(-R / tau) / N, R being the range of row i, and M_ij <= exp(-d_ij / tau), d_ij being
     how far covariance_ij is below the largest of its row. Covariances of probabilities are at most 1/4, so with tau = 1
@@ -71,7 +70,6 @@ def _any_size(rng: Rng) -> dict[str, Any]:
 
 @claim(
     "rdk-equation-3-is-tli",
-    "otspec; about timor2025out, eq. (3)",
     _any_size,
     variant_of="rdk-theorem-5.4",
     search=Descent("p q"),
@@ -86,7 +84,7 @@ def equation_3_is_tli(
     p: FloatArray, q: FloatArray, size: int, counts: tuple[float, float, float] = (2.0, 1.0, 1.0)
 ) -> float:
     """Equation (3) is within 2 theta / N of q' in L1, accepts as often to within theta / N, and puts at most theta / N
-    of its mass on tokens that q' lacks.
+    of its mass on tokens that q' lacks. [otspec; about timor2025out, eq. (3)]
 
     Remark: Proof in docs/vocab.md. With N = 200 000 the acceptance of TLI changes by less than 5e-6. Equation (3) takes
     the target law p, which a drafter does not know: it cannot propose tokens before verification, and with p at hand
@@ -107,9 +105,10 @@ def _distance_to_rdk(p: FloatArray, q: FloatArray, covariance: Any) -> tuple[flo
     return float(np.abs(rdk_linear(p, q) - rdk(q, affinity(covariance))).sum()), float(p @ q)
 
 
-@claim("rdk-theorem-5.4", f"{KEY}, Theorem 5.4", _flat, counterexample={"size": 2, "kept": 1, "constant": 1.0}, cost=3)
+@claim("rdk-theorem-5.4", _flat, counterexample={"size": 2, "kept": 1, "constant": 1.0}, cost=3)
 def theorem_5_4(size: int, kept: int, constant: float) -> float:
-    """|p_Taylor - M^T q'|_1 <= C (theta + 1/N^2) with a constant C that depends on neither theta nor N.
+    """|p_Taylor - M^T q'|_1 <= C (theta + 1/N^2) with a constant C that depends on neither theta nor N. [timor2025out,
+    Theorem 5.4]
 
     Hypotheses: M of equation (2). Instances: covariance 0, p uniform, q' uniform on the tokens kept.
     Instead: The ratio of both sides is about 2 N on these instances, so that every C is exceeded by some N. Equation
@@ -154,7 +153,6 @@ def _needed(v: FloatArray, u: FloatArray, noise: FloatArray) -> float:
 
 @claim(
     "rdk-theorem-5.4-proof",
-    f"{KEY}, Theorem 5.4 and Appendix B.2",
     _nearly_uniform,
     counterexample={"v": np.zeros(20), "u": np.append(380.0, np.full(19, -20.0)), "noise": np.zeros((20, 20))},
     tightness=_needed,
@@ -162,7 +160,7 @@ def _needed(v: FloatArray, u: FloatArray, noise: FloatArray) -> float:
     mutants={"With 0.9 times that.": {"constant": 0.9}},
 )
 def theorem_5_4_proof(v: FloatArray, u: FloatArray, noise: FloatArray, constant: float = 1.0) -> float:
-    """The same under what its proof assumes, with C = 1 + 4/N.
+    """The same under what its proof assumes, with C = 1 + 4/N. [timor2025out, Theorem 5.4 and Appendix B.2]
 
     Hypotheses: Covariance_ij / tau = theta p_j + O(theta^2), eq. (6).
     Assumption: N q'_j = 1 + O(theta) for all tokens j: q' is nearly uniform. The proof says that 'one shows' it; it
@@ -179,11 +177,10 @@ def _constant(rng: Rng) -> dict[str, Any]:
     return {"size": 2 * int(constant * rng.uniform(2, 4)) + 2, "constant": constant}
 
 
-@claim(
-    "rdk-theorem-5.4-first-order", f"{KEY}, section 5.2", _constant, counterexample={"size": 4, "constant": 1.0}, cost=3
-)
+@claim("rdk-theorem-5.4-first-order", _constant, counterexample={"size": 4, "constant": 1.0}, cost=3)
 def theorem_5_4_first_order(size: int, constant: float) -> float:
     """Equation (3) coincides with M^T q' up to first order in theta: they differ by at most C (theta^2 + 1/N^2).
+    [timor2025out, section 5.2]
 
     Hypotheses: What the proof of Theorem 5.4 assumes. Instances: covariance 0, p uniform, N q' = 1 +- theta.
     Instead: They differ at first order, by q' - 1/N. The proof itself leaves O(theta), the order to be matched.
@@ -196,25 +193,23 @@ def theorem_5_4_first_order(size: int, constant: float) -> float:
 
 @claim(
     "rdk-section-6.1-share",
-    f"{KEY}, section 6.1",
     lambda rng: {"tokens": 16_100, "vocabulary": 128_000},
     search=Listed(lambda: [{"tokens": 16_100, "vocabulary": 128_000}]),
     mutants={"12.7 %.": {"printed": 12.7}},
 )
 def section_6_1_share(tokens: int, vocabulary: int, printed: float = 12.6) -> float:
-    """16.1k of 128k tokens are 12.6 %."""
+    """16.1k of 128k tokens are 12.6 %. [timor2025out, section 6.1]"""
     return 0.05 - abs(100 * tokens / vocabulary - printed)
 
 
 @claim(
     "rdk-section-6.2-share",
-    f"{KEY}, section 6.2 and Figure 6",
     lambda rng: {"tokens": 500, "vocabulary": 200_000},
     search=Listed(lambda: [{"tokens": 500, "vocabulary": 200_000}]),
     counterexample={"tokens": 500, "vocabulary": 200_000},
 )
 def section_6_2_share(tokens: int, vocabulary: int) -> float:
-    """500 of 200k tokens are 0.00025 % of the vocabulary.
+    """500 of 200k tokens are 0.00025 % of the vocabulary. [timor2025out, section 6.2 and Figure 6]
 
     Instead: They are 0.25 %.
     """

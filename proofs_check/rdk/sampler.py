@@ -12,13 +12,13 @@ from otspec.proofs_check.instances import law, pair, positive_law
 from otspec.proofs_check.search import Descent
 from otspec.vocab import acceptance_rate, affinity, drafter_kernel, rdk, tli
 
-KEY = "timor2025out"
 Rng = np.random.Generator
 
 
-@claim("rdk-lemma-2.3", f"{KEY}, Lemma 2.3", pair, mutants={"It is 1 - |p - q|_1.": {"share": 1.0}})
+@claim("rdk-lemma-2.3", pair, mutants={"It is 1 - |p - q|_1.": {"share": 1.0}})
 def lemma_2_3(p: FloatArray, q: FloatArray, share: float = 0.5) -> float:
-    """The acceptance rate is 1 - |k|_1 = 1 - |p - q|_1 / 2, k being the drafter kernel max(0, q - p).
+    """The acceptance rate is 1 - |k|_1 = 1 - |p - q|_1 / 2, k being the drafter kernel max(0, q - p). [timor2025out,
+    Lemma 2.3]
 
     Remark: Affine with slope -1 in |k|_1, where the proof says 'inversely proportional'.
     """
@@ -35,7 +35,6 @@ def _moved(rng: Rng) -> dict[str, Any]:
 
 @claim(
     "rdk-kernel-redistribution",
-    f"{KEY}, after Definition 2.2",
     _moved,
     search=Descent("p q destination"),
     mutants={"Nor twice that mass.": {"times": 2.0}},
@@ -43,7 +42,8 @@ def _moved(rng: Rng) -> dict[str, Any]:
 def kernel_redistribution(
     p: FloatArray, q: FloatArray, share: FloatArray, destination: FloatArray, times: float = 1.0
 ) -> float:
-    """Redistributing the mass of the drafter kernel cannot decrease the acceptance rate.
+    """Redistributing the mass of the drafter kernel cannot decrease the acceptance rate. [timor2025out, after
+    Definition 2.2]
 
     Hypotheses: Of each token at most its kernel k(x) is moved; to which tokens is free.
     Remark: RDK is not covered: M^T q' moves mass below p too, which was accepted for sure.
@@ -64,13 +64,13 @@ def _two_vocabularies(rng: Rng) -> dict[str, Any]:
 
 @claim(
     "rdk-equation-1",
-    f"{KEY}, eq. (1) and Algorithm 2",
     _two_vocabularies,
     counterexample={"p": [1.0, 0.0], "q": [0.0, 1.0], "target": [True, False], "draft": [True, True]},
     mutants={"1.01 times as often.": {"times": 1.01}},
 )
 def equation_1(p: FloatArray, q: FloatArray, target: BoolArray, draft: BoolArray, times: float = 1.0) -> float:
     """TLI, q restricted to I and normalised, is a law, that of Algorithm 2, and accepts at least as often as q.
+    [timor2025out, eq. (1) and Algorithm 2]
 
     Hypotheses: p and q are supported on T and D, and I, their intersection, is not empty.
     Assumption: q(I) > 0; it follows where T and D are the very supports, not for vocabularies.
@@ -105,13 +105,13 @@ def _supported(rng: Rng) -> dict[str, Any]:
 
 @claim(
     "rdk-algorithm-1-mass",
-    f"{KEY}, Algorithm 1 and Assumption 4.1",
     _supported,
     counterexample={"q": [1.0, 0.0], "target": [True, False], "matrix": [[0.5, 0.5], [0.0, 1.0]]},
     mutants={"p' = M q'.": {"transposed": False}},
 )
 def algorithm_1_mass(q: FloatArray, target: BoolArray, matrix: FloatArray, transposed: bool = True) -> float:
-    """Line 2 redistributes into the support of the target: p' = M^T q' sums to 1 over T.
+    """Line 2 redistributes into the support of the target: p' = M^T q' sums to 1 over T. [timor2025out, Algorithm 1 and
+    Assumption 4.1]
 
     Hypotheses: M is row-stochastic, q' a law on I.
     Assumption: Rows of M for tokens of I hold no mass outside T.
@@ -121,9 +121,9 @@ def algorithm_1_mass(q: FloatArray, target: BoolArray, matrix: FloatArray, trans
     return -float(abs((rdk(q, matrix) if transposed else matrix @ q)[target].sum() - 1))
 
 
-@claim("rdk-algorithm-1-identity", f"{KEY}, section 4", pair, mutants={"With all rows of M uniform.": {"even": True}})
+@claim("rdk-algorithm-1-identity", pair, mutants={"With all rows of M uniform.": {"even": True}})
 def algorithm_1_identity(p: FloatArray, q: FloatArray, even: bool = False) -> float:
-    """With M = I, RDK is TLI."""
+    """With M = I, RDK is TLI. [timor2025out, section 4]"""
     if even:
         return -float(np.abs(rdk(q, np.full((p.size, p.size), 1 / p.size)) - q).max())
     if not q[p > 0].any():
@@ -140,13 +140,13 @@ def _on_target(rng: Rng) -> dict[str, Any]:
 
 @claim(
     "rdk-algorithm-1-increases",
-    f"{KEY}, section 4; Theorem 5.1, 'That is'",
     _on_target,
     search=Descent("p q"),
     counterexample={"p": [0.9, 0.1], "q": [0.9, 0.1], "matrix": np.full((2, 2), 0.5)},
 )
 def algorithm_1_increases(p: FloatArray, q: FloatArray, matrix: FloatArray) -> float:
     """RDK provably increases the acceptance rate over TLI for any drafter: it is closer to the target, or as close.
+    [timor2025out, section 4; Theorem 5.1, 'That is']
 
     Hypotheses: M is row-stochastic, and p' supported on T. Read as 'does not decrease'; closer is the same by Lemma
     2.3.
@@ -168,13 +168,13 @@ def _contexts(rng: Rng) -> dict[str, Any]:
 
 @claim(
     "rdk-algorithm-1-increases-covariance",
-    f"{KEY}, section 4",
     _contexts,
     variant_of="rdk-algorithm-1-increases",
     counterexample={"targets": [[0.8, 0.2]], "kept": [True, True], "tau": 1.0},
 )
 def algorithm_1_increases_covariance(targets: FloatArray, kept: BoolArray, tau: float) -> float:
     """The same on average over contexts, with M of equation (2) from the exact covariance of the targets there.
+    [timor2025out, section 4]
 
     Hypotheses: Contexts are equally likely; the drafter has the target's own law, pruned to some tokens.
     Instead: The temperature has to fit. With a small one mass stays near where it was, with a large one p' is uniform,
@@ -193,7 +193,6 @@ def _points(rng: Rng) -> dict[str, Any]:
 
 @inequality(
     "rdk-lemma-b.1",
-    f"{KEY}, Lemma B.1",
     _points,
     least=1e-300,
     tol=1e-11,
@@ -201,7 +200,7 @@ def _points(rng: Rng) -> dict[str, Any]:
     mutants={"0.95 |x - y|_1.": {"right": 0.95}},
 )
 def lemma_b_1(x: FloatArray, y: FloatArray, matrix: FloatArray) -> tuple[float, float]:
-    """|M^T x - M^T y|_1 <= |x - y|_1 for row-stochastic M."""
+    """|M^T x - M^T y|_1 <= |x - y|_1 for row-stochastic M. [timor2025out, Lemma B.1]"""
     return float(np.abs(matrix.T @ (x - y)).sum()), float(np.abs(x - y).sum())
 
 
@@ -217,7 +216,6 @@ def dobrushin(matrix: FloatArray) -> float:
 
 @claim(
     "rdk-lemma-b.1-laws",
-    "otspec; dobrushin1956central. Sharper than timor2025out, Lemma B.1",
     _with_matrix,
     variant_of="rdk-lemma-b.1",
     search=Descent("p q matrix"),
@@ -225,6 +223,7 @@ def dobrushin(matrix: FloatArray) -> float:
 )
 def lemma_b_1_laws(p: FloatArray, q: FloatArray, matrix: FloatArray, times: float = 1.0) -> float:
     """For laws, |M^T p - M^T q|_1 is at most |p - q|_1 times the largest total variation distance of two rows of M.
+    [otspec; dobrushin1956central. Sharper than timor2025out, Lemma B.1]
 
     Remark: So rows that are nearly equal make p' nearly independent of the drafter.
     """
@@ -233,13 +232,13 @@ def lemma_b_1_laws(p: FloatArray, q: FloatArray, matrix: FloatArray, times: floa
 
 @claim(
     "rdk-lemma-b.1-transposed",
-    f"otspec; eq. (7) of {KEY} writes p' = M q'",
     _points,
     variant_of="rdk-lemma-b.1",
     counterexample={"x": [1.0, 0.0], "y": [0.0, 0.0], "matrix": [[1.0, 0.0], [1.0, 0.0]]},
 )
 def lemma_b_1_transposed(x: FloatArray, y: FloatArray, matrix: FloatArray) -> float:
-    """A variant that is not claimed: |M x - M y|_1 <= |x - y|_1, with M in place of its transpose.
+    """A variant that is not claimed: |M x - M y|_1 <= |x - y|_1, with M in place of its transpose. [otspec; eq. (7) of
+    timor2025out writes p' = M q']
 
     Instead: Lemma B.1 holds for the transpose, as stated. M of Theorem 5.3 is symmetric, so its proof is sound.
     """
@@ -258,7 +257,6 @@ def _theorem_5_1_ratio(p: FloatArray, q: FloatArray, matrix: FloatArray) -> floa
 
 @claim(
     "rdk-theorem-5.1",
-    f"{KEY}, Theorem 5.1",
     _with_matrix,
     search=Descent("p q matrix"),
     tightness=_theorem_5_1_ratio,
@@ -271,7 +269,9 @@ def _theorem_5_1_ratio(p: FloatArray, q: FloatArray, matrix: FloatArray) -> floa
 def theorem_5_1(
     p: FloatArray, q: FloatArray, matrix: FloatArray, distance: float = 1.0, eps: float = 1.0, loss: float = 0.5
 ) -> float:
-    """|p' - p|_1 <= |q0 - p|_1 + eps with eps = |M^T p - p|_1: RDK accepts at most eps / 2 less than TLI."""
+    """|p' - p|_1 <= |q0 - p|_1 + eps with eps = |M^T p - p|_1: RDK accepts at most eps / 2 less than TLI.
+    [timor2025out, Theorem 5.1]
+    """
     left, apart, moved = (float(np.abs(each).sum()) for each in (matrix.T @ q - p, q - p, matrix.T @ p - p))
     lost = float(acceptance_rate(p, q) - acceptance_rate(p, rdk(q, matrix)))
     return min(distance * apart + eps * moved - left, loss * moved - lost)
@@ -279,7 +279,6 @@ def theorem_5_1(
 
 @claim(
     "rdk-theorem-5.1-sharper",
-    "otspec; sharper than timor2025out, Theorem 5.1",
     _with_matrix,
     variant_of="rdk-theorem-5.1",
     search=Descent("p q matrix"),
@@ -288,7 +287,8 @@ def theorem_5_1(
 def theorem_5_1_sharper(
     p: FloatArray, q: FloatArray, matrix: FloatArray, times: float = 1.0, eps: float = 1.0
 ) -> float:
-    """|p' - p|_1 <= d |q0 - p|_1 + eps, d being the largest total variation distance of two rows of M.
+    """|p' - p|_1 <= d |q0 - p|_1 + eps, d being the largest total variation distance of two rows of M. [otspec; sharper
+    than timor2025out, Theorem 5.1]
 
     Remark: The proof of Theorem 5.1 with rdk-lemma-b.1-laws. RDK gains for sure where eps < (1 - d) |q0 - p|_1.
     """
@@ -315,15 +315,10 @@ def _context(prefix: tuple[int, ...], vocab: int) -> int:
     return sum(vocab**shorter for shorter in range(len(prefix))) + number
 
 
-@claim(
-    "rdk-algorithm-4",
-    f"{KEY}, Algorithm 4",
-    _texts,
-    cost=4,
-    mutants={"Rejected drafts replaced by draws from p.": {"replaced": False}},
-)
+@claim("rdk-algorithm-4", _texts, cost=4, mutants={"Rejected drafts replaced by draws from p.": {"replaced": False}})
 def algorithm_4(target: FloatArray, draft: FloatArray, steps: int, replaced: bool = True) -> float:
-    """Vanilla speculative decoding puts out target text, whatever the drafter: so RDK is lossless.
+    """Vanilla speculative decoding puts out target text, whatever the drafter: so RDK is lossless. [timor2025out,
+    Algorithm 4]
 
     Hypotheses: The draft law that is tested with is the one that drafts are sampled from.
     Remark: All texts of up to four tokens, with laws of their own after every prefix; what is not put out yet is

@@ -10,7 +10,6 @@ from scipy.special import ndtr, softmax
 from otspec.laws import FloatArray
 from otspec.proofs_check.claims import claim, inequality
 from otspec.proofs_check.instances import law
-from otspec.proofs_check.rdk.sampler import KEY
 from otspec.proofs_check.search import Descent
 
 Rng = np.random.Generator
@@ -34,15 +33,10 @@ def _added(z: FloatArray, eta: FloatArray) -> FloatArray:
 
 
 @inequality(
-    "rdk-theorem-5.2",
-    f"{KEY}, Theorem 5.2",
-    _logits,
-    least=5e-7,
-    search=Descent(free="z eta"),
-    mutants={"0.95 |eta|_1 / 2.": {"right": 0.95}},
+    "rdk-theorem-5.2", _logits, least=5e-7, search=Descent(free="z eta"), mutants={"0.95 |eta|_1 / 2.": {"right": 0.95}}
 )
 def theorem_5_2(z: FloatArray, eta: FloatArray) -> tuple[float, float]:
-    """|softmax(z + eta) - softmax(z)|_1 <= |eta|_1 / 2.
+    """|softmax(z + eta) - softmax(z)|_1 <= |eta|_1 / 2. [timor2025out, Theorem 5.2]
 
     Remark: Says something only where |eta|_1 < 4. Over a whole vocabulary the 1-norm of the noise is large:
     rdk-theorem-5.2-range needs its range alone.
@@ -52,7 +46,6 @@ def theorem_5_2(z: FloatArray, eta: FloatArray) -> tuple[float, float]:
 
 @inequality(
     "rdk-theorem-5.2-range",
-    "otspec; sharper than timor2025out, Theorem 5.2",
     _logits,
     least=1e-6,
     variant_of="rdk-theorem-5.2",
@@ -60,7 +53,8 @@ def theorem_5_2(z: FloatArray, eta: FloatArray) -> tuple[float, float]:
     mutants={"0.95 times that.": {"right": 0.95}},
 )
 def theorem_5_2_range(z: FloatArray, eta: FloatArray) -> tuple[float, float]:
-    """|softmax(z + eta) - softmax(z)|_1 <= 2 tanh((max eta - min eta) / 4).
+    """|softmax(z + eta) - softmax(z)|_1 <= 2 tanh((max eta - min eta) / 4). [otspec; sharper than timor2025out, Theorem
+    5.2]
 
     Remark: The ratio q/p has mean 1 under p and values in [a, a e^R]; the sum of p (q/p - 1)+ is largest with the ends
     only, and then with a = e^(-R/2).
@@ -72,15 +66,9 @@ def _law(rng: Rng) -> dict[str, Any]:
     return {"p": law(rng, int(rng.integers(1, 8)))}
 
 
-@claim(
-    "rdk-theorem-5.2-jacobian",
-    f"{KEY}, Appendix B.3",
-    _law,
-    search=Descent("p"),
-    mutants={"At most 0.475.": {"most": 0.475}},
-)
+@claim("rdk-theorem-5.2-jacobian", _law, search=Descent("p"), mutants={"At most 0.475.": {"most": 0.475}})
 def theorem_5_2_jacobian(p: FloatArray, most: float = 0.5) -> float:
-    """The columns of the Jacobian of softmax have absolute sums 2 p_j (1 - p_j) <= 1/2."""
+    """The columns of the Jacobian of softmax have absolute sums 2 p_j (1 - p_j) <= 1/2. [timor2025out, Appendix B.3]"""
     columns = np.abs(np.diag(p) - np.outer(p, p)).sum(axis=0)
     return float(min(-np.abs(columns - 2 * p * (1 - p)).max(), (most - columns).min()))
 
@@ -101,15 +89,10 @@ def failure(a: float, gap: float, sd: float) -> float:
     return float(ndtr(-excess / sd)) if sd > 0 else float(excess < 0)
 
 
-@claim(
-    "rdk-theorem-5.3",
-    f"{KEY}, Theorem 5.3",
-    _two_tokens,
-    tol=0.0,
-    mutants={"With probability at most 5e-12.": {"chance": 5e-12}},
-)
+@claim("rdk-theorem-5.3", _two_tokens, tol=0.0, mutants={"With probability at most 5e-12.": {"chance": 5e-12}})
 def theorem_5_3(a: float, beyond: float, chance: float = 6e-12) -> float:
     """Two Gaussian logits, six deviations apart: with probability 99.46 % RDK accepts at least as often as TLI.
+    [timor2025out, Theorem 5.3]
 
     Hypotheses: M is covariance and row-stochastic, so ((a, 1 - a), (1 - a, a)) with 1/2 <= a <= 1; q' = (1, 0).
     Remark: Checked in a much stronger form: it accepts less with probability at most 6e-12, by a closed form whose
@@ -129,13 +112,14 @@ def _acceptance_gain(p1: float, moved: FloatArray) -> float:
 
 @claim(
     "rdk-theorem-5.3-criterion",
-    "otspec; decides timor2025out, Theorem 5.3",
     _one_target,
     variant_of="rdk-theorem-5.3",
     mutants={"RDK gains min(1 - a, 1 + a - p1).": {"times": 1.0}},
 )
 def theorem_5_3_criterion(a: float, p1: float, times: float = 2.0) -> float:
-    """For p' = (a, 1 - a) and q' = (1, 0) RDK gains min(1 - a, 1 + a - 2 p1): it loses just where p1 > (1 + a) / 2."""
+    """For p' = (a, 1 - a) and q' = (1, 0) RDK gains min(1 - a, 1 + a - 2 p1): it loses just where p1 > (1 + a) / 2.
+    [otspec; decides timor2025out, Theorem 5.3]
+    """
     gain = min(p1, a) + min(1 - p1, 1 - a) - p1
     agrees = (gain < -1e-12) <= (p1 > (1 + a) / 2) and (p1 > (1 + a) / 2 + 1e-12) <= (gain < 0)
     return -abs(gain - min(1 - a, 1 + a - times * p1)) if agrees else -np.inf
@@ -154,7 +138,6 @@ def _any_covariance(rng: Rng) -> dict[str, Any]:
 
 @claim(
     "rdk-theorem-5.3-any-covariance",
-    "otspec; without the covariance and M being one, timor2025out, Theorem 5.3",
     _any_covariance,
     variant_of="rdk-theorem-5.3",
     tol=1e-15,
@@ -164,7 +147,8 @@ def _any_covariance(rng: Rng) -> dict[str, Any]:
 def theorem_5_3_any_covariance(
     s1: float, s2: float, correlation: float, a: float, beyond: float, times: float = 1.0
 ) -> float:
-    """The same with logits of any covariance and any row-stochastic M: probability of failure at most 0.00135.
+    """The same with logits of any covariance and any row-stochastic M: probability of failure at most 0.00135. [otspec;
+    without the covariance and M being one, timor2025out, Theorem 5.3]
 
     Hypotheses: mu1 + 3 s1 <= mu2 - 3 s2.
     Remark: To lose, z1 > z2 is needed, and z2 - z1 is at least three of its deviations above 0 in the mean.
@@ -185,15 +169,10 @@ def _both_within(correlation: float) -> float:
     return float(3 * weights @ (inside * np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)))
 
 
-@claim(
-    "rdk-theorem-5.3-three-deviations",
-    f"{KEY}, eq. (13)",
-    _correlation,
-    tol=1e-9,
-    mutants={"At least 0.995.": {"least": 0.995}},
-)
+@claim("rdk-theorem-5.3-three-deviations", _correlation, tol=1e-9, mutants={"At least 0.995.": {"least": 0.995}})
 def theorem_5_3_three_deviations(correlation: float, least: float = (1 - 2 * ndtr(-3)) ** 2) -> float:
     """Two Gaussian variables are within three deviations of their means at once with probability at least 0.9946.
+    [timor2025out, eq. (13)]
 
     Remark: Checked as at least 0.9973^2 = 0.99461, for any correlation. 'With probability 99.46 %' has to be read as
     'at least'.
@@ -208,13 +187,13 @@ def _semidefinite(rng: Rng) -> dict[str, Any]:
 
 @claim(
     "rdk-theorem-5.3-any-m",
-    f"otspec; {KEY}, Theorem 5.3, has the assumption",
     _semidefinite,
     variant_of="rdk-theorem-5.3",
     counterexample={"p1": 0.4, "matrix": [[0.1, 0.0], [0.0, 1.0]]},
 )
 def theorem_5_3_any_m(p1: float, matrix: FloatArray) -> float:
     """A variant that is not claimed: Theorem 5.3 without Assumption 4.1, for a covariance M that is not stochastic.
+    [otspec; timor2025out, Theorem 5.3, has the assumption]
 
     Hypotheses: p1 <= p2, which is the event that the theorem is about.
     Instead: Assumption 4.1 is needed, as the theorem states: without it p' is not a law.
@@ -228,13 +207,13 @@ def _row_stochastic(rng: Rng) -> dict[str, Any]:
 
 @claim(
     "rdk-theorem-5.3-untransposed",
-    f"otspec; eq. (7) of {KEY} writes p' = M q'",
     _row_stochastic,
     variant_of="rdk-theorem-5.3",
     counterexample={"p1": 0.4, "matrix": [[0.0, 1.0], [0.0, 1.0]]},
 )
 def theorem_5_3_untransposed(p1: float, matrix: FloatArray) -> float:
-    """A variant that is not claimed: Theorem 5.3 with p' = M q', for a row-stochastic M that is not symmetric.
+    """A variant that is not claimed: Theorem 5.3 with p' = M q', for a row-stochastic M that is not symmetric. [otspec;
+    eq. (7) of timor2025out writes p' = M q']
 
     Hypotheses: p1 <= p2, which is the event that the theorem is about.
     Instead: p' = M^T q', as in Algorithm 1. In the theorem M is symmetric, and they are the same.

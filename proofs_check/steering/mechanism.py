@@ -99,7 +99,6 @@ def _gradient_of_h(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **
 
 @claim(
     "steering-gradients",
-    f"beside {KEY}, sections 3.2 and 3.3",
     _training,
     variant_of=f"{KEY}, section 3.3",
     tol=1e-6,  # see STEP; the third derivative of the loss can be in the thousands
@@ -108,6 +107,7 @@ def _gradient_of_h(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **
 )
 def gradients(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **network: FloatArray) -> float:
     """The loss has the gradients delta g^T in W_s and W_s^T delta (h, m, l)^T in W_hml, with delta that in W_s g.
+    [beside berdozsteering, sections 3.2 and 3.3]
 
     Hypotheses: One position, one layer; the loss is KL(p || drafter). Against central differences.
     """
@@ -126,7 +126,6 @@ def _anywhere(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **netwo
 
 @claim(
     "steering-start",
-    f"beside {KEY}, section 3.3: 'the initialization [...] is crucial'",
     _training,
     variant_of=f"{KEY}, section 3.3",
     cost=4,
@@ -134,6 +133,7 @@ def _anywhere(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **netwo
 )
 def start(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **network: FloatArray) -> float:
     """At the initialisation W_hml has no effect on the loss, and gradient 0; a small gradient step in W_s helps.
+    [beside berdozsteering, section 3.3: 'the initialization [...] is crucial']
 
     Remark: So W_s moves first and W_hml after it. Were both 0 at the start, neither would ever move.
     Margin: At W_s = 0: whether W_hml makes a difference, and whether a small step of gradient descent in W_s helps.

@@ -16,8 +16,6 @@ from otspec.proofs_check.instances import law, pair, positive_law
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import child, overlap
 
-KEY = "berdozsteering"
-
 
 def _two_blocks(rng: np.random.Generator) -> dict[str, Any]:
     """A first block of gamma drafts, and a second, steered by all that was drafted in the first."""
@@ -47,7 +45,6 @@ SURE = np.tile([0.9, 0.1], (7, 1))
 
 @claim(
     "steering-lossless",
-    f"{KEY}, sections 3.1 and 4 (metrics)",
     _two_blocks,
     counterexample={
         "p": EVERYWHERE,
@@ -60,7 +57,7 @@ SURE = np.tile([0.9, 0.1], (7, 1))
     mutants={"Tested against the uniform law.": _tested_uniform},
 )
 def lossless(p: FloatArray, steered: FloatArray, tested: FloatArray, later: FloatArray, gamma: int) -> float:
-    """Steered speculative decoding puts out the verifier's law.
+    """Steered speculative decoding puts out the verifier's law. [berdozsteering, sections 3.1 and 4 (metrics)]
 
     Assumption: a draft is tested against the steered law that it was drawn from, which is fixed before its block
     Remark: Even where the next block is steered by drafts that were rejected. Tested against the unsteered law, p =
@@ -106,14 +103,14 @@ def _best_coupling(p: FloatArray, q: FloatArray) -> float:
 
 @claim(
     "steering-optimal",
-    f"{KEY}, section 3.1",
     _small_pair,
     tol=1e-6,  # HiGHS counts a row as met within 1e-7, and there are up to 8
     cost=50,
     mutants={"Nor more often than an independent draft.": {"independent": True}},
 )
 def optimal(p: FloatArray, q: FloatArray, independent: bool = False) -> float:
-    """Rejection sampling is optimal: no coupling of one draft and the output accepts more often.
+    """Rejection sampling is optimal: no coupling of one draft and the output accepts more often. [berdozsteering,
+    section 3.1]
 
     Hypotheses: One draft, one position.
     Remark: Against the linear program. With several drafted positions verified jointly there is more to gain
@@ -122,15 +119,9 @@ def optimal(p: FloatArray, q: FloatArray, independent: bool = False) -> float:
     return -abs(_best_coupling(p, q) - float(q @ (p if independent else single_draft.accept(p, q))))
 
 
-@claim(
-    "steering-rejection-rate",
-    f"{KEY}, section 3.3; leviathan2023fast",
-    pair,
-    search=Descent("p q"),
-    mutants={"It is twice that.": {"share": 1.0}},
-)
+@claim("steering-rejection-rate", pair, search=Descent("p q"), mutants={"It is twice that.": {"share": 1.0}})
 def rejection_rate(p: FloatArray, q: FloatArray, share: float = 0.5) -> float:
-    """The total variation distance is the rejection rate."""
+    """The total variation distance is the rejection rate. [berdozsteering, section 3.3; leviathan2023fast]"""
     return -abs(1.0 - float(q @ single_draft.accept(p, q)) - share * float(np.abs(p - q).sum()))
 
 
@@ -167,7 +158,6 @@ def _sharpness(p: FloatArray, q: FloatArray) -> float:
 
 @claim(
     "steering-divergence",
-    f"beside {KEY}, section 3.3",
     _positive_pair,
     variant_of="steering-rejection-rate",
     tightness=_sharpness,
@@ -176,6 +166,7 @@ def _sharpness(p: FloatArray, q: FloatArray) -> float:
 )
 def divergence(p: FloatArray, q: FloatArray) -> float:
     """The divergence that is trained on bounds the rejection rate: its square is at most KL/2, and 1 - exp(-KL).
+    [beside berdozsteering, section 3.3]
 
     Remark: Pinsker, and Bretagnolle-Huber. A lower divergence need not mean more acceptance: p = (0.9, 0.1) has KL
     0.116 to (0.7, 0.3), which accepts 0.8, and 0.144 to (0.99, 0.01), which accepts 0.91.
@@ -189,14 +180,10 @@ def _positions(rng: np.random.Generator) -> dict[str, Any]:
     return {"rates": rng.random(k) if rng.random() < 0.8 else np.full(k, rng.choice([0.0, 0.5, 1.0]))}
 
 
-@claim(
-    "steering-block-efficiency",
-    f"{KEY}, section 4, metrics",
-    _positions,
-    mutants={"At most k.": {"most": 0.0}},
-)
+@claim("steering-block-efficiency", _positions, mutants={"At most k.": {"most": 0.0}})
 def block_efficiency(rates: FloatArray, most: float = 1.0) -> float:
-    """Block efficiency is the mean number of accepted tokens plus one, between 1 and k + 1.
+    """Block efficiency is the mean number of accepted tokens plus one, between 1 and k + 1. [berdozsteering, section 4,
+    metrics]
 
     Hypotheses: Given that all before it are, the draft at position i is accepted with probability r_i.
     Remark: Over all 2^k patterns, k up to 8 as in the paper.

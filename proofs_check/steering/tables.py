@@ -13,7 +13,6 @@ from otspec.proofs_check.claims import claim
 from otspec.proofs_check.printed import above, agreement, average, half_unit, number, numbers, shifted, table
 from otspec.proofs_check.search import Instance
 
-KEY = "berdozsteering"
 EFFICIENCY, SPEEDUP = table("steering", "efficiency"), table("steering", "speedup")
 DEVIATION, WELCH_T, WELCH_P = (table("steering", name) for name in ("deviation", "welch_t", "welch_p"))
 TASKS = ("UltraChat", "HumanEval", "XSum", "Alpaca", "GSM8K")
@@ -112,7 +111,6 @@ def _faster(temperature: str, method: str, task: str, printed: str) -> Instance:
 
 @claim(
     "steering-means",
-    f"{KEY}, Tables 1 and 5",
     [
         {"row": row, "cells": [cells[task] for task in TASKS], "mean": cells["mean"]}
         for row, cells in EFFICIENCY.items()
@@ -120,29 +118,23 @@ def _faster(temperature: str, method: str, task: str, printed: str) -> Instance:
     mutants={"Two units in the last place more.": {"units": 2}},
 )
 def means(**row: Any) -> float:
-    """The mean block efficiencies of Tables 1 and 5 are the means of their rows."""
+    """The mean block efficiencies of Tables 1 and 5 are the means of their rows. [berdozsteering, Tables 1 and 5]"""
     return average(**row)
 
 
-@claim(
-    "steering-above-distilled",
-    f"{KEY}, Table 1",
-    _pairs("SD^2", "distilled"),
-    mutants={"By at least 0.1.": {"by": 0.095}},
-)
+@claim("steering-above-distilled", _pairs("SD^2", "distilled"), mutants={"By at least 0.1.": {"by": 0.095}})
 def above_distilled(**pair: Any) -> float:
-    """SD^2 always achieves higher block efficiency than its distilled counterpart."""
+    """SD^2 always achieves higher block efficiency than its distilled counterpart. [berdozsteering, Table 1]"""
     return above(**pair)
 
 
 @claim(
     "steering-faster-than-distilled",
-    f"{KEY}, Table 1, caption",
     _pairs("SD^2", "distilled", cells=SPEEDUP),
     counterexample={"where": "T = 1, Qwen3 8B, HumanEval", "more": "0.99", "less": "0.99"},
 )
 def faster_than_distilled(**pair: Any) -> float:
-    """SD^2 consistently achieves greater throughput than its distilled counterpart.
+    """SD^2 consistently achieves greater throughput than its distilled counterpart. [berdozsteering, Table 1, caption]
 
     Instead: At least the same: greater in 19 of 20 cells, and equal, as printed, in this one.
     """
@@ -151,12 +143,12 @@ def faster_than_distilled(**pair: Any) -> float:
 
 @claim(
     "steering-matches-pretrained",
-    f"{KEY}, section 4.1, Tables 1 and 5",
     _pairs("SD^2", "pretrained", BOTH),
     counterexample={"where": "T = 1, Llama 3.1 8B, GSM8K", "more": "5.44", "less": "5.62"},
 )
 def matches_pretrained(**pair: Any) -> float:
     """Across all datasets SD^2 either matches or surpasses the block efficiency of the pretrained drafter.
+    [berdozsteering, section 4.1, Tables 1 and 5]
 
     Instead: In 39 of 40 cells. In this one it is below, significantly by the paper's test (Table 3: p = 0.04).
     """
@@ -165,23 +157,22 @@ def matches_pretrained(**pair: Any) -> float:
 
 @claim(
     "steering-highest",
-    f"{KEY}, Table 5, caption",
     _pairs("SD^2", "pretrained", ["T = 0"]) + _pairs("SD^2", "distilled", ["T = 0"]),
     mutants={"By at least 0.05.": {"by": 0.045}},
 )
 def highest(**pair: Any) -> float:
-    """At T = 0 SD^2 has the highest block efficiency for all tasks and models."""
+    """At T = 0 SD^2 has the highest block efficiency for all tasks and models. [berdozsteering, Table 5, caption]"""
     return above(**pair)
 
 
 @claim(
     "steering-no-gain-where-aligned",
-    f"{KEY}, Table 1, caption",
     _pairs("pretrained", "distilled", **ALIGNED) + _pairs("pretrained", "SD^2", **ALIGNED),
     counterexample={"where": "T = 1, Qwen3 14B, HumanEval", "more": "4.89", "less": "5.25"},
 )
 def no_gain_where_aligned(**pair: Any) -> float:
     """For Qwen and Llama neither distilled nor SD^2 drafters improve over pretrained ones on GSM8K and HumanEval.
+    [berdozsteering, Table 1, caption]
 
     Instead: True of distilled drafters. SD^2 has a higher block efficiency in four of six cells, in this one by 7%
     (Table 3: p = 0.03), with 8% more throughput.
@@ -191,12 +182,12 @@ def no_gain_where_aligned(**pair: Any) -> float:
 
 @claim(
     "steering-distilled-below-pretrained",
-    f"{KEY}, section 4.1, Table 1",
     _pairs("pretrained", "distilled", **ALIGNED),
     mutants={"By at least 0.02.": {"by": 0.015}},
 )
 def distilled_below_pretrained(**pair: Any) -> float:
     """On GSM8K and HumanEval the distilled drafter is consistently outmatched by the pretrained one (Qwen, Llama).
+    [berdozsteering, section 4.1, Table 1]
 
     Remark: At T = 1, of which the sentence speaks; at T = 0 the distilled Qwen3 8B drafter is ahead on both.
     """
@@ -205,7 +196,6 @@ def distilled_below_pretrained(**pair: Any) -> float:
 
 @claim(
     "steering-percentages",
-    f"{KEY}, abstract, section 4.1, Tables 1 and 5",
     [
         _gain("T = 1", VICUNA, "pretrained", 0, "57"),
         _gain("T = 0", LLAMA, "pretrained", 0, "3.7"),
@@ -221,7 +211,8 @@ def distilled_below_pretrained(**pair: Any) -> float:
 )
 def percentages(**row: Any) -> float:
     """Vicuna: +57% block efficiency, +61% and +43% throughput; Llama: +3.7% and +1.8%; on UltraChat up to +83%, and
-    +53% distilled; up to 35% and 22% more accepted tokens than distilled.
+    +53% distilled; up to 35% and 22% more accepted tokens than distilled. [berdozsteering, abstract, section 4.1,
+    Tables 1 and 5]
 
     Remark: 'Up to' is over model pairs, each averaged over the tasks; over single tasks it is 46% and 31%.
     """
@@ -230,7 +221,6 @@ def percentages(**row: Any) -> float:
 
 @claim(
     "steering-differences",
-    f"{KEY}, section 4.1 and Table 1",
     [
         {"what": "tau, pretrained, Llama over Qwen3 8B", "more": "4.91", "less": "3.97", "printed": "0.94"},
         {"what": "tau, Vicuna, distilled over pretrained", "more": "2.45", "less": "1.88", "printed": "0.57"},
@@ -241,7 +231,9 @@ def percentages(**row: Any) -> float:
     mutants={"0.04 more.": {"units": 4}},
 )
 def differences(what: str, more: str, less: str, printed: str, units: int = 0) -> float:
-    """Llama's pretrained drafter is ahead by 0.94; Vicuna gains 0.57, then 0.51; Qwen3 8B on HumanEval loses 1%."""
+    """Llama's pretrained drafter is ahead by 0.94; Vicuna gains 0.57, then 0.51; Qwen3 8B on HumanEval loses 1%.
+    [berdozsteering, section 4.1 and Table 1]
+    """
     found, slack = number(more) - number(less), 2 * half_unit(more)
     return agreement(shifted(printed, units), found - slack, found + slack)
 
@@ -249,14 +241,10 @@ def differences(what: str, more: str, less: str, printed: str, units: int = 0) -
 INDEPENDENT = [_gain("T = 1", VICUNA, "pretrained", 1, "35"), _faster("T = 1", "SD^2", "mean", "22")]
 
 
-@claim(
-    "steering-over-independent",
-    f"{KEY}, section 1, contributions",
-    INDEPENDENT,
-    counterexample=INDEPENDENT[1],
-)
+@claim("steering-over-independent", INDEPENDENT, counterexample=INDEPENDENT[1])
 def over_independent(**row: Any) -> float:
-    """Over independent drafters, up to 35% more accepted tokens and up to 22% more throughput.
+    """Over independent drafters, up to 35% more accepted tokens and up to 22% more throughput. [berdozsteering, section
+    1, contributions]
 
     Instead: An understatement: +123% accepted tokens and +61% throughput (Vicuna, T = 1). 35% and 22% are the accepted
     tokens over distilled drafters, at T = 1 and T = 0, as the abstract has it.
@@ -264,14 +252,9 @@ def over_independent(**row: Any) -> float:
     return _percent(**row)
 
 
-@claim(
-    "steering-average-over-pretrained",
-    f"{KEY}, section 4.1",
-    [_increase_over("pretrained", "31")],
-    mutants={"40%.": {"units": 9}},
-)
+@claim("steering-average-over-pretrained", [_increase_over("pretrained", "31")], mutants={"40%.": {"units": 9}})
 def average_over_pretrained(**row: Any) -> float:
-    """Steering accepts 31% more tokens per block than pretrained drafters, on average.
+    """Steering accepts 31% more tokens per block than pretrained drafters, on average. [berdozsteering, section 4.1]
 
     Remark: The mean of the ratios over models and temperatures.
     """
@@ -280,12 +263,11 @@ def average_over_pretrained(**row: Any) -> float:
 
 @claim(
     "steering-average-over-distilled",
-    f"{KEY}, section 4.1",
     [_increase_over("distilled", "21")],
     counterexample=_increase_over("distilled", "21"),
 )
 def average_over_distilled(**row: Any) -> float:
-    """Steering accepts 21% more tokens per block than distilled drafters, on average.
+    """Steering accepts 21% more tokens per block than distilled drafters, on average. [berdozsteering, section 4.1]
 
     Instead: 12% by the mean that gives the 31% over pretrained drafters; other means give 8% to 14%.
     """
@@ -294,12 +276,12 @@ def average_over_distilled(**row: Any) -> float:
 
 @claim(
     "steering-average-speedup",
-    f"{KEY}, section 4.1, speedup",
     _speedups({"T = 0": "19.5", "T = 1": "16.3"}),
     counterexample=_speedups({"T = 0": "19.5"})[0],
 )
 def average_speedup(**row: Any) -> float:
-    """On average SD^2 is faster than its pretrained counterpart by 19.5% at T = 0 and 16.3% at T = 1.
+    """On average SD^2 is faster than its pretrained counterpart by 19.5% at T = 0 and 16.3% at T = 1. [berdozsteering,
+    section 4.1, speedup]
 
     Instead: The other way round: 19.5% at T = 1 and 16.5% at T = 0, from which 16.3% differs by rounding.
     """
@@ -308,19 +290,19 @@ def average_speedup(**row: Any) -> float:
 
 @claim(
     "steering-average-speedup-mended",
-    f"{KEY}, section 4.1, speedup, mended",
     _speedups({"T = 1": "19.5", "T = 0": "16.3"}),
     variant_of="steering-average-speedup",
     mutants={"1% more.": {"units": 10}},
 )
 def average_speedup_mended(**row: Any) -> float:
-    """On average SD^2 is faster than its pretrained counterpart by 19.5% at T = 1 and 16.3% at T = 0."""
+    """On average SD^2 is faster than its pretrained counterpart by 19.5% at T = 1 and 16.3% at T = 0. [berdozsteering,
+    section 4.1, speedup, mended]
+    """
     return _mean_speedup(**row)
 
 
 @claim(
     "steering-additive",
-    f"{KEY}, section 4.1, speedup",
     [
         {
             "temperature": temperature,
@@ -333,14 +315,15 @@ def average_speedup_mended(**row: Any) -> float:
     mutants={"By a fifth more.": {"units": 20}},
 )
 def additive(temperature: str, steered: list[str], distilled: list[str], printed: str, units: int = 0) -> float:
-    """SD^2 has roughly twice the additive speedup of distilled drafting at T = 1, and 75% more at T = 0."""
+    """SD^2 has roughly twice the additive speedup of distilled drafting at T = 1, and 75% more at T = 0.
+    [berdozsteering, section 4.1, speedup]
+    """
     over, under = (numbers(cells).mean() - 1 for cells in (steered, distilled))
     return agreement(shifted(printed, units), *_ratio(over, under, half_unit(steered[0])))
 
 
 @claim(
     "steering-welch",
-    f"{KEY}, Table 3",
     [
         {
             "where": f"{row}, {task}",
@@ -360,7 +343,8 @@ def additive(temperature: str, steered: list[str], distilled: list[str], printed
 def welch(
     where: str, mean: str, deviation: str, base: str, base_deviation: str, t: str, p: str, larger: float = 0.0
 ) -> float:
-    """Welch's t and its p, of block efficiency against the pretrained drafter over three runs.
+    """Welch's t and its p, of block efficiency against the pretrained drafter over three runs. [berdozsteering, Table
+    3]
 
     Remark: All 40 are what the means and deviations of Table 1 allow, given their rounding.
     Margin: Over all numbers that round to the cells: t of three runs each, and p at 2 to 4 degrees of freedom.

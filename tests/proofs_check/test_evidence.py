@@ -15,27 +15,27 @@ from otspec.proofs_check.instances import law, pair
 
 
 def least_entry(p: FloatArray, q: FloatArray) -> float:
-    """Probabilities are not negative."""
+    """Probabilities are not negative. [otspec]"""
     return float(p.min())
 
 
 def overlap_above_half(p: FloatArray, q: FloatArray) -> float:
-    """Two laws overlap by half.
+    """Two laws overlap by half. [otspec]
 
     Instead: They may be disjoint.
     """
     return float(np.minimum(p, q).sum()) - 0.5
 
 
-TRUE = claim("true", "otspec", pair)(least_entry)
-FALSE = claim("false", "otspec", pair, counterexample={"p": [1.0, 0.0], "q": [0.0, 1.0]})(overlap_above_half)
+TRUE = claim("true", pair)(least_entry)
+FALSE = claim("false", pair, counterexample={"p": [1.0, 0.0], "q": [0.0, 1.0]})(overlap_above_half)
 
 
 def test_a_docstring_has_the_parts_of_a_claim() -> None:
-    @claim("hidden", "otspec", pair, counterexample={"p": [0.5, 0.5], "q": [0.5, 0.5]})
+    @claim("hidden", pair, counterexample={"p": [0.5, 0.5], "q": [0.5, 0.5]})
     def hidden(p: FloatArray, q: FloatArray) -> float:
-        """Two laws
-        differ.
+        """Two laws [of two
+        tokens] differ. [otspec, [1]]
 
         Assumption: They are not
         equal.
@@ -45,14 +45,14 @@ def test_a_docstring_has_the_parts_of_a_claim() -> None:
         return q[0] - 0.5
 
     found = hidden.statement, hidden.assumption, hidden.remedy, hidden.remark
-    assert found == ("Two laws differ.", "They are not equal.", "", "A: B.")
+    assert found == ("Two laws [of two tokens] differ.", "They are not equal.", "", "A: B.")
     assert (hidden.expected, FALSE.expected, TRUE.expected) == (Verdict.HIDDEN, Verdict.FAILS, Verdict.HOLDS)
     assert hidden(**(hidden.counterexample or {})) == 0.0
 
 
 def test_a_function_without_a_docstring_claims_nothing() -> None:
-    with pytest.raises(ValueError, match="claim 'dumb' has no docstring; write there"):
-        claim("dumb", "otspec", pair)(lambda p, q: 0.0)
+    with pytest.raises(ValueError, match="claim 'dumb' begins with ''; make it what is claimed"):
+        claim("dumb", pair)(lambda p, q: 0.0)
 
 
 def test_what_holds_holds() -> None:
@@ -144,13 +144,13 @@ def test_descent_finds_a_needle_that_draws_miss() -> None:
     needle = np.array([0.61, 0.29, 0.1])
 
     def away(p: FloatArray, shift: float) -> float:
-        """p stays away from the needle."""
+        """p stays away from the needle. [otspec]"""
         return float(np.abs(p - needle).sum() + abs(shift - 2.5)) - 1e-3
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         return {"p": rng.dirichlet(np.ones(3)), "shift": rng.normal()}
 
-    needle_like = claim("needle", "otspec", draw)(away)
+    needle_like = claim("needle", draw)(away)
     assert check(needle_like, 2000).verdict is Verdict.HOLDS
     found = check(replace(needle_like, search=Descent("p", free="shift")), 2000)
     assert found.verdict is Verdict.FAILS
@@ -211,4 +211,4 @@ def test_a_claim_must_explain_itself(parts: dict[str, Any]) -> None:
 
 def test_the_list_is_attempted_whole() -> None:
     rows = [{"p": row, "q": row} for row in np.eye(7)]
-    assert check(claim("listed", "otspec", rows)(least_entry), 1).trials == 7
+    assert check(claim("listed", rows)(least_entry), 1).trials == 7

@@ -28,13 +28,13 @@ def test_blocks_until_the_text_is_out(alpha: float) -> None:
 
 
 def sides(a: float, b: float, more: float = 0.0) -> tuple[float, float]:
-    """2 a b <= a^2 + b^2."""
+    """2 a b <= a^2 + b^2. [otspec]"""
     return 2 * a * b + more, a * a + b * b
 
 
 MUTANTS = {"margin": {"left": 1.5, "right": 0.5}, "ratio": {"ratio": 0.5, "more": 6.0}}
-means = inequality("means", "otspec", pair, least=1e-3, mutants=MUTANTS)(sides)
-in_ratio = inequality("in-ratio", "otspec", pair, in_ratio=True, mutants={"half": {"ratio": 0.5}})(sides)
+means = inequality("means", pair, least=1e-3, mutants=MUTANTS)(sides)
+in_ratio = inequality("in-ratio", pair, in_ratio=True, mutants={"half": {"ratio": 0.5}})(sides)
 
 
 def test_margins_of_an_inequality_and_of_its_mutations() -> None:
