@@ -192,7 +192,6 @@ Mutant: TypeAlias = Mapping[str, Any] | Callable[..., float]
 class Parts(TypedDict, total=False):
     """What `claim` and `inequality` take by keyword: fields of `Claim`."""
 
-    variant_of: str
     tol: float
     search: Search
     cost: int
@@ -214,9 +213,9 @@ def claim(
     '''Make a claim of a function: its docstring is the statement, its value the margin on an instance.
 
     The docstring begins with the statement, and its source in brackets.  Paragraphs that begin with a word and a colon
-    are `Claim.hypotheses` (Hypotheses), `assumption` (Assumption), `remedy` (Instead) and `remark` (Remark).  A claim
-    with an assumption is expected to hold under it alone, one with a remedy to fail.  A paragraph Margin says how the
-    value is found.
+    are `Claim.variant_of` (Beside), `hypotheses` (Hypotheses), `assumption` (Assumption), `remedy` (Instead) and
+    `remark` (Remark).  A claim with an assumption is expected to hold under it alone, one with a remedy to fail.  A
+    paragraph Margin says how the value is found.
 
     Parameters
     ----------
@@ -347,7 +346,14 @@ def claims_of(*modules: ModuleType | str) -> tuple[Claim, ...]:
     return tuple(value for module in named for value in vars(module).values() if isinstance(value, Claim))
 
 
-LABELS = {"Hypotheses": "hypotheses", "Assumption": "assumption", "Instead": "remedy", "Remark": "remark", "Margin": ""}
+LABELS = {
+    "Beside": "variant_of",
+    "Hypotheses": "hypotheses",
+    "Assumption": "assumption",
+    "Instead": "remedy",
+    "Remark": "remark",
+    "Margin": "",
+}
 """Words that begin the paragraphs of a claim's docstring, and the fields of `Claim` that they fill."""
 CITED = re.compile(r"(?P<statement>.+) \[(?P<source>(?:[^][]|\[[^][]*\])+)\]")
 """The first paragraph: what is claimed, and then its source in brackets."""

@@ -12,8 +12,6 @@ from otspec.proofs_check.claims import claim
 from otspec.proofs_check.dynaspec.shortlists import restricted
 from otspec.proofs_check.instances import law, positive_law
 
-KEY = "zhang2025dynaspec"
-
 
 def _budget(k_max: int, t: int) -> int:
     """k_c(t), as printed."""
@@ -49,12 +47,13 @@ RANGES = [{"k_min": k_min, **row} for row in SCHEDULES for k_min in (1, 2, 5, 20
 @claim(
     "dynaspec-budget-clamped",
     RANGES,
-    variant_of="dynaspec-budget-range",
     mutants={"It stays above k_min.": lambda k_min, k_max, t: float(max(k_min, _budget(k_max, t)) - k_min - 1)},
 )
 def budget_clamped(k_min: int, k_max: int, t: int) -> float:
     """max(k_min, k_c(t)) lies in {k_min, ..., k_max} and does not rise with t. [zhang2025dynaspec, section 4.2,
     mended]
+
+    Beside: dynaspec-budget-range
     """
     now, then = (max(k_min, _budget(k_max, step)) for step in (t, t + 1))
     return float(min(now - k_min, k_max - now, now - then))
@@ -116,17 +115,13 @@ def _draft_tree(rng: np.random.Generator) -> dict[str, Any]:
 
 
 @claim(
-    "dynaspec-rerank",
-    _draft_tree,
-    variant_of=f"{KEY}, Algorithm 1, lines 12 to 20",
-    tol=0.0,
-    cost=4,
-    mutants={"Of highest score of their own.": {"cumulative": False}},
+    "dynaspec-rerank", _draft_tree, tol=0.0, cost=4, mutants={"Of highest score of their own.": {"cumulative": False}}
 )
 def rerank(laws: FloatArray, k: int, verified: int, cumulative: bool = True) -> float:
     """The drafts of highest cumulative score, which are verified, are a tree: every one comes with its parent.
     [zhang2025dynaspec, Algorithm 1, lines 12 to 20]
 
+    Beside: zhang2025dynaspec, Algorithm 1, lines 12 to 20
     Hypotheses: At ties of the score the parent goes first.
     Remark: Log-probabilities only fall along a path.
     Margin: Lines 11 to 20 of Algorithm 1; minus the number of verified tokens whose parent is not.

@@ -186,7 +186,6 @@ def _text(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "dynaspec-theorem-a-consequence-in-text",
     _text,
-    variant_of="dynaspec-theorem-a-consequence",
     cost=2,
     counterexample={"p": [[0.5, 0.4, 0.1], [0.4, 0.3, 0.3], [0.0, 1.0, 0.0], [0.3, 0.4, 0.3]], "gamma": 2, "k": 1},
 )
@@ -194,6 +193,7 @@ def theorem_a_consequence_in_text(p: FloatArray, gamma: int, k: int) -> float:
     """The same for text, where the token that is accepted decides the next context. [beside zhang2025dynaspec,
     consequence of Theorem A, which assumes i.i.d. acceptance rates]
 
+    Beside: dynaspec-theorem-a-consequence
     Instead: Oracle shortlists accept most at each position, and can lead to contexts in which little is accepted. In
     the counterexample the first token is likelier, and the second is followed by itself for sure: 0.7 drafts are
     accepted against 0.8. Shortlists of most tokens per block look ahead.
@@ -237,7 +237,6 @@ def _fixed_drafter(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "dynaspec-theorem-a-given-drafter",
     _fixed_drafter,
-    variant_of="dynaspec-theorem-a",
     search=Descent("p q"),
     cost=2,
     counterexample={"p": [0.4, 0.35, 0.25], "q": [0.5, 0.1, 0.4], "k": 2},
@@ -247,6 +246,7 @@ def theorem_a_given_drafter(p: FloatArray, q: FloatArray, k: int) -> float:
     [zhang2025dynaspec, sections 1 and 6: 'context-conditioned supports dominate any static subset in expected
     acceptance']
 
+    Beside: dynaspec-theorem-a
     Instead: Theorem A speaks of the best draft law on every shortlist. For a given q the k likeliest tokens of p can
     lose to others: here the first two tokens accept 0.57, the first and third 0.65.
     """

@@ -45,17 +45,12 @@ def algorithm_1_line_7(p: FloatArray, q: FloatArray, n: int, tau: float) -> floa
     return tau - float(1.0 - q[inside].sum() ** n)
 
 
-@claim(
-    "gr-algorithm-1-minimal",
-    _with_tau,
-    variant_of="thomas2025global, Algorithm 1, lines 4 and 7",
-    cost=14,
-    mutants={"By increasing q.": {"falling": False}},
-)
+@claim("gr-algorithm-1-minimal", _with_tau, cost=14, mutants={"By increasing q.": {"falling": False}})
 def algorithm_1_minimal(p: FloatArray, q: FloatArray, n: int, tau: float, falling: bool = True) -> float:
     """The smallest T of lines 4 and 7 are runs of the tokens in H*, and outside, by decreasing q. [otspec; on
     thomas2025global, Algorithm 1]
 
+    Beside: thomas2025global, Algorithm 1, lines 4 and 7
     Margin: Size of the smallest T by trying all, less that of the shortest run; both systems.
     """
     cut = iid_split(p, q, n)
@@ -190,13 +185,13 @@ def section_6_3_15_tau(error: float = 15, acceptance: float = 10, **point: Any) 
 @_kept(
     "gr-section-6.3-10-tau",
     stop=2,
-    variant_of="gr-section-6.3-15-tau",
     mutants={"Within 9.3 tau.": {"error": 9.3}, "The acceptance within 2.9 tau.": {"acceptance": 2.9}},
 )
 def section_6_3_10_tau(error: float = 10, acceptance: float = 3, **point: Any) -> tuple[float, float]:
     """From gradients of 2 tau, the output is within 10 tau of p, and the acceptance within 3 tau of its optimum.
     [otspec; by gr-output-error and gr-acceptance-error]
 
+    Beside: gr-section-6.3-15-tau
     Hypotheses: Line 7 has T outside H* (gr-algorithm-1-line-7) and H* is the smallest minimiser (gr-lemma-6.6).
     Remark: Half of the draws are from a family of laws and points on which all errors add up.
     """
@@ -206,13 +201,13 @@ def section_6_3_10_tau(error: float = 10, acceptance: float = 3, **point: Any) -
 @_kept(
     "gr-algorithm-1-stop-repaired",
     stop=11 / 3,
-    variant_of="gr-algorithm-1-stop",
     mutants={"Within 14.3 tau.": {"error": 14.3}, "The acceptance within 4.6 tau.": {"acceptance": 4.6}},
 )
 def algorithm_1_stop_repaired(error: float = 15, acceptance: float = 14 / 3, **point: Any) -> tuple[float, float]:
     """Stopped at gradients of 11/3 tau, Algorithm 1 is within 15 tau of p and 14/3 tau of the optimal acceptance.
     [otspec; repairs thomas2025global, Algorithm 1]
 
+    Beside: gr-algorithm-1-stop
     Hypotheses: Line 7 has T outside H* (gr-algorithm-1-line-7) and H* is the smallest minimiser (gr-lemma-6.6).
     Remark: Half of the draws are from a family of laws and points on which all errors add up.
     """
@@ -222,13 +217,13 @@ def algorithm_1_stop_repaired(error: float = 15, acceptance: float = 14 / 3, **p
 @_kept(
     "gr-algorithm-1-stop-19-tau",
     stop=5,
-    variant_of="gr-algorithm-1-stop",
     mutants={"Within 17.8 tau.": {"error": 17.8}, "The acceptance within 5.9 tau.": {"acceptance": 5.9}},
 )
 def algorithm_1_stop_19_tau(error: float = 19, acceptance: float = 6, **point: Any) -> tuple[float, float]:
     """Stopped at gradients of 5 tau, as printed, Algorithm 1 is within 19 tau of p and 6 tau of the optimal acceptance.
     [otspec; on thomas2025global, Algorithm 1]
 
+    Beside: gr-algorithm-1-stop
     Hypotheses: Line 7 has T outside H* (gr-algorithm-1-line-7) and H* is the smallest minimiser (gr-lemma-6.6).
     Remark: Half of the draws are from a family of laws and points on which all errors add up.
     """

@@ -157,7 +157,6 @@ def theorem_r_1(target: FloatArray, output: FloatArray, length: int) -> tuple[fl
 @inequality(
     "gr-theorem-R.1-coupled",
     _several,
-    variant_of="gr-theorem-R.1",
     cost=2,
     search=Descent("target output"),
     mutants={"0.95 times that.": {"ratio": 0.95}, "With L - 1 in place of L.": {"fewer": 1}},
@@ -165,6 +164,7 @@ def theorem_r_1(target: FloatArray, output: FloatArray, length: int) -> tuple[fl
 def theorem_r_1_coupled(target: FloatArray, output: FloatArray, length: int, fewer: int = 0) -> tuple[float, float]:
     """The error over L tokens is at most 2 (1 - (1 - d/2)**L). [otspec; sharpens thomas2025global, Theorem R.1]
 
+    Beside: gr-theorem-R.1
     Remark: Couple the tokens one by one: after equal prefixes the next differ with probability at most d/2.
     """
     sequence, step = _steps(target, output, length)

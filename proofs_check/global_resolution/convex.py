@@ -185,7 +185,6 @@ def theorem_6_4_deviation(leaks: float = 3, **point: Any) -> float:
 @inequality(
     "gr-theorem-6.4-deviation-2",
     _truncated_point,
-    variant_of="gr-theorem-6.4-deviation",
     tol=_NEAR,
     search=_WALK,
     mutants={"1.9 eps_T in place of 2.": {"leaks": 1.9}},
@@ -193,6 +192,7 @@ def theorem_6_4_deviation(leaks: float = 3, **point: Any) -> float:
 def theorem_6_4_deviation_2(leaks: float = 2, **point: Any) -> tuple[float, float]:
     """|grad Phi_T|_1 + 2 eps_T suffices in Theorem 6.4. [otspec; sharpens thomas2025global, Theorem 6.4]
 
+    Beside: gr-theorem-6.4-deviation
     Remark: Dropped tuples reach tokens inside and outside T with at most eps_T in all, where the proof counts it twice;
     the other eps_T is what tokens outside T are owed. Attained in the limit.
     """
@@ -202,7 +202,6 @@ def theorem_6_4_deviation_2(leaks: float = 2, **point: Any) -> tuple[float, floa
 @claim(
     "gr-phi-along-ones",
     _truncated_point,
-    variant_of="gr-theorem-6.4-existence",
     tol=1e-10,  # values of alpha of some tens
     cost=7,
     mutants={"Without P(all in H*).": {"inside": 0.0}},
@@ -213,6 +212,7 @@ def phi_along_ones(
     """Raising all alpha_i of T together changes Phi_T at the constant rate P(all in H* and T) - P(all in H*) - p_T.
     [otspec; on thomas2025global, section 6.2]
 
+    Beside: gr-theorem-6.4-existence
     Remark: So Phi_T has no minimum unless the rate is 0, and a minimiser runs off: stop on the gradient alone, which
     the paper asks for, and not on a decrease of Phi_T. What is meant by p_T is the sum of p_i over T.
     """
@@ -269,13 +269,15 @@ def theorem_6_5_deviation(leaks: float = 3, **point: Any) -> float:
 @inequality(
     "gr-theorem-6.5-deviation-2",
     _truncated_point,
-    variant_of="gr-theorem-6.5-deviation",
     tol=_NEAR,
     search=_WALK,
     mutants={"1.9 gamma_T in place of 2.": {"leaks": 1.9}},
 )
 def theorem_6_5_deviation_2(leaks: float = 2, **point: Any) -> tuple[float, float]:
-    """|grad Theta_T|_1 + 2 gamma_T suffices in Theorem 6.5. [otspec; sharpens thomas2025global, Theorem 6.5]"""
+    """|grad Theta_T|_1 + 2 gamma_T suffices in Theorem 6.5. [otspec; sharpens thomas2025global, Theorem 6.5]
+
+    Beside: gr-theorem-6.5-deviation
+    """
     return _excess(INNER, **point), leaks
 
 
@@ -309,7 +311,6 @@ def section_6_2_5_eps(
 @inequality(
     "gr-table-5-step-3",
     _table_point,
-    variant_of="gr-theorem-6.4-deviation",
     tol=_NEAR,
     search=Descent("p law", free="alpha", sets="keep"),
     mutants={"1.9 in place of 2.": {"leaks": 1.9}},
@@ -318,6 +319,7 @@ def table_5_step_3(leaks: float = 2, **point: Any) -> tuple[float, float]:
     """For drafts of any law Theorems 6.4 and 6.5 hold with eps_T = 1 - P(all drafts in H* and T) and gamma_T = P(all in
     H*) - P(all in T); the constant 2 suffices. [otspec; answers thomas2025global, Table 5, step 3]
 
+    Beside: gr-theorem-6.4-deviation
     Remark: The paper calls this step possible. It needs no change: the proofs use sums over sets of tuples only.
     """
     return _any_law(**point), leaks

@@ -63,17 +63,12 @@ def _feasible(rng: np.random.Generator) -> dict[str, Any]:
     return {**instance, "asked": rng.random((len(instance["law"]), instance["p"].size))}
 
 
-@claim(
-    "gr-theorem-4.1-any",
-    _feasible,
-    variant_of="gr-theorem-4.1",
-    cost=3,
-    mutants={"At least 1.01 sum S.": {"times": 1.01}},
-)
+@claim("gr-theorem-4.1-any", _feasible, cost=3, mutants={"At least 1.01 sum S.": {"times": 1.01}})
 def theorem_4_1_any(p: FloatArray, drafts: IntArray, law: FloatArray, asked: FloatArray, times: float = 1.0) -> float:
     """Any feasible S, normalised like this, accepts at least sum S. [otspec; the proof of thomas2025global, Theorem
     4.1, shows it]
 
+    Beside: gr-theorem-4.1
     Remark: Stronger than the theorem: a solver that stops early keeps what it has, and the pick stays lossless.
     """
     member = members(drafts, p.size)
@@ -109,7 +104,6 @@ def theorem_b_1(p: FloatArray, drafts: IntArray, law: FloatArray, most: int | No
 @claim(
     "gr-appendix-B-not-an-LP",
     lambda rng: table(rng, largest=3, most=2),
-    variant_of="thomas2025global, Appendix B",
     tol=0.0,
     cost=10,
     counterexample={"p": [0.5, 0.5], "drafts": [[0], [1]], "law": [0.8, 0.2]},
@@ -117,6 +111,7 @@ def theorem_b_1(p: FloatArray, drafts: IntArray, law: FloatArray, most: int | No
 def appendix_b_not_an_lp(p: FloatArray, drafts: IntArray, law: FloatArray) -> float:
     """The problem (19) is not an LP [read: no LP of about its size has its solutions]. [thomas2025global, Appendix B]
 
+    Beside: thomas2025global, Appendix B
     Instead: Maximise the sum of t_i <= p(i), t_i <= sum over tuples of beta pdraft: an LP with V more variables.
     Remark: As written (19) has minima in its objective, so it is no LP in the letter. It is as large as the relaxed
     program either way, which is the point that the paper makes.
@@ -310,16 +305,12 @@ def theorem_5_1_sufficient(p: FloatArray, drafts: IntArray, law: FloatArray, ord
     return -max(errors)
 
 
-@claim(
-    "gr-theorem-5.1-shortage",
-    table,
-    variant_of="gr-theorem-5.1-necessary",
-    cost=40,
-    mutants={"By 1.1 times as much.": {"times": 1.1}},
-)
+@claim("gr-theorem-5.1-shortage", table, cost=40, mutants={"By 1.1 times as much.": {"times": 1.1}})
 def theorem_5_1_shortage(p: FloatArray, drafts: IntArray, law: FloatArray, times: float = 1.0) -> float:
     """For a set H in place of H* the system (6) falls short by psi(H) - psi(H*) at least: it has no solution unless H
     is a minimiser. [otspec; on thomas2025global, Theorem 5.1]
+
+    Beside: gr-theorem-5.1-necessary
     """
     values = psi(p, drafts, law)
     least = values.min()

@@ -128,7 +128,6 @@ def lemma_6_6_acceptance(
     _either_minimiser,
     least=TINY,
     in_ratio=True,
-    variant_of="gr-lemma-6.6-acceptance",
     tol=_RATIO,
     cost=12,
     search=Descent(free="alpha"),
@@ -139,6 +138,7 @@ def lemma_6_6_acceptance_b(
 ) -> tuple[float, float]:
     """The acceptance is within b of the optimum, whatever a. [otspec; sharpens thomas2025global, Lemma 6.6]
 
+    Beside: gr-lemma-6.6-acceptance
     Remark: The outer softmax spends its tuples exactly, so its rows add up to the sum of the p_i.
     Margin: Error of the acceptance, and b.
     """
@@ -178,7 +178,6 @@ def _sharpened(
     _truncated,
     least=TINY,
     in_ratio=True,
-    variant_of="gr-lemma-6.6",
     tol=_RATIO,
     search=Descent("p q", free="alpha", sets="keep", counts="n"),
     mutants={
@@ -192,6 +191,7 @@ def output_error(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: 
     """With outer and inner gradients s and t the output is within s + 2t + 2 eps_T + 2 gamma_T of p. [otspec; sharpens
     thomas2025global, Theorems 6.4 and 6.5 with Lemma 6.6]
 
+    Beside: gr-lemma-6.6
     Remark: The theorems and the lemma have s + 2t + 3 eps_T + 6 gamma_T. What the inner rows miss, and what their sum
     misses, count once each. Let the dropped inner tuples bring l to tokens of T, and r to others, which are owed P; l +
     r and P are at most gamma_T. The first is at most t + l + |r - P|, the second |g + l + r - P| with |g| <= t.
@@ -211,7 +211,6 @@ ACCEPTANCE = np.array([0.0, 1.0, 0.0, 1.0])
     _truncated,
     least=TINY,
     in_ratio=True,
-    variant_of="gr-lemma-6.6-acceptance",
     tol=_RATIO,
     cost=5,
     search=Descent("p q", free="alpha", sets="keep", counts="n"),
@@ -224,6 +223,7 @@ def acceptance_error(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, ke
     """With an inner gradient t the acceptance is within t + gamma_T of its optimum. [otspec; sharpens thomas2025global,
     Theorem 6.5 with Lemma 6.6]
 
+    Beside: gr-lemma-6.6-acceptance
     Remark: See gr-output-error: it is |g + l + r - P|.
     Margin: Error of the acceptance, and its bound.
     """

@@ -18,30 +18,23 @@ from otspec.solvers.rules.kseq import best_gamma
 
 
 @claim(
-    "gr-section-7.1-drafts",
-    iid,
-    variant_of="thomas2025global, section 7.1",
-    search=Descent("p q"),
-    mutants={"Rejections fall by at least 1 %.": {"share": 0.99}},
+    "gr-section-7.1-drafts", iid, search=Descent("p q"), mutants={"Rejections fall by at least 1 %.": {"share": 0.99}}
 )
 def section_7_1_drafts(p: FloatArray, q: FloatArray, n: int, share: float = 1.0) -> float:
     """alpha* does not fall when one more i.i.d. draft is drawn. [thomas2025global, section 7.1]
 
+    Beside: thomas2025global, section 7.1
     Remark: The paper reports it as measured; it is a theorem, as q(H)^n falls in n for every H.
     """
     return share * (1 - iid_optimum(p, q, n)) - (1 - iid_optimum(p, q, n + 1))
 
 
-@claim(
-    "gr-section-7.1-k",
-    distinct,
-    variant_of="thomas2025global, section 7.1",
-    counterexample={"p": [0.9, 0.1], "q": [0.5, 0.5], "n": 1},
-)
+@claim("gr-section-7.1-k", distinct, counterexample={"p": [0.9, 0.1], "q": [0.5, 0.5], "n": 1})
 def section_7_1_k(p: FloatArray, q: FloatArray, n: int) -> float:
     """alpha* does not fall when k grows in top-k sampling of the draft. [thomas2025global, section 7.1, Figure 1, read
     as a rule for every p and q]
 
+    Beside: thomas2025global, section 7.1
     Instead: It depends on p and q. Where p is sharper than q, a small k can be best.
     Remark: The paper speaks of averages at temperature 1, and reports in Appendix Q that k = 10 is best at low
     temperatures.
@@ -66,17 +59,12 @@ def _distinct_positive(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": law(rng, size), "q": positive_law(rng, size), "n": int(rng.integers(2, min(size, 4) + 1))}
 
 
-@claim(
-    "gr-appendix-O-iid",
-    _distinct_positive,
-    variant_of="thomas2025global, Appendix O",
-    cost=2,
-    counterexample={"p": [1.0, 0.0], "q": [0.5, 0.5], "n": 2},
-)
+@claim("gr-appendix-O-iid", _distinct_positive, cost=2, counterexample={"p": [1.0, 0.0], "q": [0.5, 0.5], "n": 2})
 def appendix_o_iid(p: FloatArray, q: FloatArray, n: int) -> float:
     """i.i.d. drafts accept at least as often as greedy ones. [thomas2025global, Appendix O, read as a rule for every p
     and q]
 
+    Beside: thomas2025global, Appendix O
     Instead: Neither law leads in general: see gr-appendix-O-greedy.
     Remark: The paper reports it as an average over prompts for k >= 100, and the opposite for k = 10.
     """
@@ -86,7 +74,6 @@ def appendix_o_iid(p: FloatArray, q: FloatArray, n: int) -> float:
 @claim(
     "gr-appendix-O-greedy",
     _distinct_positive,
-    variant_of="thomas2025global, Appendix O",
     cost=2,
     counterexample={"p": [0.0, 1.0, 0.0, 0.0], "q": [0.4, 0.2, 0.2, 0.2], "n": 2},
 )
@@ -94,6 +81,7 @@ def appendix_o_greedy(p: FloatArray, q: FloatArray, n: int) -> float:
     """Greedy drafts accept at least as often as i.i.d. ones. [thomas2025global, Appendix O, k = 10, read as a rule for
     every p and q]
 
+    Beside: thomas2025global, Appendix O
     Instead: Neither law leads in general: see gr-appendix-O-iid.
     """
     return -appendix_o_iid(p, q, n)
@@ -179,7 +167,6 @@ def _near_worst(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "gr-section-1-kseq-worst",
     _near_worst,
-    variant_of="gr-section-1-kseq",
     search=Descent("p q"),
     tol=1e-11,
     cost=8,
@@ -190,6 +177,7 @@ def section_1_kseq_worst(p: FloatArray, q: FloatArray, n: int) -> float:
     """K-SEQ accepts at least kappa(alpha*, n), at least kappa(1, n) alpha*: 8/9 of the optimum for two drafts, .8263
     for any number; no larger function of alpha* and n is a bound. [otspec, docs/rules.md, Theorem 8]
 
+    Beside: gr-section-1-kseq
     Remark: p = (1, 3, 5) / 9, flat q and two drafts attain it: 8/9, where 1 could be had.
     """
     optimum = iid_optimum(p, q, n)

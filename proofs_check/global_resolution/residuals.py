@@ -106,7 +106,6 @@ def _sliced_demands(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "gr-theorem-6.1-any-p",
     _sliced_demands,
-    variant_of="gr-theorem-6.1",
     tol=1e-9,  # a linear program stands behind it
     cost=40,
     mutants={"(9) as printed is right for a slice of p.": theorem_6_1.margin},
@@ -115,6 +114,7 @@ def theorem_6_1_any_p(p: FloatArray, drafts: IntArray, law: FloatArray, share: F
     """With P(some draft in S) on its right side, (9) is right for a slice of p too. [otspec; extends thomas2025global,
     Theorem 6.1]
 
+    Beside: gr-theorem-6.1
     Margin: The same with P(some draft in S) on the right side of (9).
     """
     mass = formed(drafts, law, p.size)
@@ -204,7 +204,6 @@ def _sliced(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "gr-theorem-6.2-any-p",
     _sliced,
-    variant_of="gr-theorem-6.2",
     tol=4e-12,
     mutants={"Differences of psi in place of its minima.": {"solution": _without_minima}},
 )
@@ -213,6 +212,8 @@ def theorem_6_2_any_p(
 ) -> float:
     """The differences of minima (10) stay right with the slice of p along a top k, where (9) does not. [otspec; extends
     thomas2025global, Theorem 6.2]
+
+    Beside: gr-theorem-6.2
     """
     return _gale(p, iid_masses(q, n), order, solution)
 

@@ -81,15 +81,12 @@ def equation_34(p: FloatArray, q1: FloatArray, q2: FloatArray) -> float:
     return -float(np.abs(_rho(p, q1, q2, 1.0) - psi_independent(p, np.array([q1, q2]))).max())
 
 
-@claim(
-    "gr-equation-34-repaired",
-    _two_drafts,
-    variant_of="gr-equation-34",
-    mutants={"The second sum over i and j that differ.": {"of_pairs": True}},
-)
+@claim("gr-equation-34-repaired", _two_drafts, mutants={"The second sum over i and j that differ.": {"of_pairs": True}})
 def equation_34_repaired(p: FloatArray, q1: FloatArray, q2: FloatArray, of_pairs: bool = False) -> float:
     """For two independent drafts psi(H) is rho(x) = sum of p_i x_i MINUS sum of q1(i) q2(j) x_i x_j. [thomas2025global,
     Appendix D, eq. (34), with the sign of eq. (33)]
+
+    Beside: gr-equation-34
     """
     diagonal = token_sets(p.size) @ (q1 * q2) if of_pairs else 0.0
     return -float(np.abs(_rho(p, q1, q2, -1.0) + diagonal - psi_independent(p, np.array([q1, q2]))).max())
@@ -117,17 +114,12 @@ def _grid_pairs(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": rng.multinomial(GRID**2, law(rng, size)) / GRID**2, "pairs": pairs.reshape(size, size)}
 
 
-@claim(
-    "gr-appendix-D-any-pair",
-    _grid_pairs,
-    variant_of="gr-appendix-D",
-    cost=6,
-    mutants={"Without the diagonal.": {"diagonal": False}},
-)
+@claim("gr-appendix-D-any-pair", _grid_pairs, cost=6, mutants={"Without the diagonal.": {"diagonal": False}})
 def appendix_d_any_pair(p: FloatArray, pairs: FloatArray, diagonal: bool = True) -> float:
     """One minimum s-t cut on V + 2 nodes finds H* for two drafts of any joint law. [otspec; the construction of
     thomas2025global, Appendix D, needs no independence]
 
+    Beside: gr-appendix-D
     Remark: psi is quadratic in x for any two drafts, and no pair of tokens has a positive coefficient.
     Margin: psi of the token set that one minimum cut finds, against the least psi of all; exact in integers. P is the
     joint law of two drafts. With w_ij = P_ij + P_ji and r_i = p_i - P_ii - sum over j > i of w_ij, rho(x) is the sum of
@@ -243,16 +235,16 @@ def _feasible(p: FloatArray, values: FloatArray, chosen: int, served: FloatArray
 
 @claim(
     "gr-table-5-two-drafters-step-2",
-    "otspec; answers thomas2025global, Table 5, Appendix S",
     _two_drafts,
-    variant_of="gr-theorem-6.2",
     search=Descent("p q1 q2"),
     cost=8,
     mutants={"What it carries if all pairs are divided evenly.": {"evenly": True}},
 )
 def table_5_two_drafters_step_2(p: FloatArray, q1: FloatArray, q2: FloatArray, evenly: bool = False) -> float:
     """For two independent drafts p_i may be what token i outside H* carries in the maximum flow whose cut is H*.
+    [otspec; answers thomas2025global, Table 5, Appendix S]
 
+    Beside: gr-theorem-6.2
     Remark: The paper calls this step possible: its consecutive differences would need a cut for every token. One does
     for all.
     Margin: What the flow leaves to the tokens outside H*, against the constraints (9).

@@ -133,22 +133,18 @@ def _poor_draft(rng: np.random.Generator) -> dict[str, Any]:
     return {"alpha": alpha, "c": alpha + (0.0 if rng.random() < 0.1 else 10 ** rng.uniform(-6.0, 0.0))}
 
 
-@claim(
-    "notes-corollary-3.9-converse",
-    _poor_draft,
-    variant_of="notes-corollary-3.9",
-    cost=4,
-    mutants={"If alpha <= 1.05 c.": {"times": 1.05}},
-)
+@claim("notes-corollary-3.9-converse", _poor_draft, cost=4, mutants={"If alpha <= 1.05 c.": {"times": 1.05}})
 def corollary_3_9_converse(alpha: float, c: float, times: float = 1.0) -> float:
-    """If alpha <= c no gamma improves the wall time. [beside aarnphm2025speculative, Corollary 3.9]"""
+    """If alpha <= c no gamma improves the wall time. [beside aarnphm2025speculative, Corollary 3.9]
+
+    Beside: notes-corollary-3.9
+    """
     return 1.0 - float(_factors(alpha, c / times).max())
 
 
 @claim(
     "notes-best-length",
     lambda rng: {"alpha": rng.uniform(0.0, 0.99), "c": 10 ** rng.uniform(-3.0, 0.0)},
-    variant_of="notes-corollary-3.9-shorter",
     cost=4,
     mutants={"No longer block is better.": {"once_fallen": False}},
 )
@@ -156,6 +152,7 @@ def best_length(alpha: float, c: float, once_fallen: bool = True) -> float:
     """Once a longer block is no better, none that is longer still is better: the first best gamma is the best. [beside
     aarnphm2025speculative, 'wall-time improvement']
 
+    Beside: notes-corollary-3.9-shorter
     Remark: Proved: a further draft helps exactly if alpha^(gamma+1) / c is above the factor at gamma; once it is not,
     the next factor is at least that quotient, and so above the next, smaller one.
     """

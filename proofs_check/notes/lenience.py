@@ -13,8 +13,6 @@ from otspec.proofs_check.instances import law, pair
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import overlap
 
-KEY = "aarnphm2025speculative"
-
 
 def _lenient_pair(rng: np.random.Generator) -> dict[str, Any]:
     return {**pair(rng), "lenience": 1.0 if rng.random() < 0.1 else 10 ** rng.uniform(-3.0, 0.0)}
@@ -79,7 +77,6 @@ def _output(p: FloatArray, q: FloatArray, lenience: float) -> FloatArray:
 @claim(
     "notes-lenience-deviation",
     _lenient_pair,
-    variant_of="notes-lenience-alpha",
     search=Descent("p q"),
     mutants={
         "None above 0.95 p/l.": {"times": 0.95},
@@ -90,6 +87,7 @@ def lenience_deviation(p: FloatArray, q: FloatArray, lenience: float, times: flo
     """The price of lenience: the output law is alpha_l - beta away from p, and puts out no token above p/l. [beside
     aarnphm2025speculative, note on lenience; leviathan2023fast, which does not say that the law changes]
 
+    Beside: notes-lenience-alpha
     Hypotheses: A rejected draft is replaced as in speculative sampling; distance in total variation.
     Remark: Proved: where q > p the output exceeds p by min(p/l, q) - p, elsewhere it does not exceed it. Lossless
     exactly if l = 1, or q > p only where p = 0. With p = (0.5, 0.5), q = (0.9, 0.1) and l = 0.5 it is (0.9, 0.1).
@@ -102,17 +100,12 @@ def lenience_deviation(p: FloatArray, q: FloatArray, lenience: float, times: flo
     )
 
 
-@claim(
-    "notes-lenience-price",
-    _lenient_pair,
-    variant_of="notes-lenience-alpha",
-    search=Descent("p q"),
-    mutants={"At most 0.9 (1 - l).": {"most": 0.9}},
-)
+@claim("notes-lenience-price", _lenient_pair, search=Descent("p q"), mutants={"At most 0.9 (1 - l).": {"most": 0.9}})
 def lenience_price(p: FloatArray, q: FloatArray, lenience: float, most: float = 1.0) -> float:
     """With lenience l the output law is at most 1 - l away from p, in total variation. [beside aarnphm2025speculative,
     note on lenience; leviathan2023fast]
 
+    Beside: notes-lenience-alpha
     Hypotheses: A rejected draft is replaced as in speculative sampling.
     Remark: Proved: where q > p the excess min(p/l, q) - p is at most (1 - l) q.
     Margin: The distance of the output, taken from so much of 1 - l.
@@ -143,15 +136,13 @@ def lenience_greedy(p: FloatArray, lenience: float) -> float:
 
 
 @claim(
-    "notes-lenience-greedy-mended",
-    _target,
-    variant_of="notes-lenience-greedy",
-    mutants={"None that is less than 1.01 l times as likely.": {"times": 1.01}},
+    "notes-lenience-greedy-mended", _target, mutants={"None that is less than 1.01 l times as likely.": {"times": 1.01}}
 )
 def lenience_greedy_mended(p: FloatArray, lenience: float, times: float = 1.0) -> float:
     """Greedy lenience accepts the target's likeliest token, and none that is less than l times as likely.
     [aarnphm2025speculative, note on greedy decoding, with p(x) >= l max(p)]
 
+    Beside: notes-lenience-greedy
     Remark: At l = 1 it is exact matching of the likeliest token.
     """
     return _favourite(p, lenience, p >= lenience * p.max(), times)
@@ -195,17 +186,12 @@ def _typical(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": law(rng, int(rng.integers(2, 8))), "epsilon": rng.uniform(0.0, 1.0), "delta": rng.uniform(0.0, 0.999)}
 
 
-@claim(
-    "notes-typical-mode",
-    _typical,
-    variant_of=f"{KEY}, 'Medusa'",
-    search=Descent("p"),
-    mutants={"By a factor of 1.05 / delta.": {"factor": 1.05}},
-)
+@claim("notes-typical-mode", _typical, search=Descent("p"), mutants={"By a factor of 1.05 / delta.": {"factor": 1.05}})
 def typical_mode(p: FloatArray, epsilon: float, delta: float, factor: float = 1.0) -> float:
     """Typical acceptance accepts the target's likeliest token: it is above min(epsilon, delta exp(-H)). [beside
     aarnphm2025speculative, 'Medusa', typical acceptance]
 
+    Beside: aarnphm2025speculative, 'Medusa'
     Hypotheses: delta < 1: with delta = 1 and p uniform the strict comparison accepts nothing.
     Remark: Proved, by a factor of 1/delta: log max p is at least the mean of log p, which is -H.
     """
@@ -220,7 +206,6 @@ def _typical_drafts(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "notes-typical-deviation",
     _typical_drafts,
-    variant_of=f"{KEY}, 'Medusa'",
     search=Descent("p q r"),
     mutants={"At least 1.05 times that.": {"times": 1.05}},
 )
@@ -230,6 +215,7 @@ def typical_deviation(
     """The price of typical acceptance: the output is at least the accepted tokens' max(0, q - p) away from p. [beside
     aarnphm2025speculative, 'Medusa', typical acceptance, which does not claim to keep the law]
 
+    Beside: aarnphm2025speculative, 'Medusa'
     Hypotheses: Rejected drafts are replaced by a draw from any law r; distance in total variation.
     Remark: Close to 1 where p is nearly uniform and the drafter sure: 0.98 where all of 50 tokens have p = 1/50, and
     one of them is always drafted; any delta below 1 accepts it.

@@ -96,15 +96,13 @@ def rejection_pointwise_acceptance(f: FloatArray, g: FloatArray, c: FloatArray, 
 
 
 @claim(
-    "notes-rejection-pointwise-mended",
-    _pointwise_envelope,
-    variant_of="notes-rejection-pointwise",
-    mutants={"Proposing from g.": rejection_pointwise.margin},
+    "notes-rejection-pointwise-mended", _pointwise_envelope, mutants={"Proposing from g.": rejection_pointwise.margin}
 )
 def rejection_pointwise_mended(f: FloatArray, g: FloatArray, c: FloatArray) -> float:
     """Proposing from c g, normalised, and accepting with probability f / (c g) puts out f/Z. [aarnphm2025speculative,
     'von Neumann acceptance rejection', variants, mended]
 
+    Beside: notes-rejection-pointwise
     Remark: The acceptance rate is Z over the sum of c g.
     """
     total = float((c * g).sum())

@@ -130,15 +130,13 @@ def _complete_for_pairs(**call: Any) -> float:
 
 
 @claim(
-    "notes-lookup-mended",
-    _prompt,
-    variant_of="notes-lookup-empty",
-    tol=0.0,
-    mutants={"If the last two tokens occurred before.": _complete_for_pairs},
+    "notes-lookup-mended", _prompt, tol=0.0, mutants={"If the last two tokens occurred before.": _complete_for_pairs}
 )
 def lookup_mended(input_ids: IntArray, max_ngram_size: int, num_pred_tokens: int) -> float:
     """Mended, prompt lookup returns a continuation of an earlier n-gram exactly if the last token occurred before.
     [aarnphm2025speculative, 'ngrams', mended]
+
+    Beside: notes-lookup-empty
     """
     call: dict[str, Any] = {
         "input_ids": input_ids,

@@ -276,13 +276,13 @@ def _no_order(name: str) -> Claim:
     some_prefix.__doc__ = f"""Two drafts of distinct laws: as for i.i.d. drafts, some prefix by decreasing {key} is a
     minimiser H*. [otspec, otspec/schemes/independent.py; on thomas2025global, Table 5, second row]
 
+    Beside: gr-prefix-minimiser
     Instead: A minimum cut finds H* (gr-appendix-D); luce and polymatroid certify the optimum for any n.
     Remark: Nobody claims it: it is what one would try first where the paper uses a minimum cut.
     """
     return claim(
         f"own-no-order-{name}",
         _unlike_pairs,
-        variant_of="gr-prefix-minimiser",
         search=Descent("p q1 q2"),
         counterexample=dict(zip(("p", "q1", "q2"), map(np.array, laws), strict=True)),
     )(some_prefix)

@@ -152,17 +152,12 @@ def _tight(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": Independent(qs).priority_law(rng.permutation(size)), "qs": qs}
 
 
-@claim(
-    "own-luce-ends",
-    _tight,
-    variant_of="own-certified",
-    cost=30,
-    counterexample={"p": [0.75, 0.25], "qs": [[0.5, 0.5], [0.5, 0.5]]},
-)
+@claim("own-luce-ends", _tight, cost=30, counterexample={"p": [0.75, 0.25], "qs": [[0.5, 0.5], [0.5, 0.5]]})
 def luce_ends(p: FloatArray, qs: FloatArray) -> float:
     """luce reaches its tolerance, a gap of 1e-9, in its 500 iterations. [otspec, docs/luce.md, which says that there is
     no proof of it]
 
+    Beside: own-certified
     Instead: Where it stops is lossless and its gap certified (own-certified); polymatroid ends with a closed gap.
     Remark: Targets with p(A) = f(A) for some set A need infinite ratios of weights, and steps towards them are slow.
     Targets at random have no such set.

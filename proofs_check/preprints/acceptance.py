@@ -184,7 +184,6 @@ def ratio(p: FloatArray, q: FloatArray, way: str, eps: float, alone: bool = Fals
     "acceptance-ratio-alone",
     _just_rejected,
     least=1e-12,
-    variant_of="acceptance-ratio",
     search=BOTH,
     tol=1e-9,
     counterexample={
@@ -198,6 +197,7 @@ def ratio_alone(p: FloatArray, q: FloatArray, way: str, eps: float) -> tuple[flo
     """A draft below (1 - eps) p1 is from a law as far as eps alone asks for: as if there were no tokens but two.
     [otspec; on sharma2026when (arXiv:2606.30265); docs/greedy_acceptance.md, Theorem 2]
 
+    Beside: acceptance-ratio
     Instead: The bound scales with p1 (acceptance-ratio): the flatter p, the less it takes.
     Remark: Unlike the additive rule, the multiplicative one has no certificate by its own threshold.
     """

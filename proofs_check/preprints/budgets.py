@@ -108,7 +108,6 @@ def unimodal(marginals: FloatArray, base: float, rises: FloatArray, order: int =
 @claim(
     "caddtree-any-cost",
     _drafted,
-    variant_of="caddtree-unimodal",
     search=MOVES,
     counterexample={"marginals": [[0.5, 0.5], [0.5, 0.5]], "base": 0.9, "rises": np.eye(6)[0]},
 )
@@ -116,23 +115,19 @@ def any_cost(**instance: Any) -> float:
     """That search finds the best budget for every cost that does not fall with the number of nodes. [otspec; on
     he2026caddtree (arXiv:2606.01813); docs/speed_limits.md, Theorem 3]
 
+    Beside: caddtree-unimodal
     Instead: It does for convex cost (caddtree-unimodal), and for equal steps at their ends (caddtree-tiles).
     Remark: Measured cost is a staircase: kernels take tiles of nodes, and all nodes of a tile cost the same.
     """
     return unimodal(**instance, order=1)
 
 
-@claim(
-    "caddtree-tiles",
-    _drafted,
-    variant_of="caddtree-unimodal",
-    search=MOVES,
-    mutants={"Along half tiles.": {"tile": TILE // 2}},
-)
+@claim("caddtree-tiles", _drafted, search=MOVES, mutants={"Along half tiles.": {"tile": TILE // 2}})
 def tiles(marginals: FloatArray, base: float, rises: FloatArray, tile: int = TILE) -> float:
     """Where cost comes in equal steps of a tile of nodes, the search along full tiles finds the best budget. [otspec;
     on he2026caddtree (arXiv:2606.01813); docs/speed_limits.md, Theorem 3]
 
+    Beside: caddtree-unimodal
     Margin: The same where cost comes in equal steps, searched at the ends of steps of so many nodes.
     """
     tokens = 1 + accepted(marginals)
@@ -151,7 +146,6 @@ def _rounds(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "caddtree-each-round",
     _rounds,
-    variant_of="caddtree-unimodal",
     search=Descent("first_marginals second_marginals"),
     counterexample={
         "first_marginals": np.array([[1.0, 0.0]] * 2),
@@ -166,6 +160,7 @@ def each_round(
     """Rounds that each maximise their own tokens per time maximise those of all rounds together. [otspec; on
     he2026caddtree (arXiv:2606.01813); docs/speed_limits.md, Theorem 4]
 
+    Beside: caddtree-unimodal
     Instead: Each round maximises tokens less a price times its cost, the price being the best rate of all rounds
     together (caddtree-price): a search along one budget, too, which stops as early.
     Remark: The abstract says that the throughput decomposes into a search of every round. It does at one price.
@@ -183,13 +178,14 @@ def each_round(
 @claim(
     "caddtree-price",
     _rounds,
-    variant_of="caddtree-unimodal",
     search=Descent("first_marginals second_marginals"),
     mutants={"Each its own rate.": each_round.margin},
 )
 def price(**instance: Any) -> float:
     """Rounds that each maximise tokens less the best rate times cost reach that rate together. [otspec; on
     he2026caddtree (arXiv:2606.01813); docs/speed_limits.md, Theorem 4]
+
+    Beside: caddtree-unimodal
     """
     return each_round(**instance, shared=True)
 
@@ -203,7 +199,6 @@ def _with_target(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "caddtree-target",
     _with_target,
-    variant_of="caddtree-unimodal",
     search=Descent("marginals target"),
     counterexample={"marginals": [[0.6, 0.4]], "target": [[0.0, 1.0]], "slope": 0.2},
 )
@@ -211,6 +206,7 @@ def target(marginals: FloatArray, target: FloatArray, slope: float) -> float:
     """The same search finds the best budget for what the target accepts of the drafter's trees. [otspec; on
     he2026caddtree (arXiv:2606.01813); docs/speed_limits.md, Theorem 3]
 
+    Beside: caddtree-unimodal
     Instead: It finds it for the tokens that the drafter expects, by its own marginals (caddtree-unimodal).
     Margin: The rate where a search stops, less the best, of tokens that the target accepts of the drafter's best trees.
     """

@@ -65,7 +65,6 @@ def _family(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "lk-proxy",
     _family,
-    variant_of=f"{KEY}, abstract",
     search=Descent("p first second"),
     counterexample={"p": [0.8, 0.2], "first": [0.5, 0.5], "second": [0.9999, 0.0001]},
 )
@@ -73,6 +72,7 @@ def proxy(p: FloatArray, first: FloatArray, second: FloatArray) -> float:
     """Of two draft laws the one of the smaller KL(p || q) has more accepted. [samarin2026lk (arXiv:2602.23881),
     abstract]
 
+    Beside: samarin2026lk, abstract
     Instead: What the abstract says: minimising KL does not guarantee maximising acceptance, where q = p is out of
     reach.
     Margin: How much more the law of the smaller KL(p || q) has accepted.
@@ -86,7 +86,6 @@ def proxy(p: FloatArray, first: FloatArray, second: FloatArray) -> float:
     "lk-log-acceptance",
     pair,
     least=1e-12,
-    variant_of=f"{KEY}, abstract",
     search=LAWS,
     mutants={
         "At most KL(p || q).": {"all_of_it": True},
@@ -97,6 +96,7 @@ def log_acceptance(p: FloatArray, q: FloatArray, all_of_it: bool = False) -> tup
     """The loss -log alpha is at most the part of KL(p || q) of the tokens with p > q. [otspec; on samarin2026lk
     (arXiv:2602.23881); docs/drafters.md, Theorem 3]
 
+    Beside: samarin2026lk, abstract
     Remark: Attained by a point mass p, where it is KL: there the two losses are one.
     Margin: -log alpha, and the part of KL(p || q) of tokens with p > q, or `all_of_it`.
     """
@@ -112,11 +112,12 @@ def _logits(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": positive_law(rng, size), "logits": 2 * rng.standard_normal(size), "way": rng.standard_normal(size)}
 
 
-@claim("lk-gradient", _logits, variant_of=f"{KEY}, abstract", tol=1e-6, mutants={"Not divided.": {"scaled": False}})
+@claim("lk-gradient", _logits, tol=1e-6, mutants={"Not divided.": {"scaled": False}})
 def gradient(p: FloatArray, logits: FloatArray, way: FloatArray, scaled: bool = True) -> float:
     """The gradient of -log alpha in q's logits is q (q(B) - 1_B) / alpha, where B are the tokens with q < p. [otspec;
     on samarin2026lk (arXiv:2602.23881); docs/drafters.md, Theorem 3]
 
+    Beside: samarin2026lk, abstract
     Remark: That of 1 - alpha, divided by alpha: by central differences.
     Margin: Minus how far a difference of -log alpha is from its gradient, q (q(B) - 1_B) / alpha, B = {q < p}. Ties
     apart: where a token's q is so near to its p that the step crosses it.
@@ -135,17 +136,11 @@ def _positive(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": positive_law(rng, size), "q": positive_law(rng, size)}
 
 
-@inequality(
-    "lk-gradient-size",
-    _positive,
-    least=1e-12,
-    variant_of=f"{KEY}, abstract",
-    search=LAWS,
-    mutants={"0.95 times that.": {"right": 0.95}},
-)
+@inequality("lk-gradient-size", _positive, least=1e-12, search=LAWS, mutants={"0.95 times that.": {"right": 0.95}})
 def gradient_size(p: FloatArray, q: FloatArray) -> tuple[float, float]:
     """Its 1-norm is at most 2 (1 - q(B)). [otspec; on samarin2026lk (arXiv:2602.23881); docs/drafters.md, Theorem 3]
 
+    Beside: samarin2026lk, abstract
     Remark: Attained by point masses p, where that of 1 - alpha vanishes with q(B): an untrained drafter learns by one
     loss and not by the other.
     Margin: The 1-norm of that gradient, and 2 (1 - q(B)).

@@ -79,12 +79,13 @@ def cactus_divergence(p: FloatArray, q: FloatArray, delta: float) -> float:
     return delta - divergence(cactus(p, q, delta)[0], p)
 
 
-@claim("cactus-law", _pair, variant_of="cactus-divergence", search=BOTH, mutants={"At KL delta.": {"by_delta": True}})
+@claim("cactus-law", _pair, search=BOTH, mutants={"At KL delta.": {"by_delta": True}})
 def law(p: FloatArray, q: FloatArray, delta: float, by_delta: bool = False) -> float:
     """The law h with h(x) = p(x) + sqrt(2 delta p(x) (1 - p(x))), the rest in proportion to p, is at KL log(1 + 2
     delta) and at total variation sqrt(delta / 2) at most. [otspec; on hao2026cactus (arXiv:2604.04987), abstract;
     docs/lossy.md, Theorem 3]
 
+    Beside: cactus-divergence
     Remark: Its chi-square divergence is 2 delta, which is where the rule comes from.
     Margin: How far the laws h are within KL log(1 + 2 delta), or delta, and total variation sqrt(delta / 2).
     """
@@ -94,18 +95,13 @@ def law(p: FloatArray, q: FloatArray, delta: float, by_delta: bool = False) -> f
     return min(most - max(divergence(law, p) for law in laws), float(np.sqrt(delta / 2)) - far)
 
 
-@claim(
-    "cactus-price",
-    _pair,
-    variant_of="cactus-divergence",
-    search=BOTH,
-    mutants={"h = p + 0.95 sqrt(...).": {"spread": 0.95}},
-)
+@claim("cactus-price", _pair, search=BOTH, mutants={"h = p + 0.95 sqrt(...).": {"spread": 0.95}})
 def price(p: FloatArray, q: FloatArray, delta: float, spread: float = 1.0) -> float:
     """Cactus accepts the sum over x of (min(q, h) - p)+, h = p + sqrt(2 delta p (1 - p)), more than speculative
     sampling, and its output is off by exactly that. [otspec; on hao2026cactus (arXiv:2604.04987), abstract;
     docs/lossy.md, Theorem 3]
 
+    Beside: cactus-divergence
     Remark: So its efficiency is 1, as that of lenience and of ensembles.
     Margin: Minus how far gain and price are from the sum of (min(q, h) - p)+, with so many times the square root in h.
     """
@@ -187,7 +183,6 @@ def _drafted(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "fly-price",
     _drafted,
-    variant_of=f"{FLY}, abstract",
     cost=10,
     mutants={"1.05 times as many tokens.": {"times": 1.05}, "Off by 5 % less.": {"share": 0.95}},
 )
@@ -203,6 +198,7 @@ def fly_price(
     """The text of FLy is off by P(a refused draft is kept) at most, and FLy accepts at least W + 1 times that more.
     [otspec; on li2025fly (arXiv:2511.22972), abstract; docs/lossy.md, Theorem 4]
 
+    Beside: li2025fly, abstract
     Remark: Against speculative sampling, token by token; by enumeration of all paths.
     Margin: How far the text is off by less than P(a refused draft is kept), and gains W + 1 tokens by that; or parts.
     """

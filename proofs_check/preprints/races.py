@@ -98,17 +98,13 @@ def _numbered(rng: np.random.Generator) -> dict[str, Any]:
 
 
 @inequality(
-    "races-drafts",
-    _numbered,
-    least=1e-12,
-    variant_of="races-match",
-    cost=4,
-    mutants={"Exactly as often.": lambda **i: -abs(drafts.margin(**i))},
+    "races-drafts", _numbered, least=1e-12, cost=4, mutants={"Exactly as often.": lambda **i: -abs(drafts.margin(**i))}
 )
 def drafts(p: FloatArray, q: FloatArray, n: int) -> tuple[float, float]:
     """The drafter's first n hold the target's winner as often as alpha* of n drafts without replacement, at most.
     [kobus2025speculative (arXiv:2504.15475), abstract]
 
+    Beside: races-match
     Remark: The first n of a race are drafts without replacement. By inclusion and exclusion of who is before.
     """
     return among_first(p, q, n), optimum(Problem(p, WithoutReplacement(q, n))).acceptance
@@ -151,7 +147,6 @@ def generated(outcomes: FloatArray, nodes: int, sharp: bool = False) -> tuple[fl
     "races-leaves",
     _tree,
     least=1e-12,
-    variant_of="races-generated",
     search=Descent("outcomes"),
     tol=1e-9,
     cost=5,
@@ -161,16 +156,18 @@ def leaves(outcomes: FloatArray, nodes: int) -> tuple[float, float]:
     """It is log(1 + (V - 1)(k + 1)) / H[R] at most. [otspec; on kobus2025speculative (arXiv:2504.15475);
     docs/speed_limits.md, Theorem 2]
 
+    Beside: races-generated
     Remark: Attained by full trees of uniform laws.
     """
     return generated(outcomes, nodes, sharp=True)
 
 
-@claim("races-ranks", _pair, variant_of="races-generated", counterexample={"p": [0.01, 0.99], "q": [0.99, 0.01]})
+@claim("races-ranks", _pair, counterexample={"p": [0.01, 0.99], "q": [0.99, 0.01]})
 def ranks(p: FloatArray, q: FloatArray) -> float:
     """H[R] is KL(p || q) at least, where R is the rank of the target's winner in the drafter's race. [otspec; on
     kobus2025speculative (arXiv:2504.15475); docs/speed_limits.md, Theorem 2]
 
+    Beside: races-generated
     Instead: It is where drafts are i.i.d. and R is the number of the first that is put out: R tells of the drafts what
     the output tells beyond q. Ranks of V tokens have H[R] <= log V, and KL has no bound.
     Remark: Summaries say that H[R] is bounded below by KL; drafts without replacement do better than that.

@@ -81,7 +81,6 @@ def hits(turned: bool = False, **instance: Any) -> float:
 @claim(
     "saguaro-acceptance",
     _cached,
-    variant_of="saguaro-hits",
     search=MOVES,
     counterexample={"p": [0.5, 0.5], "q": [0.8, 0.2], "cache": [1, 0], "scales": [0.25, 1.0]},
 )
@@ -89,6 +88,7 @@ def acceptance(**instance: Any) -> float:
     """The smaller C, the fewer drafts are accepted. [otspec; on kumar2026ssd (arXiv:2603.03251);
     docs/rescaled_drafts.md, Theorem 2]
 
+    Beside: saguaro-hits
     Instead: Acceptance is concave in the share of drafts in the cache (saguaro-concave): as C falls, it rises first
     where the draft law is too sure of the cache, and then falls.
     Remark: So hits need not cost acceptance: a drafter that is too sure gains both at first.
@@ -98,11 +98,12 @@ def acceptance(**instance: Any) -> float:
     return more.accepted - less.accepted
 
 
-@claim("saguaro-concave", _cached, variant_of="saguaro-hits", search=MOVES, mutants={"Of C.": {"by_scale": True}})
+@claim("saguaro-concave", _cached, search=MOVES, mutants={"Of C.": {"by_scale": True}})
 def concave(p: FloatArray, q: FloatArray, cache: BoolArray, scales: FloatArray, by_scale: bool = False) -> float:
     """Acceptance is a concave function of the share q_C(cache). [otspec; on kumar2026ssd (arXiv:2603.03251);
     docs/rescaled_drafts.md, Theorem 2]
 
+    Beside: saguaro-hits
     Margin: How far acceptance half way between two shares of the cache is above the mean; or half way between scales.
     """
     cache = cache.astype(bool)
@@ -113,18 +114,13 @@ def concave(p: FloatArray, q: FloatArray, cache: BoolArray, scales: FloatArray, 
 
 
 @inequality(
-    "saguaro-misses",
-    _cached,
-    least=1e-12,
-    variant_of="saguaro-hits",
-    search=MOVES,
-    tightness=None,
-    mutants={"Rarer by 5 %.": {"right": 0.95}},
+    "saguaro-misses", _cached, least=1e-12, search=MOVES, tightness=None, mutants={"Rarer by 5 %.": {"right": 0.95}}
 )
 def misses(**instance: Any) -> tuple[float, float]:
     """The smaller C, the rarer is a rejected draft whose replacement is not in the cache. [otspec; on kumar2026ssd
     (arXiv:2603.03251); docs/rescaled_drafts.md, Theorem 1]
 
+    Beside: saguaro-hits
     Remark: So hits gain at least what acceptance loses. At C = 0 the sum of (p - q / q(rest))+ outside the cache is
     missed, which need not be 0.
     Margin: Misses at the smaller and at the larger scale.
@@ -150,12 +146,13 @@ def _one_by_one(p: FloatArray, q: FloatArray, fan: int) -> float:
     return total
 
 
-@claim("saguaro-expected", _topped, variant_of="saguaro-hits", mutants={"With s(F) in place of s(F + 1).": {"more": 0}})
+@claim("saguaro-expected", _topped, mutants={"With s(F) in place of s(F + 1).": {"more": 0}})
 def expected(p: FloatArray, q: FloatArray, fan: int, more: int = 1) -> float:
     """A cache of the F likeliest drafts but the drafted token is hit with probability (o(F + 1) s(F + 1) + (o(all) -
     o(F + 1)) s(F)) / s(all), o(k) and s(k) being the sums of (q - p)+ and of (p - q)+ over the k likeliest drafts.
     [otspec; on kumar2026ssd (arXiv:2603.03251); docs/rescaled_drafts.md, Theorem 3]
 
+    Beside: saguaro-hits
     Remark: What was rejected never replaces itself, so it is left out of the cache. The authors' code scales the F + 1
     likeliest, all that may be cached.
     Margin: Minus how far that is from its closed form; with another number of `more` tokens in place of one.

@@ -77,7 +77,6 @@ def sharper(nodes: float, mu: float, mu2: float) -> float:
     "speed-sharper",
     _either,
     least=1e-12,
-    variant_of="speed-of-light",
     search=LAWS,
     tol=1e-9,
     cost=5,
@@ -86,6 +85,8 @@ def sharper(nodes: float, mu: float, mu2: float) -> float:
 def speed_sharper(laws: FloatArray, weights: FloatArray, nodes: int) -> tuple[float, float]:
     """They have at most log P / mu + mu2 / mu^2 accepted. [otspec; on pankratov2026speculative (arXiv:2512.11718);
     docs/speed_limits.md, Theorem 1]
+
+    Beside: speed-of-light
     """
     return of_light(laws, weights, nodes, bound=sharper)
 
@@ -100,7 +101,6 @@ def _cut_drawn(rng: np.random.Generator) -> dict[str, Any]:
     "speed-renewal",
     _cut_drawn,
     least=1e-12,
-    variant_of="speed-of-light",
     search=LAWS,
     tol=1e-9,
     cost=10,
@@ -110,6 +110,7 @@ def renewal(laws: FloatArray, weights: FloatArray, depth: float) -> tuple[float,
     """The prefixes of probability exp(-t) at least have at most t / mu + mu2 / mu^2 - 1 tokens accepted. [otspec; on
     pankratov2026speculative (arXiv:2512.11718); docs/speed_limits.md, Lemma 1; lorden1970excess]
 
+    Beside: speed-of-light
     Remark: Attained by a uniform law where t is a multiple of its entropy.
     Margin: Accepted tokens of the prefixes above a level, and depth / mu + mu2 / mu^2 - 1.
     """
@@ -118,20 +119,14 @@ def renewal(laws: FloatArray, weights: FloatArray, depth: float) -> tuple[float,
 
 
 @inequality(
-    "speed-cut",
-    _cut_drawn,
-    least=1e-12,
-    variant_of="speed-of-light",
-    search=LAWS,
-    tol=1e-9,
-    cost=10,
-    mutants={"Half of it.": {"right": 0.5}},
+    "speed-cut", _cut_drawn, least=1e-12, search=LAWS, tol=1e-9, cost=10, mutants={"Half of it.": {"right": 0.5}}
 )
 def speed_cut(laws: FloatArray, weights: FloatArray, depth: float) -> tuple[float, float]:
     """The sharper bound holds of trees of random size, P being the expected one, and where P mu >= 1 so does (1 + log(P
     mu)) / mu + mu2 / mu^2 - 1. [otspec; on pankratov2026speculative (arXiv:2512.11718); docs/speed_limits.md, Theorem
     1]
 
+    Beside: speed-of-light
     Margin: The same against the sharper bounds of as many nodes as are expected.
     """
     mu, mu2 = moments(laws, weights)
@@ -155,7 +150,6 @@ def _texts(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "speed-dependent",
     _texts,
-    variant_of="speed-of-light",
     search=LAWS,
     tol=1e-9,
     counterexample={"laws": [[1.0, 0.0], [0.5, 0.5]], "weights": [0.5, 0.5], "nodes": 100},
@@ -164,6 +158,7 @@ def dependent(laws: FloatArray, weights: FloatArray, nodes: int) -> float:
     """The bound holds of mean entropies where the laws of a text depend on each other. [otspec; on
     pankratov2026speculative (arXiv:2512.11718); docs/speed_limits.md, Theorem 2]
 
+    Beside: speed-of-light
     Instead: speed-entropy holds of every model: it bounds the entropy after accepted prefixes, not their number.
     Remark: One half of the texts is certain, and has all of a chain accepted. Language models are like that.
     Margin: The printed bound less accepted tokens, where one of the laws follows all prefixes of a text.
@@ -184,7 +179,6 @@ def _model(rng: np.random.Generator) -> dict[str, Any]:
     "speed-entropy",
     _model,
     least=1e-12,
-    variant_of="speed-of-light",
     search=Descent("target", sets="held"),
     mutants={
         "log(1 + (V - 1) P).": {"root": False},
@@ -196,6 +190,7 @@ def entropy(target: FloatArray, held: Any, root: bool = True) -> tuple[float, fl
     included, sum to log(1 + (V - 1)(P + 1)) at most in the mean. [otspec; on pankratov2026speculative
     (arXiv:2512.11718); docs/speed_limits.md, Theorem 2]
 
+    Beside: speed-of-light
     Margin: The expected sum of the entropies after the accepted prefixes, the empty one included, and log of the
     leaves.
     """

@@ -169,13 +169,13 @@ def _contexts(rng: Rng) -> dict[str, Any]:
 @claim(
     "rdk-algorithm-1-increases-covariance",
     _contexts,
-    variant_of="rdk-algorithm-1-increases",
     counterexample={"targets": [[0.8, 0.2]], "kept": [True, True], "tau": 1.0},
 )
 def algorithm_1_increases_covariance(targets: FloatArray, kept: BoolArray, tau: float) -> float:
     """The same on average over contexts, with M of equation (2) from the exact covariance of the targets there.
     [timor2025out, section 4]
 
+    Beside: rdk-algorithm-1-increases
     Hypotheses: Contexts are equally likely; the drafter has the target's own law, pruned to some tokens.
     Instead: The temperature has to fit. With a small one mass stays near where it was, with a large one p' is uniform,
     whatever q is; then RDK gains where TLI accepts less than a uniform drafter.
@@ -214,17 +214,12 @@ def dobrushin(matrix: FloatArray) -> float:
     return float(np.abs(matrix[:, None] - matrix[None]).sum(axis=2).max() / 2)
 
 
-@claim(
-    "rdk-lemma-b.1-laws",
-    _with_matrix,
-    variant_of="rdk-lemma-b.1",
-    search=Descent("p q matrix"),
-    mutants={"0.95 times that.": {"times": 0.95}},
-)
+@claim("rdk-lemma-b.1-laws", _with_matrix, search=Descent("p q matrix"), mutants={"0.95 times that.": {"times": 0.95}})
 def lemma_b_1_laws(p: FloatArray, q: FloatArray, matrix: FloatArray, times: float = 1.0) -> float:
     """For laws, |M^T p - M^T q|_1 is at most |p - q|_1 times the largest total variation distance of two rows of M.
     [otspec; dobrushin1956central. Sharper than timor2025out, Lemma B.1]
 
+    Beside: rdk-lemma-b.1
     Remark: So rows that are nearly equal make p' nearly independent of the drafter.
     """
     return float(times * dobrushin(matrix) * np.abs(p - q).sum() - np.abs(matrix.T @ (p - q)).sum())
@@ -233,13 +228,13 @@ def lemma_b_1_laws(p: FloatArray, q: FloatArray, matrix: FloatArray, times: floa
 @claim(
     "rdk-lemma-b.1-transposed",
     _points,
-    variant_of="rdk-lemma-b.1",
     counterexample={"x": [1.0, 0.0], "y": [0.0, 0.0], "matrix": [[1.0, 0.0], [1.0, 0.0]]},
 )
 def lemma_b_1_transposed(x: FloatArray, y: FloatArray, matrix: FloatArray) -> float:
     """A variant that is not claimed: |M x - M y|_1 <= |x - y|_1, with M in place of its transpose. [otspec; eq. (7) of
     timor2025out writes p' = M q']
 
+    Beside: rdk-lemma-b.1
     Instead: Lemma B.1 holds for the transpose, as stated. M of Theorem 5.3 is symmetric, so its proof is sound.
     """
     return float(np.abs(x - y).sum() - np.abs(matrix @ (x - y)).sum())
@@ -280,7 +275,6 @@ def theorem_5_1(
 @claim(
     "rdk-theorem-5.1-sharper",
     _with_matrix,
-    variant_of="rdk-theorem-5.1",
     search=Descent("p q matrix"),
     mutants={"0.95 d |q0 - p|_1 + eps.": {"times": 0.95}, "d |q0 - p|_1 + 0.95 eps.": {"eps": 0.95}},
 )
@@ -290,6 +284,7 @@ def theorem_5_1_sharper(
     """|p' - p|_1 <= d |q0 - p|_1 + eps, d being the largest total variation distance of two rows of M. [otspec; sharper
     than timor2025out, Theorem 5.1]
 
+    Beside: rdk-theorem-5.1
     Remark: The proof of Theorem 5.1 with rdk-lemma-b.1-laws. RDK gains for sure where eps < (1 - d) |q0 - p|_1.
     """
     right = times * dobrushin(matrix) * np.abs(q - p).sum() + eps * np.abs(matrix.T @ p - p).sum()

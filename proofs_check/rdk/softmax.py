@@ -48,7 +48,6 @@ def theorem_5_2(z: FloatArray, eta: FloatArray) -> tuple[float, float]:
     "rdk-theorem-5.2-range",
     _logits,
     least=1e-6,
-    variant_of="rdk-theorem-5.2",
     search=Descent(free="z eta"),
     mutants={"0.95 times that.": {"right": 0.95}},
 )
@@ -56,6 +55,7 @@ def theorem_5_2_range(z: FloatArray, eta: FloatArray) -> tuple[float, float]:
     """|softmax(z + eta) - softmax(z)|_1 <= 2 tanh((max eta - min eta) / 4). [otspec; sharper than timor2025out, Theorem
     5.2]
 
+    Beside: rdk-theorem-5.2
     Remark: The ratio q/p has mean 1 under p and values in [a, a e^R]; the sum of p (q/p - 1)+ is largest with the ends
     only, and then with a = e^(-R/2).
     """
@@ -110,15 +110,12 @@ def _acceptance_gain(p1: float, moved: FloatArray) -> float:
     return float(min(p1, moved[0]) + min(1 - p1, moved[1]) - p1)
 
 
-@claim(
-    "rdk-theorem-5.3-criterion",
-    _one_target,
-    variant_of="rdk-theorem-5.3",
-    mutants={"RDK gains min(1 - a, 1 + a - p1).": {"times": 1.0}},
-)
+@claim("rdk-theorem-5.3-criterion", _one_target, mutants={"RDK gains min(1 - a, 1 + a - p1).": {"times": 1.0}})
 def theorem_5_3_criterion(a: float, p1: float, times: float = 2.0) -> float:
     """For p' = (a, 1 - a) and q' = (1, 0) RDK gains min(1 - a, 1 + a - 2 p1): it loses just where p1 > (1 + a) / 2.
     [otspec; decides timor2025out, Theorem 5.3]
+
+    Beside: rdk-theorem-5.3
     """
     gain = min(p1, a) + min(1 - p1, 1 - a) - p1
     agrees = (gain < -1e-12) <= (p1 > (1 + a) / 2) and (p1 > (1 + a) / 2 + 1e-12) <= (gain < 0)
@@ -139,7 +136,6 @@ def _any_covariance(rng: Rng) -> dict[str, Any]:
 @claim(
     "rdk-theorem-5.3-any-covariance",
     _any_covariance,
-    variant_of="rdk-theorem-5.3",
     tol=1e-15,
     tightness=lambda **instance: 1 - theorem_5_3_any_covariance(**instance) / float(ndtr(-3)),
     mutants={"0.95 times that.": {"times": 0.95}},
@@ -150,6 +146,7 @@ def theorem_5_3_any_covariance(
     """The same with logits of any covariance and any row-stochastic M: probability of failure at most 0.00135. [otspec;
     without the covariance and M being one, timor2025out, Theorem 5.3]
 
+    Beside: rdk-theorem-5.3
     Hypotheses: mu1 + 3 s1 <= mu2 - 3 s2.
     Remark: To lose, z1 > z2 is needed, and z2 - z1 is at least three of its deviations above 0 in the mean.
     """
@@ -185,16 +182,12 @@ def _semidefinite(rng: Rng) -> dict[str, Any]:
     return {"p1": float(rng.uniform(0, 0.5)), "matrix": factor @ factor.T * rng.random()}
 
 
-@claim(
-    "rdk-theorem-5.3-any-m",
-    _semidefinite,
-    variant_of="rdk-theorem-5.3",
-    counterexample={"p1": 0.4, "matrix": [[0.1, 0.0], [0.0, 1.0]]},
-)
+@claim("rdk-theorem-5.3-any-m", _semidefinite, counterexample={"p1": 0.4, "matrix": [[0.1, 0.0], [0.0, 1.0]]})
 def theorem_5_3_any_m(p1: float, matrix: FloatArray) -> float:
     """A variant that is not claimed: Theorem 5.3 without Assumption 4.1, for a covariance M that is not stochastic.
     [otspec; timor2025out, Theorem 5.3, has the assumption]
 
+    Beside: rdk-theorem-5.3
     Hypotheses: p1 <= p2, which is the event that the theorem is about.
     Instead: Assumption 4.1 is needed, as the theorem states: without it p' is not a law.
     """
@@ -205,16 +198,12 @@ def _row_stochastic(rng: Rng) -> dict[str, Any]:
     return {"p1": float(rng.uniform(0, 0.5)), "matrix": np.array([law(rng, 2), law(rng, 2)])}
 
 
-@claim(
-    "rdk-theorem-5.3-untransposed",
-    _row_stochastic,
-    variant_of="rdk-theorem-5.3",
-    counterexample={"p1": 0.4, "matrix": [[0.0, 1.0], [0.0, 1.0]]},
-)
+@claim("rdk-theorem-5.3-untransposed", _row_stochastic, counterexample={"p1": 0.4, "matrix": [[0.0, 1.0], [0.0, 1.0]]})
 def theorem_5_3_untransposed(p1: float, matrix: FloatArray) -> float:
     """A variant that is not claimed: Theorem 5.3 with p' = M q', for a row-stochastic M that is not symmetric. [otspec;
     eq. (7) of timor2025out writes p' = M q']
 
+    Beside: rdk-theorem-5.3
     Hypotheses: p1 <= p2, which is the event that the theorem is about.
     Instead: p' = M^T q', as in Algorithm 1. In the theorem M is symmetric, and they are the same.
     """

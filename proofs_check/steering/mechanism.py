@@ -12,7 +12,6 @@ from otspec.laws import FloatArray
 from otspec.proofs_check.claims import claim
 from otspec.proofs_check.instances import positive_law
 
-KEY = "berdozsteering"
 STEP = 1e-5
 """Of the differences that a gradient is checked with: their error is about STEP^2 and 1e-16 / STEP."""
 
@@ -100,7 +99,6 @@ def _gradient_of_h(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **
 @claim(
     "steering-gradients",
     _training,
-    variant_of=f"{KEY}, section 3.3",
     tol=1e-6,  # see STEP; the third derivative of the loss can be in the thousands
     cost=4,
     mutants={"With h in place of g.": _gradient_of_h},
@@ -109,6 +107,7 @@ def gradients(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **netwo
     """The loss has the gradients delta g^T in W_s and W_s^T delta (h, m, l)^T in W_hml, with delta that in W_s g.
     [beside berdozsteering, sections 3.2 and 3.3]
 
+    Beside: berdozsteering, section 3.3
     Hypotheses: One position, one layer; the loss is KL(p || drafter). Against central differences.
     """
     loss, W_hml = _Loss(**network), _initial(W_s.shape[1])
@@ -124,17 +123,12 @@ def _anywhere(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **netwo
     return -float(np.abs(_Loss(**network).gradients(W_s, _initial(W_s.shape[1]))[1]).max())
 
 
-@claim(
-    "steering-start",
-    _training,
-    variant_of=f"{KEY}, section 3.3",
-    cost=4,
-    mutants={"W_hml has gradient 0 with any W_s.": _anywhere},
-)
+@claim("steering-start", _training, cost=4, mutants={"W_hml has gradient 0 with any W_s.": _anywhere})
 def start(W_s: FloatArray, move_s: FloatArray, move_hml: FloatArray, **network: FloatArray) -> float:
     """At the initialisation W_hml has no effect on the loss, and gradient 0; a small gradient step in W_s helps.
     [beside berdozsteering, section 3.3: 'the initialization [...] is crucial']
 
+    Beside: berdozsteering, section 3.3
     Remark: So W_s moves first and W_hml after it. Were both 0 at the start, neither would ever move.
     Margin: At W_s = 0: whether W_hml makes a difference, and whether a small step of gradient descent in W_s helps.
     """

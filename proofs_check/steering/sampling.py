@@ -159,7 +159,6 @@ def _sharpness(p: FloatArray, q: FloatArray) -> float:
 @claim(
     "steering-divergence",
     _positive_pair,
-    variant_of="steering-rejection-rate",
     tightness=_sharpness,
     search=Descent("p q"),
     mutants={"At most 0.95 KL/2.": _sharper(0.95, 1.0), "At most 0.95 (1 - exp(-KL)).": _sharper(1.0, 0.95)},
@@ -168,6 +167,7 @@ def divergence(p: FloatArray, q: FloatArray) -> float:
     """The divergence that is trained on bounds the rejection rate: its square is at most KL/2, and 1 - exp(-KL).
     [beside berdozsteering, section 3.3]
 
+    Beside: steering-rejection-rate
     Remark: Pinsker, and Bretagnolle-Huber. A lower divergence need not mean more acceptance: p = (0.9, 0.1) has KL
     0.116 to (0.7, 0.3), which accepts 0.8, and 0.144 to (0.99, 0.01), which accepts 0.91.
     """

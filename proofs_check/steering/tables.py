@@ -291,12 +291,13 @@ def average_speedup(**row: Any) -> float:
 @claim(
     "steering-average-speedup-mended",
     _speedups({"T = 1": "19.5", "T = 0": "16.3"}),
-    variant_of="steering-average-speedup",
     mutants={"1% more.": {"units": 10}},
 )
 def average_speedup_mended(**row: Any) -> float:
     """On average SD^2 is faster than its pretrained counterpart by 19.5% at T = 1 and 16.3% at T = 0. [berdozsteering,
     section 4.1, speedup, mended]
+
+    Beside: steering-average-speedup
     """
     return _mean_speedup(**row)
 
