@@ -83,7 +83,7 @@ def _constant(
     within = keep & (split.over_drafted if side == INNER else ~split.over_drafted)
     chosen = within[system.tokens]
     first = np.argsort(~chosen, kind="stable")  # T in front, as the solver has it
-    ordered = replace(system, tokens=system.tokens[first], q=system.q[first], targets=system.targets[first])
+    ordered = replace(system, tokens=system.tokens[first], targets=system.targets[first])
     size = int(chosen.sum())
     inside_T = alpha[ordered.tokens[:size]]
     value, _ = value_and_rows(*ordered.sets(size), system.slack, inside_T)
