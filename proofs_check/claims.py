@@ -247,10 +247,12 @@ def claim(
     >>> [found.refuted for found in challenges(surer_than_luck, trials=50)]
     [True]
     '''
+    draw: Draw
     if callable(instances):
         draw = instances
     else:
-        draw, parts = partial(_one_of, instances), {"search": Listed(lambda: instances), **parts}
+        rows = instances
+        draw, parts = partial(_one_of, rows), {"search": Listed(lambda: rows), **parts}
     known = None if counterexample is None else from_plain(counterexample)
 
     def of(margin: Callable[..., float]) -> Claim:
@@ -261,14 +263,7 @@ def claim(
             for false, how in mutants.items()
         )
         return Claim(
-            id,
-            draw=draw,
-            margin=margin,
-            expected=expected,
-            counterexample=known,
-            mutations=mutations,
-            **said,
-            **parts,
+            id, draw=draw, margin=margin, expected=expected, counterexample=known, mutations=mutations, **said, **parts
         )
 
     return of
@@ -328,13 +323,8 @@ def inequality(
         }
         found = slack if in_ratio else margin
         found.__doc__ = sides.__doc__
-        made = claim(
-            id,
-            instances,
-            mutants=changed,
-            counterexample=counterexample,
-            **{"tightness": tightness, **parts},
-        )(found)
+        whole: Parts = {"tightness": tightness, **parts}
+        made = claim(id, instances, mutants=changed, counterexample=counterexample, **whole)(found)
         return replace(made, function=sides)
 
     return of
@@ -359,7 +349,7 @@ CITED = re.compile(r"(?P<statement>.+) \[(?P<source>(?:[^][]|\[[^][]*\])+)\]")
 """The first paragraph: what is claimed, and then its source in brackets."""
 
 
-def _said(id: str, function: Callable[..., object]) -> dict[str, str]:  # noqa: A002
+def _said(id: str, function: Callable[..., object]) -> dict[str, Any]:  # noqa: A002
     """The parts of a docstring by the fields that they fill."""
     first, *rest = re.split(rf"\n({'|'.join(LABELS)}): ", inspect.getdoc(function) or "")
     cited = CITED.fullmatch(" ".join(first.split()))
