@@ -1,8 +1,8 @@
 """The papers' claims as executable checks: numeric evidence with a worst case to replay, not proof.
 
-`claims` says what a claim is, `search` how instances are looked for, `evidence`
-what was found and `report` how it is told; `power` and `power_report` say whether a search would notice.  The claims
-stand in one module, or package, per source; preprints share a package.
+`claims` makes claims of functions, `search` looks for instances, `evidence` says what was found and `report` tells it;
+`power` and `power_report` say whether a search would notice.  The claims stand in one module, or package, per source;
+preprints share a package.  `printed` has the arithmetic of printed tables, which are in printed.toml.
 """
 
 from otspec.proofs_check import dynaspec, global_resolution, notes, own, preprints, rdk, steering

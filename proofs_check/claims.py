@@ -90,13 +90,12 @@ class Claim:
     """How many trials of a cheap claim one trial of this one takes."""
     tightness: Callable[..., float] | None = None
     """Left over right side of an inequality, to see how sharp it is: 1 where it is attained."""
-    expected: Verdict = Verdict.HOLDS
     assumption: str = ""
-    """What the source leaves unsaid, for HIDDEN."""
-    counterexample: Mapping[str, Any] | None = None
-    """The smallest known: against the claim (FAILS), or without the assumption (HIDDEN)."""
+    """What the source leaves unsaid, of a claim that is expected to hold under it alone."""
+    counterexample: Instance | None = None
+    """The smallest known: against the claim, or without the assumption."""
     remedy: str = ""
-    """What is true instead, for FAILS."""
+    """What is true instead, of a claim that is expected to fail."""
     remark: str = ""
     """What else a reader should know: a stronger statement that is proved, how sharp it is, what it means."""
     mutations: tuple[Mutation, ...] = ()
@@ -116,21 +115,22 @@ class Claim:
         Raises
         ------
         ValueError
-            If a part is missing, or one is given that the expected verdict has no use for, or that others exclude.
+            If a counterexample is missing, or a part is given that the expected verdict, or another part, excludes.
         """
-        needed = {
-            Verdict.HOLDS: set(),
-            Verdict.HIDDEN: {"assumption", "counterexample"},
-            Verdict.FAILS: {"remedy", "counterexample"},
-        }[self.expected]
-        present = {part for part in ("assumption", "counterexample", "remedy") if getattr(self, part)}
-        if present != needed:
-            raise ValueError(
-                f"claim {self.id!r} is expected to be {self.expected.value!r}, which goes with {sorted(needed)}, "
-                f"and has {sorted(present)}"
-            )
+        if self.assumption and self.remedy:
+            raise ValueError(f"claim {self.id!r} holds under its assumption, or has a remedy since it fails; keep one")
+        if (self.counterexample is None) != (self.expected is Verdict.HOLDS):
+            goes = "no counterexample" if self.counterexample is not None else "a counterexample"
+            raise ValueError(f"claim {self.id!r} is expected to be {self.expected.value!r}, which goes with {goes}")
         if self.mutations and self.unmutated:
             raise ValueError(f"claim {self.id!r} has mutations, and says why it has none; keep one of the two")
+
+    @property
+    def expected(self) -> Verdict:
+        """What numbers should say."""
+        if self.assumption:
+            return Verdict.HIDDEN
+        return Verdict.FAILS if self.remedy else Verdict.HOLDS
 
     @property
     def needs_mutation(self) -> bool:
@@ -256,15 +256,12 @@ def claim(
     known = None if counterexample is None else from_plain(counterexample)
 
     def of(margin: Callable[..., float]) -> Claim:
-        said = _said(id, margin)
-        expected = Verdict.HIDDEN if "assumption" in said else Verdict.FAILS if "remedy" in said else Verdict.HOLDS
         mutations = tuple(
             Mutation(false, partial(margin, **how) if isinstance(how, Mapping) else how)
             for false, how in mutants.items()
         )
-        return Claim(
-            id, draw=draw, margin=margin, expected=expected, counterexample=known, mutations=mutations, **said, **parts
-        )
+        said = _said(id, margin)
+        return Claim(id, draw=draw, margin=margin, counterexample=known, mutations=mutations, **said, **parts)
 
     return of
 

@@ -17,7 +17,6 @@ HIDDEN = replace(
     FALSE,
     id="hidden",
     draw=lambda rng: {"p": np.array([0.5, 0.5]), "q": np.array([0.5, 0.5])},
-    expected=Verdict.HIDDEN,
     assumption="The laws are equal.",
     remedy="",
 )
