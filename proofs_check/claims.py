@@ -193,7 +193,6 @@ class Parts(TypedDict, total=False):
     """What `claim` and `inequality` take by keyword: fields of `Claim`."""
 
     tol: float
-    search: Search
     cost: int
     tightness: Callable[..., float] | None
     unmutated: str
@@ -205,6 +204,7 @@ NO_MUTANTS: Mapping[str, Mutant] = {}
 def claim(
     id: str,  # noqa: A002
     instances: Instances,
+    search: Search = RANDOM,
     *,
     mutants: Mapping[str, Mutant] = NO_MUTANTS,
     counterexample: Instance | None = None,
@@ -223,6 +223,8 @@ def claim(
         A name of its own.
     instances : callable or sequence of mapping
         Draws an instance, called as ``instances(rng)``; or a list, all of which is tried, as the rows of a table.
+    search : Search
+        How instances that are drawn are looked for.
     mutants : mapping
         By what they say, false neighbours of the claim: keywords of the function, or else another margin.
     counterexample : mapping, optional
@@ -252,7 +254,7 @@ def claim(
         draw = instances
     else:
         rows = instances
-        draw, parts = partial(_one_of, rows), {"search": Listed(lambda: rows), **parts}
+        draw, search = partial(_one_of, rows), Listed(lambda: rows)
     known = None if counterexample is None else from_plain(counterexample)
 
     def of(margin: Callable[..., float]) -> Claim:
@@ -261,7 +263,9 @@ def claim(
             for false, how in mutants.items()
         )
         said = _said(id, margin)
-        return Claim(id, draw=draw, margin=margin, counterexample=known, mutations=mutations, **said, **parts)
+        return Claim(
+            id, draw=draw, margin=margin, search=search, counterexample=known, mutations=mutations, **said, **parts
+        )
 
     return of
 
@@ -269,6 +273,7 @@ def claim(
 def inequality(
     id: str,  # noqa: A002
     instances: Instances,
+    search: Search = RANDOM,
     *,
     least: float = 5e-324,
     in_ratio: bool = False,
@@ -280,7 +285,7 @@ def inequality(
 
     Parameters
     ----------
-    id, instances, counterexample, **parts
+    id, instances, search, counterexample, **parts
         As for `claim`.
     least : float
         A right side below it counts as this where the left one is told in it: two sides of 0 are not tight.
@@ -321,7 +326,7 @@ def inequality(
         found = slack if in_ratio else margin
         found.__doc__ = sides.__doc__
         whole: Parts = {"tightness": tightness, **parts}
-        made = claim(id, instances, mutants=changed, counterexample=counterexample, **whole)(found)
+        made = claim(id, instances, search, mutants=changed, counterexample=counterexample, **whole)(found)
         return replace(made, function=sides)
 
     return of

@@ -146,7 +146,7 @@ class Descent:
     >>> import numpy as np
     >>> from otspec.proofs_check import Descent, check, claim
     >>> from otspec.proofs_check.instances import pair
-    >>> @claim("close", pair, search=Descent("p q"))
+    >>> @claim("close", pair, Descent("p q"))
     ... def close(p, q):
     ...     "No two laws are far apart. [my notes]"
     ...     return 0.99 - 0.5 * np.abs(p - q).sum()  # false of laws that are nearly disjoint

@@ -42,7 +42,7 @@ def restricted(weights: FloatArray, kept: IntArray) -> FloatArray:
     return inside
 
 
-@claim("dynaspec-lemma-1", _on_shortlist, search=Descent("q"), mutants={"It is at most 0.95 p(S).": {"most": 0.95}})
+@claim("dynaspec-lemma-1", _on_shortlist, Descent("q"), mutants={"It is at most 0.95 p(S).": {"most": 0.95}})
 def lemma_1(p: FloatArray, kept: IntArray, q: FloatArray, most: float = 1.0) -> float:
     """The best acceptance rate of a draft law on a shortlist S is p(S). [zhang2025dynaspec, Lemma 1]
 
@@ -95,11 +95,7 @@ def _retained(p: FloatArray, weights: FloatArray, k: int) -> tuple[float, FloatA
 
 
 @inequality(
-    "dynaspec-theorem-a",
-    _contexts,
-    search=Descent("p weights"),
-    cost=2,
-    mutants={"1.01 times as often.": {"left": 1.01}},
+    "dynaspec-theorem-a", _contexts, Descent("p weights"), cost=2, mutants={"1.01 times as often.": {"left": 1.01}}
 )
 def theorem_a(p: FloatArray, weights: FloatArray, k: int) -> tuple[float, float]:
     """Oracle shortlists that follow the context accept at least as often as any static one, on average.
@@ -115,7 +111,7 @@ def theorem_a(p: FloatArray, weights: FloatArray, k: int) -> tuple[float, float]
 @claim(
     "dynaspec-theorem-a-strict",
     _contexts,
-    search=Descent("p weights"),
+    Descent("p weights"),
     cost=6,
     mutants={"By 1.1 times that gap.": {"times": 1.1}},
 )
@@ -145,7 +141,7 @@ def _blocks(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "dynaspec-theorem-a-consequence",
     _blocks,
-    search=Descent("p weights"),
+    Descent("p weights"),
     cost=8,
     mutants={"1.01 times as many.": {"times": 1.01}},
 )
@@ -237,7 +233,7 @@ def _fixed_drafter(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "dynaspec-theorem-a-given-drafter",
     _fixed_drafter,
-    search=Descent("p q"),
+    Descent("p q"),
     cost=2,
     counterexample={"p": [0.4, 0.35, 0.25], "q": [0.5, 0.1, 0.4], "k": 2},
 )

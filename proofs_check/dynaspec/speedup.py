@@ -55,7 +55,7 @@ def _shared_rates(rng: np.random.Generator) -> dict[str, Any]:
 @inequality(
     "dynaspec-one-rate-per-block",
     _shared_rates,
-    search=Descent("weights"),
+    Descent("weights"),
     mutants={"1.01 times eq. (1) is one.": {"left": 1.01}},
 )
 def one_rate_per_block(rates: FloatArray, weights: FloatArray, gamma: int) -> tuple[float, float]:

@@ -163,7 +163,7 @@ def algorithm_1_stop(**point: Any) -> tuple[float, float]:
 def _kept(id: str, stop: float, **parts: Any) -> Callable[[Callable[..., tuple[float, float]]], Claim]:  # noqa: A002
     """A claim of what is promised at a stop, tried on points where it is nearly broken."""
     draw, search = partial(_stopped, stop=stop), Descent(free="alpha")
-    return inequality(id, draw, in_ratio=True, tol=_RATIO, cost=8, search=search, **parts)
+    return inequality(id, draw, search, in_ratio=True, tol=_RATIO, cost=8, **parts)
 
 
 @_kept(

@@ -77,7 +77,7 @@ def _sizes() -> Iterator[Instance]:
 @claim(
     "gr-equation-121",
     lambda rng: {"size": int(rng.integers(1, 7)), "n": int(rng.integers(1, 6))},
-    search=Listed(_sizes),
+    Listed(_sizes),
     mutants={"Over i < n.": {"largest": -1}},
 )
 def equation_121(size: int, n: int, largest: int = 0) -> float:
@@ -99,7 +99,7 @@ def _large_sizes() -> Iterator[Instance]:
 @claim(
     "gr-equation-121-asymptotic",
     lambda rng: {"size": int(rng.integers(100, 1000)), "n": int(rng.integers(1, 6))},
-    search=Listed(_large_sizes),
+    Listed(_large_sizes),
     mutants={"Up to a factor 1 + n**2 / (5 |T|).": {"times": 0.2}},
 )
 def equation_121_asymptotic(size: int, n: int, times: float = 1.0) -> float:
@@ -141,7 +141,7 @@ def _steps(target: FloatArray, output: FloatArray, length: int) -> tuple[float, 
     return float(sequence), float(np.abs(target - output).sum(axis=1).max())
 
 
-@inequality("gr-theorem-R.1", _several, search=Descent("target output"), mutants={"0.9 L d.": {"ratio": 0.9}})
+@inequality("gr-theorem-R.1", _several, Descent("target output"), mutants={"0.9 L d.": {"ratio": 0.9}})
 def theorem_r_1(target: FloatArray, output: FloatArray, length: int) -> tuple[float, float]:
     """A next-token error of at most d in every context gives an error of at most L d over L tokens; d = 15 tau.
     [thomas2025global, Theorem R.1]
@@ -157,8 +157,8 @@ def theorem_r_1(target: FloatArray, output: FloatArray, length: int) -> tuple[fl
 @inequality(
     "gr-theorem-R.1-coupled",
     _several,
+    Descent("target output"),
     cost=2,
-    search=Descent("target output"),
     mutants={"0.95 times that.": {"ratio": 0.95}, "With L - 1 in place of L.": {"fewer": 1}},
 )
 def theorem_r_1_coupled(target: FloatArray, output: FloatArray, length: int, fewer: int = 0) -> tuple[float, float]:

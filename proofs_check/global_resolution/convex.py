@@ -168,8 +168,8 @@ def theorem_6_4_existence(leaks: float = 1.0, **instance: Any) -> float:
 @claim(
     "gr-theorem-6.4-deviation",
     _truncated_point,
+    _WALK,
     tol=_NEAR,
-    search=_WALK,
     tightness=lambda **point: _excess(OUTER, **point) / 3,
     mutants={"1.5 eps_T in place of 3.": {"leaks": 1.5}},
 )
@@ -185,8 +185,8 @@ def theorem_6_4_deviation(leaks: float = 3, **point: Any) -> float:
 @inequality(
     "gr-theorem-6.4-deviation-2",
     _truncated_point,
+    _WALK,
     tol=_NEAR,
-    search=_WALK,
     mutants={"1.9 eps_T in place of 2.": {"leaks": 1.9}},
 )
 def theorem_6_4_deviation_2(leaks: float = 2, **point: Any) -> tuple[float, float]:
@@ -252,8 +252,8 @@ def theorem_6_5_existence(leaks: float = 1.0, **instance: Any) -> float:
 @claim(
     "gr-theorem-6.5-deviation",
     _truncated_point,
+    _WALK,
     tol=_NEAR,
-    search=_WALK,
     tightness=lambda **point: _excess(INNER, **point) / 3,
     mutants={"1.5 gamma_T in place of 3.": {"leaks": 1.5}},
 )
@@ -269,8 +269,8 @@ def theorem_6_5_deviation(leaks: float = 3, **point: Any) -> float:
 @inequality(
     "gr-theorem-6.5-deviation-2",
     _truncated_point,
+    _WALK,
     tol=_NEAR,
-    search=_WALK,
     mutants={"1.9 gamma_T in place of 2.": {"leaks": 1.9}},
 )
 def theorem_6_5_deviation_2(leaks: float = 2, **point: Any) -> tuple[float, float]:
@@ -311,8 +311,8 @@ def section_6_2_5_eps(
 @inequality(
     "gr-table-5-step-3",
     _table_point,
+    Descent("p law", free="alpha", sets="keep"),
     tol=_NEAR,
-    search=Descent("p law", free="alpha", sets="keep"),
     mutants={"1.9 in place of 2.": {"leaks": 1.9}},
 )
 def table_5_step_3(leaks: float = 2, **point: Any) -> tuple[float, float]:

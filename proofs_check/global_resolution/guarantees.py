@@ -82,9 +82,9 @@ _RATIO = 1e-5
 @claim(
     "gr-lemma-6.6",
     _either_minimiser,
+    Descent(free="alpha"),
     tol=_RATIO,
     cost=15,
-    search=Descent(free="alpha"),
     tightness=_lemma,
     counterexample={"p": [0.5, 0.5], "q": [0.5, 0.5], "n": 2, "alpha": [0.0, 0.0], "largest": True},
     mutants={"Within a + 1.8 b.": lambda **instance: 1.0 - _lemma(**instance, inner=1.8)},
@@ -126,11 +126,11 @@ def lemma_6_6_acceptance(
 @inequality(
     "gr-lemma-6.6-acceptance-b",
     _either_minimiser,
+    Descent(free="alpha"),
     least=TINY,
     in_ratio=True,
     tol=_RATIO,
     cost=12,
-    search=Descent(free="alpha"),
     mutants={"Within 0.95 b.": {"ratio": 0.95}},
 )
 def lemma_6_6_acceptance_b(
@@ -176,10 +176,10 @@ def _sharpened(
 @inequality(
     "gr-output-error",
     _truncated,
+    Descent("p q", free="alpha", sets="keep", counts="n"),
     least=TINY,
     in_ratio=True,
     tol=_RATIO,
-    search=Descent("p q", free="alpha", sets="keep", counts="n"),
     mutants={
         "0.9 times as much of s.": _sharpened(Split.error, OUTPUT, 0, 0.9),
         "0.9 times as much of t.": _sharpened(Split.error, OUTPUT, 1, 0.9),
@@ -209,11 +209,11 @@ ACCEPTANCE = np.array([0.0, 1.0, 0.0, 1.0])
 @inequality(
     "gr-acceptance-error",
     _truncated,
+    Descent("p q", free="alpha", sets="keep", counts="n"),
     least=TINY,
     in_ratio=True,
     tol=_RATIO,
     cost=5,
-    search=Descent("p q", free="alpha", sets="keep", counts="n"),
     mutants={
         "0.9 times as much of t.": _sharpened(Split.acceptance_error, ACCEPTANCE, 1),
         "0.9 times as much of gamma_T.": _sharpened(Split.acceptance_error, ACCEPTANCE, 3),

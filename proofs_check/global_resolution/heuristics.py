@@ -17,9 +17,7 @@ from otspec.schemes import Greedy
 from otspec.solvers.rules.kseq import best_gamma
 
 
-@claim(
-    "gr-section-7.1-drafts", iid, search=Descent("p q"), mutants={"Rejections fall by at least 1 %.": {"share": 0.99}}
-)
+@claim("gr-section-7.1-drafts", iid, Descent("p q"), mutants={"Rejections fall by at least 1 %.": {"share": 0.99}})
 def section_7_1_drafts(p: FloatArray, q: FloatArray, n: int, share: float = 1.0) -> float:
     """alpha* does not fall when one more i.i.d. draft is drawn. [thomas2025global, section 7.1]
 
@@ -110,7 +108,7 @@ def _several(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "gr-section-1-kseq",
     _several,
-    search=Descent("p q"),
+    Descent("p q"),
     tol=1e-11,
     cost=4,
     tightness=_kseq_tightness,
@@ -167,7 +165,7 @@ def _near_worst(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "gr-section-1-kseq-worst",
     _near_worst,
-    search=Descent("p q"),
+    Descent("p q"),
     tol=1e-11,
     cost=8,
     tightness=_kseq_worst_tightness,

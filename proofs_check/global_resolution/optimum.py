@@ -216,8 +216,8 @@ def _greedy_draws() -> Iterator[dict[str, Any]]:
 @claim(
     "gr-greedy-support",
     lambda rng: {"q": positive_law(rng, 5), "n": int(distinct(rng)["n"])},
+    Listed(_greedy_draws),
     tol=0.0,
-    search=Listed(_greedy_draws),
     mutants={"Of V - n.": {"more": 0}},
 )
 def greedy_support(q: FloatArray, n: int, more: int = 1) -> float:

@@ -23,7 +23,7 @@ GRID = 64
 """Draft laws on this grid, and targets on its square, make all capacities of a minimum cut integers."""
 
 
-@claim("gr-theorem-C.1", independent, search=Descent("p qs"), cost=2, mutants={"psi is modular.": {"sign": -1}})
+@claim("gr-theorem-C.1", independent, Descent("p qs"), cost=2, mutants={"psi is modular.": {"sign": -1}})
 def theorem_c_1(p: FloatArray, qs: FloatArray, sign: int = 1) -> float:
     """psi is submodular for independent drafts from any q_1, ..., q_n. [thomas2025global, Theorem C.1]
 
@@ -154,7 +154,7 @@ def _falling(q: FloatArray, p: FloatArray) -> IntArray:
 @claim(
     "gr-table-5-distinct-step-1",
     distinct,
-    search=Descent("p q"),
+    Descent("p q"),
     cost=4,
     mutants={"In the order of decreasing q.": {"by_draft": True}},
 )
@@ -176,7 +176,7 @@ def _nested_sets(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "gr-table-5-distinct-lemma-6.3",
     _nested_sets,
-    search=Descent("p q"),
+    Descent("p q"),
     cost=2,
     mutants={"By increasing q.": {"by_draft": True}},
 )
@@ -236,7 +236,7 @@ def _feasible(p: FloatArray, values: FloatArray, chosen: int, served: FloatArray
 @claim(
     "gr-table-5-two-drafters-step-2",
     _two_drafts,
-    search=Descent("p q1 q2"),
+    Descent("p q1 q2"),
     cost=8,
     mutants={"What it carries if all pairs are divided evenly.": {"evenly": True}},
 )

@@ -135,8 +135,8 @@ def _graph_and_epsilon(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "gr-lemma-I.1",
     _graph,
+    Descent(free="flow alpha beta"),
     cost=5,
-    search=Descent(free="flow alpha beta"),
     mutants={"Supplies may be left.": partial(_not_negative, slack=False, supply=1.0)},
 )
 def lemma_i_1(**graph: Any) -> float:
@@ -164,8 +164,8 @@ def lemma_i_1_gradient(**graph: Any) -> float:
 @claim(
     "gr-lemma-J.1",
     _graph,
+    Descent(free="flow unspent alpha beta"),
     cost=5,
-    search=Descent(free="flow unspent alpha beta"),
     mutants={"Demands may be a tenth larger than what is served.": partial(_not_negative, slack=True, demand=1.1)},
 )
 def lemma_j_1(**graph: Any) -> float:

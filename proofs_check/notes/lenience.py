@@ -77,7 +77,7 @@ def _output(p: FloatArray, q: FloatArray, lenience: float) -> FloatArray:
 @claim(
     "notes-lenience-deviation",
     _lenient_pair,
-    search=Descent("p q"),
+    Descent("p q"),
     mutants={
         "None above 0.95 p/l.": {"times": 0.95},
         "alpha_l - 0.95 beta.": {"beta": 0.95},
@@ -100,7 +100,7 @@ def lenience_deviation(p: FloatArray, q: FloatArray, lenience: float, times: flo
     )
 
 
-@claim("notes-lenience-price", _lenient_pair, search=Descent("p q"), mutants={"At most 0.9 (1 - l).": {"most": 0.9}})
+@claim("notes-lenience-price", _lenient_pair, Descent("p q"), mutants={"At most 0.9 (1 - l).": {"most": 0.9}})
 def lenience_price(p: FloatArray, q: FloatArray, lenience: float, most: float = 1.0) -> float:
     """With lenience l the output law is at most 1 - l away from p, in total variation. [beside aarnphm2025speculative,
     note on lenience; leviathan2023fast]
@@ -186,7 +186,7 @@ def _typical(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": law(rng, int(rng.integers(2, 8))), "epsilon": rng.uniform(0.0, 1.0), "delta": rng.uniform(0.0, 0.999)}
 
 
-@claim("notes-typical-mode", _typical, search=Descent("p"), mutants={"By a factor of 1.05 / delta.": {"factor": 1.05}})
+@claim("notes-typical-mode", _typical, Descent("p"), mutants={"By a factor of 1.05 / delta.": {"factor": 1.05}})
 def typical_mode(p: FloatArray, epsilon: float, delta: float, factor: float = 1.0) -> float:
     """Typical acceptance accepts the target's likeliest token: it is above min(epsilon, delta exp(-H)). [beside
     aarnphm2025speculative, 'Medusa', typical acceptance]
@@ -204,10 +204,7 @@ def _typical_drafts(rng: np.random.Generator) -> dict[str, Any]:
 
 
 @claim(
-    "notes-typical-deviation",
-    _typical_drafts,
-    search=Descent("p q r"),
-    mutants={"At least 1.05 times that.": {"times": 1.05}},
+    "notes-typical-deviation", _typical_drafts, Descent("p q r"), mutants={"At least 1.05 times that.": {"times": 1.05}}
 )
 def typical_deviation(
     p: FloatArray, epsilon: float, delta: float, q: FloatArray, r: FloatArray, times: float = 1.0

@@ -142,8 +142,8 @@ def _once(p: FloatArray, q: FloatArray) -> FloatArray:
 @claim(
     "notes-rejection-below-speculation",
     _covered_pair,
+    Descent("p q"),
     tightness=lambda p, q: float(_once(p, q).sum()) / overlap(p, q),
-    search=Descent("p q"),
     mutants={"1/M <= 0.95 times the sum.": {"share": 0.95}},
 )
 def rejection_below_speculation(p: FloatArray, q: FloatArray, share: float = 1.0) -> float:

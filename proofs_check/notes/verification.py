@@ -47,7 +47,7 @@ def adjusted_law(p: FloatArray, q: FloatArray) -> float:
 @claim(
     "notes-correctness",
     pair,
-    search=Descent("p q"),
+    Descent("p q"),
     mutants={"Rejected drafts replaced by draws from p.": {"replaced": False}},
 )
 def correctness(p: FloatArray, q: FloatArray, replaced: bool = True) -> float:
@@ -90,7 +90,7 @@ def definition_3_2(p: FloatArray, q: FloatArray, times: float = 1.0) -> float:
     return -abs(_divergence(p, q) - times * float(np.abs(q - (p + q) / 2).sum()))
 
 
-@claim("notes-lemma-3.3", pair, search=Descent("p q"), mutants={"It is half of that.": {"share": 0.5}})
+@claim("notes-lemma-3.3", pair, Descent("p q"), mutants={"It is half of that.": {"share": 0.5}})
 def lemma_3_3(p: FloatArray, q: FloatArray, share: float = 1.0) -> float:
     """D_LK(p, q) is 1 - sum of min(p, q). [aarnphm2025speculative, Lemma 3.3; leviathan2023fast]"""
     return -abs(_divergence(p, q) - share * (1.0 - overlap(p, q)))
@@ -104,7 +104,7 @@ def _three_laws(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "notes-corollary-3.4",
     _three_laws,
-    search=Descent("p q r"),
+    Descent("p q r"),
     mutants={
         "At most (V - 1)/2 times max |p - q|.": {"most": 1},
         "1 - D_LK at most V - 1 times max min(p, q).": {"least": 1},
@@ -137,7 +137,7 @@ def _acceptance(p: FloatArray, q: FloatArray) -> float:
     return float(q @ single_draft.accept(p, q))
 
 
-@claim("notes-theorem-3.5", pair, search=Descent("p q"), mutants={"It is 1 - |p - q|_1.": {"times": 2.0}})
+@claim("notes-theorem-3.5", pair, Descent("p q"), mutants={"It is 1 - |p - q|_1.": {"times": 2.0}})
 def theorem_3_5(p: FloatArray, q: FloatArray, times: float = 1.0) -> float:
     """The acceptance rate beta is 1 - D_LK(p, q). [aarnphm2025speculative, Theorem 3.5; leviathan2023fast]"""
     return -abs(_acceptance(p, q) - (1.0 - times * _divergence(p, q)))

@@ -210,12 +210,7 @@ def _boxed(rng: np.random.Generator) -> dict[str, Any]:
 
 
 @inequality(
-    "own-luce-box",
-    _boxed,
-    tol=1e-9,
-    cost=5,
-    search=Descent("p qs"),
-    mutants={"Within nine tenths of that.": {"ratio": 0.9}},
+    "own-luce-box", _boxed, Descent("p qs"), tol=1e-9, cost=5, mutants={"Within nine tenths of that.": {"ratio": 0.9}}
 )
 def luce_box(p: FloatArray, qs: FloatArray, height: float) -> tuple[float, float]:
     """With log weights in a box of height M, the convex program of luce ends within W((n - 1) / e) / (2 M) of alpha*,
@@ -283,7 +278,7 @@ def _no_order(name: str) -> Claim:
     return claim(
         f"own-no-order-{name}",
         _unlike_pairs,
-        search=Descent("p q1 q2"),
+        Descent("p q1 q2"),
         counterexample=dict(zip(("p", "q1", "q2"), map(np.array, laws), strict=True)),
     )(some_prefix)
 

@@ -75,7 +75,7 @@ def _pick_law(drafts: IntArray, law: FloatArray, weights: FloatArray, vocab: int
 @claim(
     "own-pick-is-base",
     _picking,
-    search=Descent("law weights"),
+    Descent("law weights"),
     cost=3,
     mutants={"g(A) <= 0.95 f(A), of A that are not all tokens.": {"share": 0.95}},
 )
@@ -116,13 +116,7 @@ def orders_are_vertices(p: FloatArray, drafts: IntArray, law: FloatArray, order:
     return -float(np.abs(Support(drafts, law).priority_law(order)[order] - rises).max())
 
 
-@claim(
-    "own-pick-lossless",
-    _picking,
-    search=Descent("p law weights"),
-    cost=3,
-    mutants={"Else draw from p.": {"from_p": True}},
-)
+@claim("own-pick-lossless", _picking, Descent("p law weights"), cost=3, mutants={"Else draw from p.": {"from_p": True}})
 def pick_lossless(p: FloatArray, drafts: IntArray, law: FloatArray, weights: FloatArray, from_p: bool = False) -> float:
     """Pick a draft by any rule of law g, accept it with probability min(1, p/g), else draw from (p - g)+: the output
     has law p. [otspec, docs/interval.md; khisti2025multi; chen2023accelerating]
@@ -146,7 +140,7 @@ def _with_set(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "own-certificate",
     _with_set,
-    search=Descent("p law weights"),
+    Descent("p law weights"),
     cost=5,
     mutants={"1.01 times the sum.": {"below": 1.01}, "0.99 times the upper bound.": {"above": 0.99}},
 )
@@ -279,7 +273,7 @@ def _divergences(p: FloatArray, g: FloatArray) -> FloatArray:
     return np.array([np.abs(p - g).sum() / 2, logarithm.sum(), (g**2 / p).sum() - 1, 1 - np.sqrt(g * p).sum()])
 
 
-@claim("own-every-divergence", _rival, search=Descent("weights"), cost=8, mutants={"By at least 1 %.": {"times": 1.01}})
+@claim("own-every-divergence", _rival, Descent("weights"), cost=8, mutants={"By at least 1 %.": {"times": 1.01}})
 def every_divergence(p: FloatArray, q: FloatArray, n: int, weights: FloatArray, times: float = 1.0) -> float:
     """For i.i.d. drafts g is nearest to p among the laws of all picks: in total variation, Kullback-Leibler,
     chi-squared and Hellinger divergence. [otspec, docs/interval.md, Theorem 3]

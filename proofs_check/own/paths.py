@@ -98,7 +98,7 @@ def _accepts_target(target: FloatArray, draft: FloatArray, length: int, count: i
 @claim(
     "own-paths-lossless",
     lambda rng: _paths(rng, str(rng.choice([*VERIFIERS, *JOINT]))),
-    search=InTurn((*VERIFIERS, *JOINT), _paths),
+    InTurn((*VERIFIERS, *JOINT), _paths),
     cost=20,
     mutants={"So has what is accepted.": _accepts_target},
 )
@@ -122,7 +122,7 @@ def _most(target: bytes, draft: bytes, vocab: int, count: int, length: int) -> f
 @claim(
     "own-paths-bound",
     lambda rng: _paths(rng, str(rng.choice(list(VERIFIERS)))),
-    search=InTurn(tuple(VERIFIERS), _paths),
+    InTurn(tuple(VERIFIERS), _paths),
     tol=1e-7,
     cost=20,
     mutants={"(b) with K - 1 in place of K.": {"fewer": 1}},

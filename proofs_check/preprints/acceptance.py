@@ -58,7 +58,7 @@ def _ruled(rng: np.random.Generator) -> dict[str, Any]:
     return {**drawn, **ruled, "p": law(rng, drawn["p"].size)}
 
 
-@claim("acceptance-level-sets", _ruled, search=BOTH, mutants={"With q in place of p in the rule.": {"of": "q"}})
+@claim("acceptance-level-sets", _ruled, BOTH, mutants={"With q in place of p in the rule.": {"of": "q"}})
 def level_sets(p: FloatArray, q: FloatArray, rule: str, eps: float, m: int, way: str, of: str = "p") -> float:
     """What greedy, additive, multiplicative, top-m and entropy-thresholded rules reject is a lower level set of p.
     [sharma2026when (arXiv:2606.30265), abstract]
@@ -69,7 +69,7 @@ def level_sets(p: FloatArray, q: FloatArray, rule: str, eps: float, m: int, way:
     return 1.0 if taken.all() else float(p[taken].min() - p[~taken].max())
 
 
-@inequality("acceptance-greedy", laws, least=1e-12, search=BOTH, tol=1e-9, mutants={"1.05 times that.": {"left": 1.05}})
+@inequality("acceptance-greedy", laws, BOTH, least=1e-12, tol=1e-9, mutants={"1.05 times that.": {"left": 1.05}})
 def greedy(p: FloatArray, q: FloatArray, way: str) -> tuple[float, float]:
     """A draft law whose likeliest token is not p's is at KL(p || q) >= p1 log(2 p1 / (p1 + p2)) + p2 log(2 p2 / (p1 +
     p2)) and at KL(q || p) >= -log(1 - (sqrt p1 - sqrt p2)^2), p1 >= p2 the largest of p. [sharma2026when
@@ -89,8 +89,8 @@ def greedy(p: FloatArray, q: FloatArray, way: str) -> tuple[float, float]:
 @inequality(
     "acceptance-relaxed",
     _ruled,
+    BOTH,
     least=1e-12,
-    search=BOTH,
     tol=1e-9,
     mutants={
         "1.05 times as far.": {"left": 1.05},
@@ -116,7 +116,7 @@ def relaxed(
     return compared(p, distance(p, levelled(p, hub, np.arange(p.size), way), way), apart(p, moved, way))
 
 
-@claim("acceptance-attained", _ruled, search=BOTH, tol=1e-9, mutants={"Nearer by 5 %.": {"times": 0.95}})
+@claim("acceptance-attained", _ruled, BOTH, tol=1e-9, mutants={"Nearer by 5 %.": {"times": 0.95}})
 def attained(p: FloatArray, q: FloatArray, rule: str, eps: float, m: int, way: str, times: float = 1.0) -> float:
     """As near as that to it, some draft law is rejected. [sharma2026when (arXiv:2606.30265), abstract;
     docs/greedy_acceptance.md, Theorem 1]
@@ -139,7 +139,7 @@ def attained(p: FloatArray, q: FloatArray, rule: str, eps: float, m: int, way: s
     return min(float(near), float(moved[hub] - np.delete(moved, hub).max()))
 
 
-@inequality("acceptance-margin", laws, least=1e-12, search=BOTH, tol=1e-9, mutants={"1.05 times that.": {"left": 1.05}})
+@inequality("acceptance-margin", laws, BOTH, least=1e-12, tol=1e-9, mutants={"1.05 times that.": {"left": 1.05}})
 def margin(p: FloatArray, q: FloatArray, way: str) -> tuple[float, float]:
     """A draft that is less likely than p's likeliest token by d is from a law at KL(p || q) >= ((1 + d) log(1 + d) + (1
     - d) log(1 - d)) / 2 and at KL(q || p) >= -log(1 - d^2) / 2. [sharma2026when (arXiv:2606.30265), abstract;
@@ -164,7 +164,7 @@ def _just_rejected(rng: np.random.Generator) -> dict[str, Any]:
 
 
 @inequality(
-    "acceptance-ratio", _just_rejected, least=1e-12, search=BOTH, tol=1e-9, mutants={"1.1 times as far.": {"left": 1.1}}
+    "acceptance-ratio", _just_rejected, BOTH, least=1e-12, tol=1e-9, mutants={"1.1 times as far.": {"left": 1.1}}
 )
 def ratio(p: FloatArray, q: FloatArray, way: str, eps: float, alone: bool = False) -> tuple[float, float]:
     """A draft below (1 - eps) p1 is from a law at least as far as what levels p1 with min((1 - eps) p1, 1 - p1).
@@ -183,8 +183,8 @@ def ratio(p: FloatArray, q: FloatArray, way: str, eps: float, alone: bool = Fals
 @inequality(
     "acceptance-ratio-alone",
     _just_rejected,
+    BOTH,
     least=1e-12,
-    search=BOTH,
     tol=1e-9,
     counterexample={
         "p": [0.25, 0.19, 0.19, 0.19, 0.18],

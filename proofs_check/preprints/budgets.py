@@ -70,7 +70,7 @@ def best_tree(marginals: FloatArray, base: float, rises: FloatArray, most: int =
 MOVES = Descent("marginals", free="rises")
 
 
-@claim("caddtree-gains", _drafted, search=MOVES, mutants={"It falls by 1 % at least.": {"times": 0.99}})
+@claim("caddtree-gains", _drafted, MOVES, mutants={"It falls by 1 % at least.": {"times": 0.99}})
 def gains(marginals: FloatArray, base: float, rises: FloatArray, times: float = 1.0) -> float:
     """Expected acceptance length does not fall with the budget, and what a further node gains does not rise.
     [he2026caddtree (arXiv:2606.01813), abstract; docs/speed_limits.md, Theorem 3]
@@ -92,7 +92,7 @@ def stopped(rates: FloatArray) -> float:
     return float(next((now for now, then in pairwise(rates) if then <= now), rates[-1]))
 
 
-@claim("caddtree-unimodal", _drafted, search=MOVES, mutants={"Where cost does not fall.": {"order": 1}})
+@claim("caddtree-unimodal", _drafted, MOVES, mutants={"Where cost does not fall.": {"order": 1}})
 def unimodal(marginals: FloatArray, base: float, rises: FloatArray, order: int = 2) -> float:
     """Where cost is convex in the number of nodes, tokens per time rise up to a budget and fall after it: a search that
     stops at the first budget which the next one does not exceed has found the best. [he2026caddtree (arXiv:2606.01813),
@@ -108,7 +108,7 @@ def unimodal(marginals: FloatArray, base: float, rises: FloatArray, order: int =
 @claim(
     "caddtree-any-cost",
     _drafted,
-    search=MOVES,
+    MOVES,
     counterexample={"marginals": [[0.5, 0.5], [0.5, 0.5]], "base": 0.9, "rises": np.eye(6)[0]},
 )
 def any_cost(**instance: Any) -> float:
@@ -122,7 +122,7 @@ def any_cost(**instance: Any) -> float:
     return unimodal(**instance, order=1)
 
 
-@claim("caddtree-tiles", _drafted, search=MOVES, mutants={"Along half tiles.": {"tile": TILE // 2}})
+@claim("caddtree-tiles", _drafted, MOVES, mutants={"Along half tiles.": {"tile": TILE // 2}})
 def tiles(marginals: FloatArray, base: float, rises: FloatArray, tile: int = TILE) -> float:
     """Where cost comes in equal steps of a tile of nodes, the search along full tiles finds the best budget. [otspec;
     on he2026caddtree (arXiv:2606.01813); docs/speed_limits.md, Theorem 3]
@@ -146,7 +146,7 @@ def _rounds(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "caddtree-each-round",
     _rounds,
-    search=Descent("first_marginals second_marginals"),
+    Descent("first_marginals second_marginals"),
     counterexample={
         "first_marginals": np.array([[1.0, 0.0]] * 2),
         "second_marginals": np.array([[0.5, 0.5]] * 2),
@@ -178,7 +178,7 @@ def each_round(
 @claim(
     "caddtree-price",
     _rounds,
-    search=Descent("first_marginals second_marginals"),
+    Descent("first_marginals second_marginals"),
     mutants={"Each its own rate.": each_round.margin},
 )
 def price(**instance: Any) -> float:
@@ -199,7 +199,7 @@ def _with_target(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "caddtree-target",
     _with_target,
-    search=Descent("marginals target"),
+    Descent("marginals target"),
     counterexample={"marginals": [[0.6, 0.4]], "target": [[0.0, 1.0]], "slope": 0.2},
 )
 def target(marginals: FloatArray, target: FloatArray, slope: float) -> float:

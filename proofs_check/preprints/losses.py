@@ -37,8 +37,8 @@ LAWS = Descent("p q")
 @inequality(
     "lk-same-optimum",
     pair,
+    LAWS,
     least=1e-12,
-    search=LAWS,
     mutants={
         "At least 1 - KL / 2.": lambda p, q: overlap(p, q) - 1 + float(rel_entr(p, q).sum()) / 2,
         "1.05 times that.": {"left": 1.05},
@@ -65,7 +65,7 @@ def _family(rng: np.random.Generator) -> dict[str, Any]:
 @claim(
     "lk-proxy",
     _family,
-    search=Descent("p first second"),
+    Descent("p first second"),
     counterexample={"p": [0.8, 0.2], "first": [0.5, 0.5], "second": [0.9999, 0.0001]},
 )
 def proxy(p: FloatArray, first: FloatArray, second: FloatArray) -> float:
@@ -85,8 +85,8 @@ def proxy(p: FloatArray, first: FloatArray, second: FloatArray) -> float:
 @inequality(
     "lk-log-acceptance",
     pair,
+    LAWS,
     least=1e-12,
-    search=LAWS,
     mutants={
         "At most KL(p || q).": {"all_of_it": True},
         "1.05 times it.": {"left": 1.05},
@@ -136,7 +136,7 @@ def _positive(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": positive_law(rng, size), "q": positive_law(rng, size)}
 
 
-@inequality("lk-gradient-size", _positive, least=1e-12, search=LAWS, mutants={"0.95 times that.": {"right": 0.95}})
+@inequality("lk-gradient-size", _positive, LAWS, least=1e-12, mutants={"0.95 times that.": {"right": 0.95}})
 def gradient_size(p: FloatArray, q: FloatArray) -> tuple[float, float]:
     """Its 1-norm is at most 2 (1 - q(B)). [otspec; on samarin2026lk (arXiv:2602.23881); docs/drafters.md, Theorem 3]
 

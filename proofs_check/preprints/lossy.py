@@ -60,10 +60,7 @@ def cactus(p: FloatArray, q: FloatArray, delta: float) -> tuple[FloatArray, floa
 
 
 @claim(
-    "cactus-divergence",
-    _pair,
-    search=BOTH,
-    counterexample={"p": np.full(4, 0.25), "q": [0.5, 0.5, 0.0, 0.0], "delta": 0.1},
+    "cactus-divergence", _pair, BOTH, counterexample={"p": np.full(4, 0.25), "q": [0.5, 0.5, 0.0, 0.0], "delta": 0.1}
 )
 def cactus_divergence(p: FloatArray, q: FloatArray, delta: float) -> float:
     """The output of Cactus diverges from the target's law by delta at most: KL(output || p) <= delta. [hao2026cactus
@@ -79,7 +76,7 @@ def cactus_divergence(p: FloatArray, q: FloatArray, delta: float) -> float:
     return delta - divergence(cactus(p, q, delta)[0], p)
 
 
-@claim("cactus-law", _pair, search=BOTH, mutants={"At KL delta.": {"by_delta": True}})
+@claim("cactus-law", _pair, BOTH, mutants={"At KL delta.": {"by_delta": True}})
 def law(p: FloatArray, q: FloatArray, delta: float, by_delta: bool = False) -> float:
     """The law h with h(x) = p(x) + sqrt(2 delta p(x) (1 - p(x))), the rest in proportion to p, is at KL log(1 + 2
     delta) and at total variation sqrt(delta / 2) at most. [otspec; on hao2026cactus (arXiv:2604.04987), abstract;
@@ -95,7 +92,7 @@ def law(p: FloatArray, q: FloatArray, delta: float, by_delta: bool = False) -> f
     return min(most - max(divergence(law, p) for law in laws), float(np.sqrt(delta / 2)) - far)
 
 
-@claim("cactus-price", _pair, search=BOTH, mutants={"h = p + 0.95 sqrt(...).": {"spread": 0.95}})
+@claim("cactus-price", _pair, BOTH, mutants={"h = p + 0.95 sqrt(...).": {"spread": 0.95}})
 def price(p: FloatArray, q: FloatArray, delta: float, spread: float = 1.0) -> float:
     """Cactus accepts the sum over x of (min(q, h) - p)+, h = p + sqrt(2 delta p (1 - p)), more than speculative
     sampling, and its output is off by exactly that. [otspec; on hao2026cactus (arXiv:2604.04987), abstract;

@@ -52,7 +52,7 @@ LAWS = Descent("p q")
 @claim(
     "races-between",
     _pair,
-    search=LAWS,
+    LAWS,
     mutants={"At least 1.05 times that.": {"least": 1.05}, "At most 0.95 times that.": {"most": 0.95}},
 )
 def between(p: FloatArray, q: FloatArray, least: float = 1.0, most: float = 1.0) -> float:
@@ -117,8 +117,8 @@ def _tree(rng: np.random.Generator) -> dict[str, Any]:
 @inequality(
     "races-generated",
     _tree,
+    Descent("outcomes"),
     least=1e-12,
-    search=Descent("outcomes"),
     cost=5,
     mutants={
         "log(k + 1) / H[R].": lambda **i: (
@@ -146,8 +146,8 @@ def generated(outcomes: FloatArray, nodes: int, sharp: bool = False) -> tuple[fl
 @inequality(
     "races-leaves",
     _tree,
+    Descent("outcomes"),
     least=1e-12,
-    search=Descent("outcomes"),
     tol=1e-9,
     cost=5,
     mutants={"1.02 times as many.": {"left": 1.02}},

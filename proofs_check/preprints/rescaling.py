@@ -63,7 +63,7 @@ def _both(p: FloatArray, q: FloatArray, cache: BoolArray, scales: FloatArray) ->
 MOVES = Descent("p q")
 
 
-@claim("saguaro-hits", _cached, search=MOVES, mutants={"Scaled outside the cache.": {"turned": True}})
+@claim("saguaro-hits", _cached, MOVES, mutants={"Scaled outside the cache.": {"turned": True}})
 def hits(turned: bool = False, **instance: Any) -> float:
     """The smaller C, the likelier it is that what replaces a rejected draft is in the cache. [kumar2026ssd
     (arXiv:2603.03251), Saguaro sampling; docs/rescaled_drafts.md, Theorem 1]
@@ -81,7 +81,7 @@ def hits(turned: bool = False, **instance: Any) -> float:
 @claim(
     "saguaro-acceptance",
     _cached,
-    search=MOVES,
+    MOVES,
     counterexample={"p": [0.5, 0.5], "q": [0.8, 0.2], "cache": [1, 0], "scales": [0.25, 1.0]},
 )
 def acceptance(**instance: Any) -> float:
@@ -98,7 +98,7 @@ def acceptance(**instance: Any) -> float:
     return more.accepted - less.accepted
 
 
-@claim("saguaro-concave", _cached, search=MOVES, mutants={"Of C.": {"by_scale": True}})
+@claim("saguaro-concave", _cached, MOVES, mutants={"Of C.": {"by_scale": True}})
 def concave(p: FloatArray, q: FloatArray, cache: BoolArray, scales: FloatArray, by_scale: bool = False) -> float:
     """Acceptance is a concave function of the share q_C(cache). [otspec; on kumar2026ssd (arXiv:2603.03251);
     docs/rescaled_drafts.md, Theorem 2]
@@ -113,9 +113,7 @@ def concave(p: FloatArray, q: FloatArray, cache: BoolArray, scales: FloatArray, 
     return step(p, middle, cache).accepted - float(np.mean(ends))
 
 
-@inequality(
-    "saguaro-misses", _cached, least=1e-12, search=MOVES, tightness=None, mutants={"Rarer by 5 %.": {"right": 0.95}}
-)
+@inequality("saguaro-misses", _cached, MOVES, least=1e-12, tightness=None, mutants={"Rarer by 5 %.": {"right": 0.95}})
 def misses(**instance: Any) -> tuple[float, float]:
     """The smaller C, the rarer is a rejected draft whose replacement is not in the cache. [otspec; on kumar2026ssd
     (arXiv:2603.03251); docs/rescaled_drafts.md, Theorem 1]

@@ -71,7 +71,7 @@ def _any_size(rng: Rng) -> dict[str, Any]:
 @claim(
     "rdk-equation-3-is-tli",
     _any_size,
-    search=Descent("p q"),
+    Descent("p q"),
     tightness=lambda p, q, size: _is_tli(p, q, size)[1] / max(2 * _is_tli(p, q, size)[0], 1e-12),
     mutants={
         "0.95 times the bound on the distance.": {"counts": (1.9, 1.0, 1.0)},
@@ -194,7 +194,7 @@ def theorem_5_4_first_order(size: int, constant: float) -> float:
 @claim(
     "rdk-section-6.1-share",
     lambda rng: {"tokens": 16_100, "vocabulary": 128_000},
-    search=Listed(lambda: [{"tokens": 16_100, "vocabulary": 128_000}]),
+    Listed(lambda: [{"tokens": 16_100, "vocabulary": 128_000}]),
     mutants={"12.7 %.": {"printed": 12.7}},
 )
 def section_6_1_share(tokens: int, vocabulary: int, printed: float = 12.6) -> float:
@@ -205,7 +205,7 @@ def section_6_1_share(tokens: int, vocabulary: int, printed: float = 12.6) -> fl
 @claim(
     "rdk-section-6.2-share",
     lambda rng: {"tokens": 500, "vocabulary": 200_000},
-    search=Listed(lambda: [{"tokens": 500, "vocabulary": 200_000}]),
+    Listed(lambda: [{"tokens": 500, "vocabulary": 200_000}]),
     counterexample={"tokens": 500, "vocabulary": 200_000},
 )
 def section_6_2_share(tokens: int, vocabulary: int) -> float:

@@ -34,10 +34,7 @@ def _moved(rng: Rng) -> dict[str, Any]:
 
 
 @claim(
-    "rdk-kernel-redistribution",
-    _moved,
-    search=Descent("p q destination"),
-    mutants={"Nor twice that mass.": {"times": 2.0}},
+    "rdk-kernel-redistribution", _moved, Descent("p q destination"), mutants={"Nor twice that mass.": {"times": 2.0}}
 )
 def kernel_redistribution(
     p: FloatArray, q: FloatArray, share: FloatArray, destination: FloatArray, times: float = 1.0
@@ -141,7 +138,7 @@ def _on_target(rng: Rng) -> dict[str, Any]:
 @claim(
     "rdk-algorithm-1-increases",
     _on_target,
-    search=Descent("p q"),
+    Descent("p q"),
     counterexample={"p": [0.9, 0.1], "q": [0.9, 0.1], "matrix": np.full((2, 2), 0.5)},
 )
 def algorithm_1_increases(p: FloatArray, q: FloatArray, matrix: FloatArray) -> float:
@@ -192,12 +189,7 @@ def _points(rng: Rng) -> dict[str, Any]:
 
 
 @inequality(
-    "rdk-lemma-b.1",
-    _points,
-    least=1e-300,
-    tol=1e-11,
-    search=Descent(free="x y"),
-    mutants={"0.95 |x - y|_1.": {"right": 0.95}},
+    "rdk-lemma-b.1", _points, Descent(free="x y"), least=1e-300, tol=1e-11, mutants={"0.95 |x - y|_1.": {"right": 0.95}}
 )
 def lemma_b_1(x: FloatArray, y: FloatArray, matrix: FloatArray) -> tuple[float, float]:
     """|M^T x - M^T y|_1 <= |x - y|_1 for row-stochastic M. [timor2025out, Lemma B.1]"""
@@ -214,7 +206,7 @@ def dobrushin(matrix: FloatArray) -> float:
     return float(np.abs(matrix[:, None] - matrix[None]).sum(axis=2).max() / 2)
 
 
-@claim("rdk-lemma-b.1-laws", _with_matrix, search=Descent("p q matrix"), mutants={"0.95 times that.": {"times": 0.95}})
+@claim("rdk-lemma-b.1-laws", _with_matrix, Descent("p q matrix"), mutants={"0.95 times that.": {"times": 0.95}})
 def lemma_b_1_laws(p: FloatArray, q: FloatArray, matrix: FloatArray, times: float = 1.0) -> float:
     """For laws, |M^T p - M^T q|_1 is at most |p - q|_1 times the largest total variation distance of two rows of M.
     [otspec; dobrushin1956central. Sharper than timor2025out, Lemma B.1]
@@ -253,7 +245,7 @@ def _theorem_5_1_ratio(p: FloatArray, q: FloatArray, matrix: FloatArray) -> floa
 @claim(
     "rdk-theorem-5.1",
     _with_matrix,
-    search=Descent("p q matrix"),
+    Descent("p q matrix"),
     tightness=_theorem_5_1_ratio,
     mutants={
         "0.95 |q0 - p|_1 + eps.": {"distance": 0.95},
@@ -275,7 +267,7 @@ def theorem_5_1(
 @claim(
     "rdk-theorem-5.1-sharper",
     _with_matrix,
-    search=Descent("p q matrix"),
+    Descent("p q matrix"),
     mutants={"0.95 d |q0 - p|_1 + eps.": {"times": 0.95}, "d |q0 - p|_1 + 0.95 eps.": {"eps": 0.95}},
 )
 def theorem_5_1_sharper(

@@ -33,7 +33,7 @@ def _added(z: FloatArray, eta: FloatArray) -> FloatArray:
 
 
 @inequality(
-    "rdk-theorem-5.2", _logits, least=5e-7, search=Descent(free="z eta"), mutants={"0.95 |eta|_1 / 2.": {"right": 0.95}}
+    "rdk-theorem-5.2", _logits, Descent(free="z eta"), least=5e-7, mutants={"0.95 |eta|_1 / 2.": {"right": 0.95}}
 )
 def theorem_5_2(z: FloatArray, eta: FloatArray) -> tuple[float, float]:
     """|softmax(z + eta) - softmax(z)|_1 <= |eta|_1 / 2. [timor2025out, Theorem 5.2]
@@ -45,11 +45,7 @@ def theorem_5_2(z: FloatArray, eta: FloatArray) -> tuple[float, float]:
 
 
 @inequality(
-    "rdk-theorem-5.2-range",
-    _logits,
-    least=1e-6,
-    search=Descent(free="z eta"),
-    mutants={"0.95 times that.": {"right": 0.95}},
+    "rdk-theorem-5.2-range", _logits, Descent(free="z eta"), least=1e-6, mutants={"0.95 times that.": {"right": 0.95}}
 )
 def theorem_5_2_range(z: FloatArray, eta: FloatArray) -> tuple[float, float]:
     """|softmax(z + eta) - softmax(z)|_1 <= 2 tanh((max eta - min eta) / 4). [otspec; sharper than timor2025out, Theorem
@@ -66,7 +62,7 @@ def _law(rng: Rng) -> dict[str, Any]:
     return {"p": law(rng, int(rng.integers(1, 8)))}
 
 
-@claim("rdk-theorem-5.2-jacobian", _law, search=Descent("p"), mutants={"At most 0.475.": {"most": 0.475}})
+@claim("rdk-theorem-5.2-jacobian", _law, Descent("p"), mutants={"At most 0.475.": {"most": 0.475}})
 def theorem_5_2_jacobian(p: FloatArray, most: float = 0.5) -> float:
     """The columns of the Jacobian of softmax have absolute sums 2 p_j (1 - p_j) <= 1/2. [timor2025out, Appendix B.3]"""
     columns = np.abs(np.diag(p) - np.outer(p, p)).sum(axis=0)

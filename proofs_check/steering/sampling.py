@@ -119,7 +119,7 @@ def optimal(p: FloatArray, q: FloatArray, independent: bool = False) -> float:
     return -abs(_best_coupling(p, q) - float(q @ (p if independent else single_draft.accept(p, q))))
 
 
-@claim("steering-rejection-rate", pair, search=Descent("p q"), mutants={"It is twice that.": {"share": 1.0}})
+@claim("steering-rejection-rate", pair, Descent("p q"), mutants={"It is twice that.": {"share": 1.0}})
 def rejection_rate(p: FloatArray, q: FloatArray, share: float = 0.5) -> float:
     """The total variation distance is the rejection rate. [berdozsteering, section 3.3; leviathan2023fast]"""
     return -abs(1.0 - float(q @ single_draft.accept(p, q)) - share * float(np.abs(p - q).sum()))
@@ -159,8 +159,8 @@ def _sharpness(p: FloatArray, q: FloatArray) -> float:
 @claim(
     "steering-divergence",
     _positive_pair,
+    Descent("p q"),
     tightness=_sharpness,
-    search=Descent("p q"),
     mutants={"At most 0.95 KL/2.": _sharper(0.95, 1.0), "At most 0.95 (1 - exp(-KL)).": _sharper(1.0, 0.95)},
 )
 def divergence(p: FloatArray, q: FloatArray) -> float:

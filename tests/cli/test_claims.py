@@ -60,7 +60,7 @@ from otspec.proofs_check import Descent, claim
 from otspec.proofs_check.instances import pair
 
 
-@claim("surer-than-luck", pair, search=Descent("p q"))
+@claim("surer-than-luck", pair, Descent("p q"))
 def surer_than_luck(p, q):
     "Speculative sampling accepts at least as often as a draft happens to be what the target draws. [my notes]"
     return np.minimum(p, q).sum() - p @ q
