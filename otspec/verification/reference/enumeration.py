@@ -7,15 +7,17 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, as_count
+from otspec.laws import FloatArray, as_count, as_law
 from otspec.schemes import DraftScheme
 from otspec.verification.rules.protocol import PathVerifier
 from otspec.verification.trees.shape import Shape
-from otspec.verification.trees.tree import Law, Model, Prefix, Tree, as_shape, check_model
+from otspec.verification.trees.topology import Topology
+from otspec.verification.trees.tree import Law, Model, Prefix, Tree, as_shape, check_model, prefixes_of, slots_of
 
 MAX_TREES = 1_000_000
 
@@ -100,10 +102,8 @@ def law_over(trees: Iterable[tuple[float, Tree]], verifier: PathVerifier, model:
     """`path_law` for any way to draft: the trees that can occur, of paths of `length` tokens, with probabilities."""
     stop: dict[Prefix, FloatArray] = {}
     for probability, tree in trees:
-        law = probability * verifier.stop_law(tree)
-        for node in range(len(law)):
-            prefix = tree.prefix(node)
-            stop[prefix] = stop.get(prefix, 0.0) + law[node]
+        for prefix, law in zip(prefixes_of(tree), probability * verifier.stop_law(tree), strict=True):
+            stop[prefix] = stop.get(prefix, 0.0) + law
     vocab = np.size(model.target(()))
     output, target = np.zeros((vocab,) * (length + 1)), np.ones((vocab,) * (length + 1))
     accepted = dict.fromkeys(prefixes(vocab, length), 0.0)
@@ -156,15 +156,16 @@ def drafted_trees(model: Model, count: int, length: int, exchangeable: bool) -> 
         for token, q in enumerate(np.asarray(model.draft(prefix)).tolist()):
             chances[(*prefix, token)] = chances[prefix] * q
     leaves = [prefix for prefix in prefixes(vocab, length) if len(prefix) == length and chances[prefix] > 0]
+    tree = _merging(model)
     if exchangeable:
         for paths in itertools.combinations_with_replacement(leaves, count):
             orders = math.factorial(count) // math.prod(map(math.factorial, Counter(paths).values()))
             if chance := orders * math.prod(chances[path] for path in paths):  # 0: tiny probabilities underflow
-                yield chance, model.tree(paths)
+                yield chance, tree(paths)
     else:
         for paths in itertools.product(leaves, repeat=count):
             if chance := math.prod(chances[path] for path in paths):
-                yield chance, model.tree(paths)
+                yield chance, tree(paths)
 
 
 def number_of_trees(vocab: int, shape: Shape, exchangeable: bool) -> int:
@@ -207,8 +208,9 @@ def trees_of(model: Model, shape: Shape, exchangeable: bool) -> Iterator[tuple[f
                 found.append((chance, [leaf for i in those for leaf in child[i][1]]))
         return found
 
+    tree = _merging(model)
     for chance, leaves in below(()):
-        yield chance, model.tree(leaves, shape.branching)
+        yield chance, tree(leaves, shape.branching)
 
 
 def branching_trees(
@@ -240,8 +242,29 @@ def branching_trees(
             for more, leaves in grow(below, level + 1):
                 yield chance * more, leaves
 
+    tree = _merging(model)
     for chance, leaves in grow([()], 0):
-        yield chance, model.tree(leaves)
+        yield chance, tree(leaves)
+
+
+def _merging(model: Model) -> Callable[..., Tree]:
+    """`Model.tree` of paths that the model drafts, with each of its laws checked once, and not once a tree."""
+    vocab = np.size(model.target(()))
+
+    @cache
+    def law(name: str, prefix: Prefix) -> FloatArray:
+        found = as_law(f"{name}{prefix}", getattr(model, name)(prefix))
+        if found.size != vocab:
+            raise ProblemError(f"laws have {sorted((vocab, found.size))} tokens; all need one vocabulary")
+        return found
+
+    def tree(paths: Sequence[Prefix], branching: Sequence[int] | None = None) -> Tree:
+        topology = Topology.merge(*slots_of(np.array(paths), branching))
+        after = prefixes_of(topology)
+        target = np.array([law("target", prefix) for prefix in after])
+        return Tree.with_laws(topology, target, np.array([law("draft", prefix) for prefix in after[: topology.inner]]))
+
+    return tree
 
 
 def _shaped(law: FloatArray, following: int) -> FloatArray:

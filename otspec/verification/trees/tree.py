@@ -84,9 +84,7 @@ class Tree(Topology):
         if paths.min() < 0:
             raise ProblemError(f"a path has token {paths.min()}; tokens are counted from 0")
         topology = Topology.merge(*slots_of(paths, branching))
-        prefixes: list[Prefix] = [()]
-        for above, token in zip(topology.parent[1:].tolist(), topology.token[1:].tolist(), strict=True):
-            prefixes.append((*prefixes[above], token))
+        prefixes = prefixes_of(topology)
         laws = [as_law(f"target{prefix}", target(prefix)) for prefix in prefixes]
         drafts = [as_law(f"draft{prefix}", draft(prefix)) for prefix in prefixes[: topology.inner]]
         if len({law.size for law in laws + drafts}) > 1:
@@ -111,6 +109,14 @@ class Tree(Topology):
         if isinstance(node, bool) or not isinstance(node, int | np.integer) or not 0 <= node < self.size:
             raise ProblemError(f"node {node!r} of a tree; nodes run from 0, the root, to {self.size - 1}")
         return tuple(self.token[self.line(node)].tolist())
+
+
+def prefixes_of(topology: Topology) -> list[Prefix]:
+    """The tokens that lead to each node."""
+    prefixes: list[Prefix] = [()]
+    for above, token in zip(topology.parent[1:].tolist(), topology.token[1:].tolist(), strict=True):
+        prefixes.append((*prefixes[above], token))
+    return prefixes
 
 
 def check_tree(tree: Any) -> None:
