@@ -6,8 +6,8 @@ import hashlib
 import json
 from weakref import WeakKeyDictionary
 
+import torch
 from transformers import PreTrainedModel
-from transformers.integrations.accelerate import load_offloaded_parameter
 
 SAMPLED = 64
 """Values of every parameter that a fingerprint looks at."""
@@ -24,7 +24,7 @@ def fingerprint(model: PreTrainedModel) -> str:
         return _kept[model]
     digest = hashlib.sha256()
     for name, weights in model.named_parameters():
-        held = load_offloaded_parameter(model, name) if weights.is_meta else weights.detach()
+        held = _loaded(model, name) if weights.is_meta else weights.detach()
         values = held.flatten()[:SAMPLED].bfloat16().float().tolist()
         digest.update(json.dumps([name, list(weights.shape), values]).encode())
     return digest.hexdigest()[:16]
@@ -33,3 +33,11 @@ def fingerprint(model: PreTrainedModel) -> str:
 def keep_fingerprint(model: PreTrainedModel) -> None:
     """Remember the fingerprint of a model whose weights stay as they are, and will not be seen any more."""
     _kept[model] = fingerprint(model)
+
+
+def _loaded(model: PreTrainedModel, name: str) -> torch.Tensor:
+    """A parameter that accelerate keeps off the devices."""
+    from transformers.integrations.accelerate import load_offloaded_parameter  # of late: not in every transformers
+
+    found: torch.Tensor = load_offloaded_parameter(model, name)
+    return found
