@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import pytest
@@ -53,9 +53,15 @@ def pair(vocab: int = 8, seed: int = 0, noise: float = 0.3, **settings: Any) -> 
 
 
 def logits_after(model: Any, text: Sequence[int]) -> Floats:
-    """What a model says after one text, read from the start without any cache."""
+    """What a model says after one text, read from the start without any cache; each text once by every state of it."""
+    return _logits_after(model, tuple(text), sum(weights._version for weights in model.parameters()))
+
+
+@lru_cache(10_000)
+def _logits_after(model: Any, text: tuple[int, ...], state: int) -> Floats:
     with torch.no_grad():
         logits: Floats = model(torch.tensor([list(text)]), use_cache=False).logits[0, -1].double().numpy()
+    logits.flags.writeable = False
     return logits
 
 

@@ -1,5 +1,7 @@
 """No rule that decodes, lossless or not, puts out a token that the target model would never put out."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -41,8 +43,8 @@ def model(seed: int, top_k: int) -> Model:
     """A pair after the prompt, the target's laws cut to its k likeliest tokens."""
     target, draft = pair(4, seed)
     return Model(
-        lambda prefix: law_after(target, [*PROMPT, *prefix], top_k=top_k),
-        lambda prefix: law_after(draft, [*PROMPT, *prefix], top_k=top_k + 1),
+        cache(lambda prefix: law_after(target, [*PROMPT, *prefix], top_k=top_k)),
+        cache(lambda prefix: law_after(draft, [*PROMPT, *prefix], top_k=top_k + 1)),
     )
 
 

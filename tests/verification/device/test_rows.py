@@ -39,12 +39,12 @@ def test_sorted_rows_put_out_the_tokens_of_the_compiled_rule_and_of_the_exact_re
 @each(dtype=(torch.float32, torch.bfloat16, torch.float16), name=list(KINDS))
 def test_laws_are_read_in_the_type_of_a_model(dtype: torch.dtype, name: str) -> None:
     rng = np.random.default_rng(5)
-    p, q, _, uniforms = batch(KINDS[name], rng, 50, 3, 12)
+    p, q, _, uniforms = batch(KINDS[name], rng, 20, 3, 12)
     given = [torch.from_numpy(law).to(dtype) for law in (p, q)]
     wide = [law.double().numpy() for law in given]
     wide = [law / law.sum(axis=1, keepdims=True) for law in wide]
     # What is left of a law has ties: break them in the order of tokens, as a stable sort does.
-    drafts = np.array([rng.choice(50, size=3, p=law) for law in wide[1]])
+    drafts = np.array([rng.choice(20, size=3, p=law) for law in wide[1]])
     rows = zip(*(array.tolist() for array in (*wide, drafts, uniforms)), strict=True)
     found = pairs_of(verify_rows(*given, *tensors(drafts, uniforms)))
     if dtype is torch.float32:
@@ -200,7 +200,7 @@ PADDED = {
 
 @each(padded=list(PADDED))
 def test_a_pad_counts_once_whatever_token_it_is(padded: str) -> None:
-    p, count = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64), 50_000
+    p, count = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64), 10_000
     support, q = PADDED[padded]
     rng = torch.Generator().manual_seed(0)
     drafts = torch.randint(2, (count, 2), generator=rng)
@@ -243,7 +243,7 @@ def test_one_graph_without_breaks(name: str, monkeypatch: pytest.MonkeyPatch) ->
     """Of a few rounds of one kind: 64 take long to trace."""
     monkeypatch.setattr(majorant, "ROUNDS", 3)
     given = tensors(*batch(laws.model, np.random.default_rng(2), 20, 2, 3))
-    compiled = torch.compile(CALLS[name], fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(CALLS[name], fullgraph=True, backend="eager")
     assert pairs_of(compiled(*given)) == pairs_of(CALLS[name](*given))
 
 

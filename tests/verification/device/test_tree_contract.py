@@ -179,7 +179,7 @@ def test_one_graph_without_breaks(way: str, monkeypatch: pytest.MonkeyPatch) -> 
     def verified(target: Tensor, draft: Tensor, tokens: Tensor, uniforms: Tensor) -> TreeVerification:
         return verify_trees(target, draft, tokens, (2, 1), uniforms, **WAYS[way])
 
-    compiled = torch.compile(verified, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(verified, fullgraph=True, backend="eager")
     assert outputs(compiled(*given)) == outputs(verified(*given))
 
 

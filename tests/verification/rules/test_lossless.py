@@ -52,8 +52,8 @@ def test_output_has_the_law_of_the_target(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["token-wise interval", "nested", "look-ahead"])
 def test_output_has_the_law_of_the_target_on_more_paths(name: str) -> None:
-    for vocab, length, count in [(3, 2, 3), (2, 3, 3), *([(3, 3, 3)] if name == "nested" else [])]:
-        for family in ("tiny",) if (vocab, length) == (3, 3) else ("tiny", "tied"):
+    for vocab, length, count in [(3, 2, 3), (2, 3, 3)]:
+        for family in ("tiny", "tied"):
             law = path_law(VERIFIERS[name], model(family, vocab, 5), count, length)
             assert law.deviation <= EXACT, (vocab, length, count, family)
 
