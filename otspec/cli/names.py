@@ -20,8 +20,7 @@ DRAFT_LAWS = ("iid", "without_replacement", "greedy", "top_k", "hub_pairs", "ind
 
 
 TRAINED = (
-    *("distilled", "sd2", "eagle", "eagle1", "medusa", "mlp", "eagle3", "parallel"),
-    *("eagle1-published", "eagle3-published"),
+    *("distilled", "sd2", "eagle", "eagle1", "eagle3", "shared", "parallel", "medusa", "mlp"),
     *("sd2-frozen", "sd2-blocked", "sd2-after"),
 )
 """Kinds of draft models that `otspec train` makes."""

@@ -41,7 +41,7 @@ def train(
     draft: Annotated[
         str | None,
         typer.Option(
-            help="The draft model that learns, named in the same way; eagle1, eagle3, both as published, parallel, "
+            help="The draft model that learns, named in the same way; eagle1, eagle3, shared, parallel, "
             "medusa and mlp are made of the target.",
             show_default="shipped",
         ),
@@ -82,7 +82,7 @@ def train(
         typer.Option(
             help=f"The loss: {listed(LOSSES)}, or alpha:n, the chance that n i.i.d. drafts are all refused, or topk:K, "
             "the cross-entropy of the target's K likeliest tokens, or a sum such as kl+alpha:4 or kl+0.5*topk:10; "
-            "eagle, of hidden states too, is for eagle1 and eagle1-published.",
+            "eagle, of hidden states too, is for eagle1.",
             show_default="kl, or eagle for eagle1",
         ),
     ] = None,
@@ -97,15 +97,14 @@ def train(
         int | None,
         options.count(
             help="How many drafts in a row are learnt: heads of medusa and mlp, depths of parallel, passes of eagle, "
-            "eagle1 and eagle3 over their own outputs.",
+            "eagle1, eagle3 and shared over their own outputs.",
             show_default="5 for parallel, 4 for medusa, 1 for eagle1, else 3",
         ),
     ] = None,
     draft_tokens: Annotated[
         int | None,
         options.count(
-            help="How many tokens are drafted, the most frequent ones of the texts, for eagle3, parallel and "
-            "eagle3-published.",
+            help="How many tokens are drafted, the most frequent ones of the texts, for eagle3, shared and parallel.",
             show_default="all",
         ),
     ] = None,

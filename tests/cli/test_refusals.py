@@ -175,10 +175,10 @@ ALONE: Rows = [
     ("texts --ask-temperature 0.5 --prompts text.txt --out t.safetensors", "--ask-temperature is for texts whose ques"),
     ("texts --temperature 0 --length 9 --out t.safetensors", "texts are drawn at finite ones above 0"),
     ("texts --out t.txt", "give --out a name that ends in .safetensors"),
-    ("train eagle3 --ask-temperature 0.5 --out new", "--ask-temperature is for texts whose questions the target"),
-    ("train eagle3 --texts many --out new", "texts are 'many'; pass how many, magpie or magpie:N without --prompts"),
-    ("train eagle3 --texts magpie:0 --out new", "texts are 'magpie:0'"),
-    ("train eagle3 --texts no.safetensors --out new", "no.safetensors holds no texts"),
+    ("train shared --ask-temperature 0.5 --out new", "--ask-temperature is for texts whose questions the target"),
+    ("train shared --texts many --out new", "texts are 'many'; pass how many, magpie or magpie:N without --prompts"),
+    ("train shared --texts magpie:0 --out new", "texts are 'magpie:0'"),
+    ("train shared --texts no.safetensors --out new", "no.safetensors holds no texts"),
 ]
 """Of a target with a chat template, without a draft model."""
 TRAIN: Rows = [

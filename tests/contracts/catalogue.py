@@ -379,9 +379,9 @@ CATALOGUE: Mapping[str, Entry] = {
         lambda of: drafts_of(eagle_of, draft_shortlist=random_router(eagle_of(of), [0, 1, 2, 0], WOR, seed=7))(of),
         vocab=4, vocabs=False,
     ),
-    "eagle1": Entry(drafts_of(lambda of: layer_of(of.target)), of_eagle(lambda of: layer_of(of.target))),
-    "eagle3": Entry(drafts_of(sharing()), of_shared(sharing()), tolerance=1e-6),
-    "eagle3, some tokens": Entry(drafts_of(sharing(0, False)), of_shared(sharing(0, False)), tolerance=1e-6),
+    "eagle, of its own": Entry(drafts_of(lambda of: layer_of(of.target)), of_eagle(lambda of: layer_of(of.target))),
+    "shared": Entry(drafts_of(sharing()), of_shared(sharing()), tolerance=1e-6),
+    "shared, some tokens": Entry(drafts_of(sharing(0, False)), of_shared(sharing(0, False)), tolerance=1e-6),
     "parallel": Entry(drafts_of(sharing(2)), of_shared(sharing(2)), tolerance=1e-6),
     "parallel, some tokens": Entry(drafts_of(sharing(2, False)), of_shared(sharing(2, False)), tolerance=1e-6),
     "parallel, a tree": Entry(
@@ -420,7 +420,7 @@ CATALOGUE: Mapping[str, Entry] = {
     "lookahead, wide": Entry(lambda of: Lookahead(), draws=False),  # of too many nodes
     "dynamic tree": Entry(lambda of: DynamicTree(of.draft, 2, 2), by_text=True),
     "dynamic tree, steered": Entry(lambda of: DynamicTree(steered(of.draft), 2, 2)),
-    "dynamic tree, eagle3": Entry(lambda of: DynamicTree(sharing(0, False)(of), 2, 2), by_text=True),
+    "dynamic tree, shared": Entry(lambda of: DynamicTree(sharing(0, False)(of), 2, 2), by_text=True),
     "dynamic tree, parallel": Entry(lambda of: DynamicTree(sharing(2, False)(of), 2, 3, 4), by_text=True),
     "dynamic tree, eagle": Entry(lambda of: DynamicTree(eagle(of.draft), 2, 2), by_text=True),
     "static tree": Entry(lambda of: DynamicTree(of.draft, tree="0,1,2,0.0,1.0,1.1,1.1.0"), settings=ALL, by_text=True),
@@ -437,7 +437,7 @@ CATALOGUE: Mapping[str, Entry] = {
         lambda of: DynamicTree(of.draft, 2, 2, draft_shortlist=router(WOR)(of)), vocab=4, by_text=True
     ),
     "dynamic tree, eagle, routed": Entry(lambda of: routed_tree(eagle(of.draft)), vocab=4, by_text=True),
-    "dynamic tree, eagle3, routed": Entry(lambda of: routed_tree(sharing()(of)), vocab=4, by_text=True),
+    "dynamic tree, shared, routed": Entry(lambda of: routed_tree(sharing()(of)), vocab=4, by_text=True),
     "dynamic tree, parallel, routed": Entry(lambda of: routed_tree(sharing(2)(of)), vocab=4, by_text=True),
     "dynamic tree, medusa": Entry(lambda of: DynamicTree(heads("medusa", of.target, 0.1), 2, 2), by_text=True),
     "dynamic tree, mlp": Entry(lambda of: DynamicTree(heads("mlp", of.target, 0.1), 2, 2), by_text=True),
@@ -446,11 +446,11 @@ CATALOGUE: Mapping[str, Entry] = {
 
 FEW = (
     *("paths", "paths of the user's own rule", "uneven tree", "without replacement", "a confident path", "kept"),
-    *("redistributed", "frequent", "routed", "several models", "steered", "eagle", "eagle3", "parallel"),
+    *("redistributed", "frequent", "routed", "several models", "steered", "eagle", "shared", "parallel"),
     *("beside a copy", "beside a copy, eagle", "beside a copy, dynamic tree"),
     *("medusa", "mlp", "EAGLE, published", "MLP, published", "foreign", "paced", "varying"),
     *("vanilla", "prompt lookup", "lookahead", "static tree", "static tree, medusa", "static tree, parallel"),
-    *("dynamic tree", "dynamic tree, steered", "dynamic tree, eagle", "dynamic tree, eagle3", "dynamic tree, parallel"),
+    *("dynamic tree", "dynamic tree, steered", "dynamic tree, eagle", "dynamic tree, shared", "dynamic tree, parallel"),
     *("dynamic tree, medusa", "dynamic tree, mlp", "dynamic tree, EAGLE-3, published"),
 )
 """One of each class of strategies, drafters and draft models, for what laws and shapes do not change."""

@@ -17,10 +17,10 @@ torch = pytest.importorskip("torch")
 
 from otspec.decode import Budget, Router  # noqa: E402
 from otspec.decode.drafters.cross_tokenizer.retokenised import Retokenised  # noqa: E402
-from otspec.decode.drafters.eagle.model import EagleLlama  # noqa: E402
+from otspec.decode.drafters.eagle.layer import begin_norm, layer_settings  # noqa: E402
+from otspec.decode.drafters.eagle.model import Eagle  # noqa: E402
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator  # noqa: E402
 from otspec.decode.drafters.sd2.model import SteeredLlama  # noqa: E402
-from otspec.decode.drafters.shared.model import SharedLlama  # noqa: E402
 from otspec.decode.drafters.shortlists.router import Network  # noqa: E402
 from otspec.decode.models.fingerprint import fingerprint  # noqa: E402
 from otspec.decode.models.tokens.matching import Matching  # noqa: E402
@@ -82,7 +82,7 @@ def steered(draft: Any, place: str = "up", strength: float = 0.5) -> Any:
 
 def eagle(draft: Any, strength: float = 0.4) -> Any:
     """A draft model with maps of the target's hidden states and of its own."""
-    model = EagleLlama.of(draft, LAYERS, WIDTH)
+    model = Eagle.of(draft, LAYERS, WIDTH)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for weights in (model.seen.weight, model.own.weight):
@@ -91,10 +91,14 @@ def eagle(draft: Any, strength: float = 0.4) -> Any:
 
 
 def layer_of(target: Any, strength: float = 0.4) -> Any:
-    """A layer in the target's place, as in the first EAGLE."""
+    """A layer that is fed what it drafts, the target's last state, with an embedding and a head: of former folders."""
+    told = layer_settings(target, shared=True, own_head=True) | {"features": [2], "feature_width": WIDTH}
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(0)
-        model = EagleLlama.of_target(target)
+        model = Eagle.made_of("llama", drafts_features=True, **told).to(target.dtype).eval()
+        model.model.embed_tokens.weight.copy_(target.model.embed_tokens.weight)
+        model.lm_head.weight.copy_(target.lm_head.weight)
+        begin_norm(model.model.norm, target)
         for weights in (model.seen.weight, model.token.weight):
             weights += strength * torch.randn_like(weights)
     return model
@@ -105,7 +109,7 @@ def shared(target: Any, masks: int = 0, kept: tuple[int, ...] | None = None, str
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(0)
         tokens = None if kept is None else np.array(kept)
-        model = SharedLlama.of(target, LAYERS, masks=masks, tokens=tokens).to(target.dtype).eval()
+        model = Eagle.of_target(target, "shared", LAYERS, masks=masks, tokens=tokens).to(target.dtype).eval()
         for name, weights in model.named_parameters():
             if name.startswith(("seen", "token", "own", "masks")):
                 weights += strength * torch.randn_like(weights)
@@ -116,13 +120,11 @@ HEADS = ("medusa", "mlp", "mlp, tied")
 
 
 def heads(kind: str, target: Any, strength: float = 0.4) -> Any:
-    """Three heads on a target's last hidden state, or a layer in its place."""
+    """Three heads on a target's last hidden state."""
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(0)
         model: Any
-        if kind == "eagle1":
-            model = EagleLlama.of_target(target)
-        elif kind == "medusa":
+        if kind == "medusa":
             model = MedusaHeads.of(target, 3, blocks=2)
         else:
             model = MlpSpeculator.of(target, 3, 12, tied=kind == "mlp, tied")

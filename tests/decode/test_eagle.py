@@ -1,64 +1,136 @@
-"""EAGLE-style draft models: the same without training, and the law that is verified with it."""
+"""EAGLE-style draft models of every arithmetic: saved and loaded, asked while they learn, and of one target alone."""
 
 import copy
+import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from transformers import AutoModelForCausalLM  # noqa: E402
+import torch
+from safetensors.torch import load_file
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
-import otspec  # noqa: E402
-from otspec.decode.drafters.eagle.model import EagleLlama  # noqa: E402
-from otspec.decode.models.passes.fused import LlamaReader  # noqa: E402
-from otspec.decode.models.passes.signature import Conditioning  # noqa: E402
-from otspec.decode.models.passes.transformers_reader import TransformersReader  # noqa: E402
-from tests.contracts.draft_models import LAYERS, WIDTH, all_features, eagle, layer_of  # noqa: E402
-from tests.decode.models import pair  # noqa: E402
+import otspec
+from otspec.decode import train_router
+from otspec.decode.drafters.eagle.model import Eagle
+from otspec.decode.drafters.eagle.training import KINDS, PASSES
+from otspec.decode.drafters.hidden_states import shifted
+from otspec.decode.lessons.kind import Origin
+from otspec.decode.lessons.lesson import Lesson, Lessons
+from otspec.decode.methods.assisted import assisted
+from otspec.decode.models.fingerprint import fingerprint
+from otspec.decode.models.passes import packed
+from otspec.decode.models.passes.fused import LlamaReader
+from otspec.decode.models.passes.packed import PackedLinear, pack
+from otspec.decode.models.passes.signature import Conditioning
+from otspec.decode.models.passes.transformers_reader import TransformersReader
+from otspec.errors import ProblemError
+from tests.contracts.draft_models import LAYERS, WIDTH, all_features, eagle, layer_of, shared
+from tests.decode import published
+from tests.decode.models import pair, tiny
 
-pytestmark = pytest.mark.usefixtures("no_gradients")
+PROMPT = torch.tensor([[1, 2, 3]])
+KEPT = (0, 2, 5, 7)
 
-TEXTS = ([3, 1, 4, 1, 5], [2, 7], [6])
+SHARED: dict[str, Callable[[Any], Any]] = {
+    "shared": shared,
+    "shared, some tokens": lambda target: shared(target, kept=KEPT),
+    "parallel": lambda target: shared(target, masks=2),
+    "parallel, some tokens": lambda target: shared(target, masks=2, kept=KEPT),
+}
+MODELS: dict[str, Callable[[Any], Any]] = {
+    "fed": lambda target: eagle(pair(8)[1]),
+    "of its own": layer_of,
+    **SHARED,
+    "eagle1": lambda target: published.read(published.eagle(8), target),
+    "eagle3": lambda target: published.read(published.eagle3(8, KEPT, (0, 1)), target),
+    "eagle3, normed": lambda target: published.read(
+        published.eagle3(8, (), (0, 1), norm_before_fc=True, norm_output=True), target
+    ),
+}
+"""For a target of eight tokens."""
 
 
-def test_without_training_it_is_the_draft_model_to_the_last_bit(tmp_path: Path) -> None:
+def _text(target: Any, draft: Any, **settings: Any) -> list[int]:
+    settings = {"paths": 2, "depth": 3, "max_new_tokens": 20, "seed": 1} | settings
+    return otspec.generate(target, draft, PROMPT, **settings).new_tokens[0]
+
+
+# --- folders
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_saved_without_what_is_borrowed_and_the_same_when_loaded(tmp_path: Path, name: str) -> None:
+    target = tiny(8)
+    draft = MODELS[name](target)
+    before = _text(target, draft)
+    draft.save_pretrained(tmp_path)
+    config = draft.config
+    borrowed = {"embed_tokens": config.own_embedding, "lm_head": config.own_head}
+    held = load_file(tmp_path / "model.safetensors")
+    assert not [part for part, own in borrowed.items() if not own and any(part in one for one in held)]
+    again: Any = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float64).eval()
+    assert type(again) is type(draft)
+    assert again.config.to_dict() == config.to_dict() | {"architectures": again.config.architectures}
+    assert _text(target, again) == before
+    # Two loaded ones have one fingerprint, with their target.
+    third: Any = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float64).eval()
+    third.borrow(target)
+    assert fingerprint(third) == fingerprint(again)
+
+
+FORMER = {"fed": "otspec_fed_llama", "of its own": "otspec_fed_llama"} | dict.fromkeys(SHARED, "otspec_shared_llama")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_folders_from_when_every_arithmetic_had_a_class_are_read(tmp_path: Path, name: str) -> None:
+    draft = MODELS[name](tiny(8))
+    draft.save_pretrained(tmp_path)
+    said = json.loads((tmp_path / "config.json").read_text())
+    arithmetic, decoder = said.pop("arithmetic"), said.pop("decoder_type")
+    if name in FORMER:
+        said["model_type"] = FORMER[name]
+        for setting in ("own_embedding", "own_head"):
+            del said[setting]
+    else:
+        layer = {key: said.pop(key) for key in CONFIG_MAPPING[decoder]().to_dict() if key in said}
+        said |= {"layer": layer | {"model_type": decoder}, "version": int(arithmetic[-1]), "looked_at": 2}
+        said |= {"model_type": "otspec_published_eagle", "tie_word_embeddings": False}
+        said |= {key: layer[key] for key in ("vocab_size", "hidden_size", "num_hidden_layers", "dtype")}
+        del said["drafts_features"]
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    again: Any = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float64).eval()
+    assert again.config.arithmetic == arithmetic
+    assert _text(tiny(8), again) == _text(tiny(8), draft)
+
+
+# --- a draft model that is fed
+
+
+@pytest.mark.usefixtures("no_gradients")
+def test_without_training_it_is_the_draft_model_to_the_last_bit() -> None:
     target, draft = pair()
-    model = EagleLlama.of(draft, LAYERS, WIDTH)
-    ids = torch.tensor([TEXTS[0]])
-    added = model.conditioning(all_features(target, TEXTS[0])[None])
+    model = Eagle.of(draft, LAYERS, WIDTH)
+    text = [3, 1, 4, 1, 5]
+    ids = torch.tensor([text])
+    added = model.conditioning(all_features(target, text)[None])
     assert torch.equal(model(ids, added=added).logits, draft(ids).logits)
     settings: dict[str, Any] = {"paths": 2, "depth": 3, "max_new_tokens": 12, "seed": 5}
     plain, same = (otspec.generate(target, one, ids, **settings) for one in (draft, model))
     assert torch.equal(plain.sequences, same.sequences)
     assert plain.metrics.accepted == same.metrics.accepted
-    trained = eagle(draft)
-    trained.save_pretrained(tmp_path)
-    loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float64)
-    assert type(loaded) is EagleLlama
-    again = [otspec.generate(target, one, ids, **settings).metrics.accepted for one in (trained, loaded)]
-    assert again[0] == again[1]
 
 
-def test_a_layer_in_the_targets_place_has_its_embedding_and_head() -> None:
-    target = pair()[0]
-    model = EagleLlama.of_target(target)
-    assert model.config.num_hidden_layers == 1
-    assert model.config.features == [2]
-    assert torch.equal(model.get_input_embeddings().weight, target.get_input_embeddings().weight)
-    assert torch.equal(model.lm_head.weight, target.lm_head.weight)
-    still = {name for name, weights in model.named_parameters() if not weights.requires_grad}
-    assert still == {"model.embed_tokens.weight", "lm_head.weight"}
-    # Its own outputs are fed as the target's hidden states are.
-    states = all_features(target, TEXTS[0])[:, 2:]
-    assert torch.equal(model.added_of_own(states[:, 0]), model.conditioning(states))
-
-
-@pytest.mark.parametrize("kind", ["eagle", "drafts features"])
-def test_the_lean_reader_gives_the_same_bits(kind: str) -> None:
-    target, draft = (copy.deepcopy(one).float() for one in pair(seed=3))
-    model = eagle(draft) if kind == "eagle" else layer_of(target)
+@pytest.mark.parametrize("name", ["fed", "of its own", "shared"])
+@pytest.mark.usefixtures("no_gradients")
+def test_the_lean_reader_gives_the_same_bits(name: str) -> None:
+    target = copy.deepcopy(tiny(8)).float()
+    model = copy.deepcopy(MODELS[name](tiny(8)) if name != "shared" else shared(target)).float()
     assert LlamaReader.takes(model)
     ids, added = torch.tensor([[3, 1, 4], [2, 7, 1]]), torch.randn(2, 3, 16, generator=torch.Generator().manual_seed(0))
     found = []
@@ -68,3 +140,125 @@ def test_the_lean_reader_gives_the_same_bits(kind: str) -> None:
         reader.begin(ids, torch.ones(2, 3, dtype=torch.bool), torch.arange(3).expand(2, -1), conditioning=first)
         found.append(reader.read(ids[:, :1], torch.tensor([[3]]).expand(2, -1), None, 3, 1, then))
     assert all(torch.equal(*both) for both in zip(*found, strict=True))
+
+
+def test_published_layers_are_read_by_no_lean_reader() -> None:
+    assert not LlamaReader.takes(MODELS["eagle1"](tiny(8)).float())
+
+
+# --- while they learn
+
+
+@pytest.mark.parametrize("name", ["eagle", "eagle1", "eagle3", "shared"])
+@pytest.mark.usefixtures("no_gradients")
+def test_it_is_asked_as_it_is_in_decoding(name: str) -> None:
+    """Of every pass: the logits of a text whose last tokens were drafted, read one after the other."""
+    target, kind, generator = tiny(8, layers=3), KINDS[name], torch.Generator().manual_seed(0)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model: Any = kind.begin(Origin(target, pair(8)[1])).double().eval()
+    for part, weights in model.named_parameters():
+        if part.startswith(("seen", "own", "token")):
+            weights += 0.4 * torch.randn(weights.shape, generator=generator, dtype=weights.dtype)
+    tokens = torch.randint(8, (2, 7), generator=generator)
+    states = target(tokens[:, :-1], output_hidden_states=True).hidden_states
+    features = torch.stack([states[layer] for layer in kind.layers(target)], dim=2)
+    lesson = Lesson(tokens, torch.empty(0), features)
+    found = kind.answers(model, lesson, generator, PASSES)
+    assert [one.logits.shape for one in found] == [(2, 6, 8)] * PASSES
+    known, first = (
+        model.conditioning(shifted(features, torch.ones(2, 6, dtype=torch.long))),
+        int(model.config.published),
+    )
+    for number in range(PASSES):
+        for at in range(number + 1, 6):
+            added = known[:, first : at - number + 1]
+            for last in range(at - number, at + 1):
+                said = model(tokens[:, first : last + 1], added=added, output_hidden_states=True)
+                added = torch.cat((added, model.added_of_own(said.hidden_states[-1][:, -1:])), dim=1)
+            torch.testing.assert_close(found[number].logits[:, at], said.logits[:, -1], rtol=1e-5, atol=1e-5)
+            output = cast(Any, found[number].features)[:, at]
+            torch.testing.assert_close(output, said.hidden_states[-1][:, -1], rtol=1e-5, atol=1e-5)
+    # While it learns to draft hidden states, those that it is fed are off by a little.
+    again = kind.answers(model.train(), lesson, generator, 1)[0].logits
+    differ = (again - found[0].logits).abs().max()
+    assert (differ > 1e-4) if name == "eagle1" else (differ == 0)
+    assert differ < 2
+
+
+@pytest.mark.parametrize("memory", [0, 1 << 30])
+def test_lessons_of_some_tokens_are_those_of_all_at_these(memory: int) -> None:
+    target, kept = tiny(8), np.array(KEPT)
+    texts = np.random.default_rng(0).integers(0, 8, (6, 9))
+    some = Lessons(target, texts, (0, 2), batch=3, memory=memory, kept=kept)
+    every = Lessons(target, texts, (0, 2), batch=3, memory=0)
+    for rows in ([0, 1, 2], [4, 0, 5]):
+        own, whole = some.lesson(rows), every.lesson(rows)
+        torch.testing.assert_close(own.log_law, whole.log_law[..., kept], rtol=5e-3, atol=5e-3)
+        torch.testing.assert_close(own.features, whole.features, rtol=2e-3, atol=2e-3)
+        assert own.log_law.exp().sum(-1).max() < 1
+
+
+# --- what is the target's
+
+
+def test_what_is_borrowed_is_not_copied_and_does_not_learn() -> None:
+    target = copy.deepcopy(tiny(8)).float()
+    whole = shared(target)
+    assert whole.lm_head.weight.data_ptr() == target.lm_head.weight.data_ptr()
+    assert whole._lent[0] is target.model.embed_tokens.weight
+    learning = {name for name, weights in whole.named_parameters() if weights.requires_grad}
+    assert not {"lm_head.weight", "masks"} & learning
+    assert "seen.weight" in learning
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_of_another_target_they_are_refused(name: str) -> None:
+    draft = SHARED[name](tiny(8))
+    with pytest.raises(
+        ProblemError, match="the draft layers were trained for another target than this LlamaForCausalLM"
+    ):
+        _text(tiny(8, seed=1), draft)
+
+
+@pytest.mark.parametrize("name", ["shared, some tokens", "eagle3"])
+@pytest.mark.parametrize("setting", [{"draft_tokens": [1, 2]}, {"draft_kernel": np.eye(8)}])
+def test_tokens_that_it_was_trained_with_are_not_changed(name: str, setting: dict[str, Any]) -> None:
+    target = tiny(8)
+    with pytest.raises(ProblemError, match="drafts 4 tokens that it was trained with, and no others; leave out"):
+        _text(target, MODELS[name](target), **setting)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "fed"])
+def test_transformers_cannot_draft_with_it(name: str) -> None:
+    target = tiny(8)
+    with pytest.raises(ProblemError, match=r"transformers knows no Eagle.*, which drafts from the target's hidden"):
+        assisted(target, MODELS[name](target), PROMPT)
+
+
+def test_published_layers_have_no_router() -> None:
+    target = tiny(8)
+    with pytest.raises(ProblemError, match="published layers draft without a router"):
+        train_router(MODELS["eagle1"](target), [[1, 2, 3]], target=target)
+
+
+def test_masks_are_as_deep_as_it_drafts() -> None:
+    target = tiny(8)
+    found = otspec.generate(target, shared(target, masks=2), PROMPT, paths=1, depth=8, max_new_tokens=20, seed=0)
+    assert len(found.metrics.offered) == 3
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_packed_targets_lend_packed_heads(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    if not torch.backends.mkldnn.is_available():
+        pytest.skip("torch has no oneDNN here")
+    monkeypatch.setattr(packed, "LARGE", 0)
+    target = copy.deepcopy(tiny(8)).float()
+    plain, lent = SHARED[name](target), SHARED[name](target)
+    wanted = _text(target, plain, temperature=0)
+    pack(target)
+    lent._lent = ()  # as if just loaded
+    lent.borrow(target)
+    assert isinstance(lent.lm_head, PackedLinear)
+    assert isinstance(lent.model.layers[0].mlp.up_proj, PackedLinear)
+    assert _text(target, lent, temperature=0) == wanted

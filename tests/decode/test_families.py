@@ -15,11 +15,11 @@ import otspec
 from otspec.decode import MultiDraft
 from otspec.decode.drafters.decoders import layers_of
 from otspec.decode.drafters.eagle.layer import last_norm
-from otspec.decode.drafters.eagle.model import Eagle, EagleLlama
+from otspec.decode.drafters.eagle.model import BORROWED, Eagle
 from otspec.decode.drafters.heads.model import MedusaHeads
 from otspec.decode.drafters.sd2.model import Steered
-from otspec.decode.drafters.shared.model import BORROWED, SharedLlama
 from otspec.decode.lessons.kind import Origin
+from otspec.decode.models.head import softly_capped
 from otspec.decode.models.passes.fused import LlamaReader
 from otspec.decode.models.passes.signature import Conditioning
 from otspec.decode.models.passes.transformers_reader import TransformersReader
@@ -54,16 +54,15 @@ def _made(kind: str, name: str, vocab: int = VOCAB) -> Any:
         torch.manual_seed(0)
         if kind in ("sd2", "eagle"):
             return _noisy({"sd2": Steered, "eagle": Eagle}[kind].of(family(name, vocab, seed=1), LAYERS, 32))
-        if kind == "eagle1":
-            return _noisy(EagleLlama.of_target(target))
         if kind == "medusa":
             return _noisy(MedusaHeads.of(target, 2))
-        return _noisy(SharedLlama.of(target, (1, 2), masks=2 if kind == "parallel" else 0).to(target.dtype))
+        model = Eagle.of_target(target, "shared", (1, 2), masks=2 if kind == "parallel" else 0)
+        return _noisy(model.to(target.dtype))
 
 
 # --- trained, saved, loaded, and greedy text token for token
 
-TRAINED = ("sd2", "eagle", "eagle1", "eagle3", "medusa", "parallel", "mlp")
+TRAINED = ("sd2", "eagle", "eagle1", "shared", "medusa", "parallel", "mlp")
 
 
 @pytest.mark.parametrize(("kind", "name"), [*zip(cycle(TRAINED), [*FAMILIES, *FAMILIES][:17], strict=False)])
@@ -95,7 +94,7 @@ def test_trained_saved_and_loaded_it_drafts_the_targets_text(kind: str, name: st
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [("eagle", "gemma2"), ("eagle", "gpt2"), ("eagle1", "gemma3_text"), ("eagle3", "phi"), ("parallel", "olmo")],
+    [("eagle", "gemma2"), ("eagle", "gpt2"), ("shared", "gemma3_text"), ("shared", "phi"), ("parallel", "olmo")],
 )
 @pytest.mark.usefixtures("no_gradients")
 def test_laws_are_those_of_the_whole_text_read_anew(kind: str, name: str) -> None:
@@ -158,19 +157,18 @@ def test_steering_is_added_to_the_up_projection(name: str) -> None:
 # --- a layer in the target's place
 
 
-@pytest.mark.parametrize("name", [*FAMILIES, "cohere"])
+@pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.usefixtures("no_gradients")
 def test_a_layer_has_the_targets_embedding_head_and_norm(name: str) -> None:
     target = family(name)
-    model, norm = EagleLlama.of_target(target).eval(), last_norm(target)
+    model, norm = Eagle.of_target(target, "shared", (1, 2)).to(target.dtype).eval(), last_norm(target)
     assert norm is not None
     said = target(IDS, output_hidden_states=True)
-    if name != "gpt2":  # which adds positions
-        assert torch.equal(model.get_input_embeddings()(IDS), said.hidden_states[0])
-    torch.testing.assert_close(model.capped(model.lm_head(said.hidden_states[-1])), said.logits, rtol=1e-12, atol=1e-12)
+    logits = softly_capped(model.lm_head(said.hidden_states[-1]), model.config.final_logit_softcapping)
+    torch.testing.assert_close(logits, said.logits, rtol=1e-12, atol=1e-12)
     states = 3 + torch.randn(5, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     torch.testing.assert_close(model.model.norm(states), norm(states), rtol=1e-5, atol=1e-5)
-    assert not any(part.weight.requires_grad for part in (model.model.embed_tokens, model.lm_head))
+    assert not model.lm_head.weight.requires_grad
 
 
 @pytest.mark.parametrize("name", ["mistral", "qwen2", "qwen3"])
@@ -207,7 +205,11 @@ def test_what_is_made_of_kin_of_a_llama_has_the_lean_pass(kind: str, name: str) 
         ),
         ("mamba", lambda model: Eagle.of(model, LAYERS, 32), "MambaForCausalLM has layers without plain attention"),
         ("mamba", MedusaHeads.of, "MambaForCausalLM has layers without plain attention"),
-        ("cohere", lambda model: SharedLlama.of(model, (1, 2)), "CohereForCausalLM multiplies its head's logits by"),
+        (
+            "cohere",
+            lambda model: Eagle.of_target(model, "shared", (1, 2)),
+            "CohereForCausalLM multiplies its head's logits by",
+        ),
     ],
 )
 def test_others_are_refused_by_name(name: str, make: Any, why: str) -> None:

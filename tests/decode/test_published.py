@@ -18,7 +18,6 @@ from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.decode.drafters.published.formats import read_published  # noqa: E402
 from otspec.decode.drafters.published.writing import write_published  # noqa: E402
 from otspec.decode.lessons.kind import Origin  # noqa: E402
-from otspec.decode.lessons.lesson import Lesson  # noqa: E402
 from otspec.decode.methods import assisted  # noqa: E402
 from otspec.decode.models.pairing import pair_up  # noqa: E402
 from otspec.decode.pair.loading import load_reader  # noqa: E402
@@ -27,6 +26,7 @@ from otspec.decode.training.kinds import KINDS  # noqa: E402
 from otspec.errors import DataError, ProblemError  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
 from otspec.paths import Shape  # noqa: E402
+from tests.contracts.draft_models import shared  # noqa: E402
 from tests.decode import published  # noqa: E402
 from tests.decode.models import tiny  # noqa: E402
 from tests.decode.published import Published, speculators  # noqa: E402
@@ -221,18 +221,11 @@ def test_broken_files_are_named(tmp_path: Path) -> None:
 
 
 def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
-    for number, name in enumerate(("EAGLE", "EAGLE-3, of some tokens", "MLP")):
-        model = read(FORMATS[name][0])
-        model.save_pretrained(tmp_path / f"{number} again")
-        again = AutoModelForCausalLM.from_pretrained(tmp_path / f"{number} again", dtype=torch.float64).eval()
-        pair_up(target(), again, None, None)
-        tokens = torch.tensor([[1, 2, 3]])
-        if name == "MLP":
-            states = torch.ones(1, 3, 16, dtype=torch.float64)
-            assert torch.equal(again(tokens, features=states).logits, model(tokens, features=states).logits)
-        else:
-            assert torch.equal(again(tokens).logits, model(tokens).logits)
-            assert again.config.features == model.config.features
+    model = read(MLP)
+    model.save_pretrained(tmp_path)
+    again = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float64).eval()
+    tokens, states = torch.tensor([[1, 2, 3]]), torch.ones(1, 3, 16, dtype=torch.float64)
+    assert torch.equal(again(tokens, features=states).logits, model(tokens, features=states).logits)
 
 
 @pytest.mark.parametrize("form", ["eagle", "speculators"])
@@ -281,55 +274,35 @@ def test_angles_are_read_and_written_by_old_keys_and_new(
 ) -> None:
     model = read_published(EAGLE.but(**settings).into(tmp_path / "published"))
     wanted = {"rope_type": "default", **(scaled or {}), "rope_theta": 500.0}
-    assert model.config.layer["rope_parameters"] == wanted
+    assert model.config.rope_parameters == wanted
     write_published(model, tmp_path / "written", "eagle")
     config = json.loads((tmp_path / "written" / "config.json").read_text())
     assert (config["rope_theta"], config.get("rope_scaling")) == (500.0, scaled)
     assert config["rope_parameters"] == wanted
-    assert read_published(tmp_path / "written").config.layer == model.config.layer
+    assert read_published(tmp_path / "written").config.to_dict() == model.config.to_dict()
 
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_a_target_of_few_layers_is_told_what_it_can_train(layers: int) -> None:
     of = tiny(VOCAB, layers=layers)
-    with pytest.raises(ProblemError, match=f"this one has {layers}; train eagle1-published, .* or eagle3"):
-        KINDS["eagle3-published"].layers(of)
-    for name in ("eagle1-published", "eagle3"):  # what is said can be followed
+    with pytest.raises(ProblemError, match=f"this one has {layers}; train eagle1, .* or shared"):
+        KINDS["eagle3"].layers(of)
+    for name in ("eagle1", "shared"):  # what is said can be followed
         KINDS[name].begin(Origin(of, None, KINDS[name].ahead or 1))
 
 
 def test_what_engines_do_not_compute_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(ProblemError, match="a MedusaHeads cannot be written as eagle"):
-        write_published(read(MEDUSA), tmp_path, "eagle")
+    for model, name in ((read(MEDUSA), "MedusaHeads"), (shared(tiny(VOCAB)), "EagleLlamaForCausalLM")):
+        with pytest.raises(ProblemError, match=f"a {name} cannot be written as eagle"):
+            write_published(model, tmp_path, "eagle")
     with pytest.raises(ProblemError, match="pass target="):
         write_published(read(EAGLE3), tmp_path, "speculators")
     with pytest.raises(DataError, match=r"config.json cannot be read in nowhere"):
         write_published(read(EAGLE3), tmp_path, "speculators", "nowhere")
 
 
-@pytest.mark.parametrize("name", ["eagle1-published", "eagle3-published"])
-def test_it_is_asked_while_it_learns_as_it_is_in_decoding(name: str) -> None:
-    """Of every pass: the logits of a text whose last tokens were drafted; the first token of a text is not read."""
-    kind, generator = KINDS[name], torch.Generator().manual_seed(0)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model: Any = kind.begin(Origin(target())).double().eval()
-    tokens = torch.randint(VOCAB, (2, 7), generator=generator)
-    states = target()(tokens[:, :-1], output_hidden_states=True).hidden_states
-    features = torch.stack([states[layer] for layer in kind.layers(target())], dim=2)
-    found = kind.answers(model, Lesson(tokens, torch.empty(0), features), generator, 3)
-    known = model.conditioning(features)
-    for number in range(3):
-        for at in range(number + 1, 6):
-            added = known[:, : at - number]
-            for last in range(at - number, at + 1):
-                said = model(tokens[:, 1 : last + 1], added=added)
-                added = torch.cat((added, said.hidden_states[-1][:, -1:]), dim=1)
-            torch.testing.assert_close(found[number].logits[:, at], said.logits[:, -1], rtol=1e-5, atol=1e-5)
-
-
 def test_what_reads_no_text_alone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match="layers that read a target's hidden states"):
         load_reader(str(EAGLE3.into(tmp_path)), "cpu")
-    with pytest.raises(ProblemError, match="transformers knows no PublishedEagle"):
+    with pytest.raises(ProblemError, match="transformers knows no EagleLlamaForCausalLM"):
         assisted(target(), read(EAGLE3), torch.tensor([TEXT]))

@@ -35,8 +35,8 @@ KEPT = (0, 2, 5, 6, 7)
 KINDS: dict[str, tuple[Any, Any]] = {
     "plain": (lambda target, draft: draft, lambda model, target, text, drafted: logits_after(model, text + drafted)),
     "eagle": (lambda target, draft: eagle(draft), logits_of_eagle),
-    "eagle3": (lambda target, draft: shared(target), logits_of_eagle),
-    "eagle3, some tokens": (lambda target, draft: shared(target, 0, KEPT), logits_of_eagle),
+    "shared": (lambda target, draft: shared(target), logits_of_eagle),
+    "shared, some tokens": (lambda target, draft: shared(target, 0, KEPT), logits_of_eagle),
     "parallel, some tokens": (lambda target, draft: shared(target, 2, KEPT), logits_of_parallel),
 }
 """How a draft model is made, and what it says."""

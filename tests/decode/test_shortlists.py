@@ -337,7 +337,7 @@ def test_saved_and_read_again(tmp_path: Path) -> None:
             call()
 
 
-@pytest.mark.parametrize("kind", ["eagle", "eagle3", "parallel"])
+@pytest.mark.parametrize("kind", ["eagle", "shared", "parallel"])
 def test_a_router_of_a_fed_model_learns_from_its_drafts(kind: str) -> None:
     """At every place and depth: what is likeliest on its own outputs, and what decoding would ask the router by."""
     target, text, likeliest = pair(8)[0], [3, 1, 4, 1, 5, 2], 2

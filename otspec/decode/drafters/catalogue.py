@@ -13,20 +13,16 @@ from otspec.decode.base.draft_laws import DraftLaw
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.cross_tokenizer.drafter import ForeignDrafter
 from otspec.decode.drafters.drafter import Drafter
-from otspec.decode.drafters.eagle.drafter import EagleDrafter
+from otspec.decode.drafters.eagle.drafter import EagleDrafter, ParallelDrafter
 from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.heads.drafter import HeadsDrafter
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
 from otspec.decode.drafters.levels import LevelDrafter
 from otspec.decode.drafters.model import ModelDrafter
-from otspec.decode.drafters.published.drafter import PublishedEagleDrafter
 from otspec.decode.drafters.published.mlp import PublishedMlp
-from otspec.decode.drafters.published.model import PublishedEagle
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter
 from otspec.decode.drafters.sd2.model import Steered
 from otspec.decode.drafters.several import SeveralDrafters
-from otspec.decode.drafters.shared.drafter import ParallelDrafter
-from otspec.decode.drafters.shared.model import SharedLlama
 from otspec.decode.drafters.shortlists.restricted import Restriction
 from otspec.decode.drafters.shortlists.selection import Selection
 from otspec.decode.models.context import vocabulary
@@ -40,7 +36,6 @@ CONDITIONED: Mapping[type[PreTrainedModel], type[LevelDrafter]] = {
     Eagle: EagleDrafter,
     MedusaHeads: HeadsDrafter,
     MlpSpeculator: HeadsDrafter,
-    PublishedEagle: PublishedEagleDrafter,
     PublishedMlp: HeadsDrafter,
 }
 """Who drafts from models that look at the target's hidden states, and from classes made of them."""
@@ -53,7 +48,7 @@ def looks_at_target(model: PreTrainedModel) -> bool:
 
 def drafter_class(model: PreTrainedModel) -> type[LevelDrafter]:
     """Who drafts from a model."""
-    if isinstance(model, SharedLlama) and model.config.masks:
+    if isinstance(model, Eagle) and model.config.masks:
         return ParallelDrafter
     return next((CONDITIONED[kind] for kind in type(model).__mro__ if kind in CONDITIONED), ModelDrafter)
 

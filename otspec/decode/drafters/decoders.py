@@ -6,6 +6,7 @@ asked for, by a draft model or by a folder that one was saved in.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -35,6 +36,11 @@ class More(Conditioned, PreTrainedModel):  # type: ignore[misc]  # transformers 
     """What is added to a configuration, with a default for everything."""
     model_type: ClassVar[str]
     """What folders of these models are known by; they say besides which decoder it is."""
+
+    @staticmethod
+    def read_settings(said: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of a folder's configuration, whatever version wrote it."""
+        return dict(said)
 
     @classmethod
     def class_of(cls, decoder: type[PreTrainedModel]) -> type[Any]:
@@ -84,14 +90,18 @@ class FolderConfig(PreTrainedConfig):  # type: ignore[misc]
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **settings: Any) -> Any:
         """The configuration of that class."""
-        decoder = MODEL_FOR_CAUSAL_LM_MAPPING[CONFIG_MAPPING[config_dict["decoder_type"]]]
-        return cls.more.class_of(decoder).config_class.from_dict(config_dict, **settings)
+        said = cls.more.read_settings(config_dict)
+        said.pop("model_type", None)
+        name = said.setdefault("decoder_type", "llama")  # of folders from before there were others
+        decoder = MODEL_FOR_CAUSAL_LM_MAPPING[CONFIG_MAPPING[name]]
+        return cls.more.class_of(decoder).config_class.from_dict(said, **settings)
 
     @classmethod
-    def register(cls, more: type[More]) -> None:
-        """Have `AutoModelForCausalLM` read folders of what adds this to a decoder."""
-        told = {"model_type": more.model_type, "more": more, "__module__": more.__module__}
-        AutoConfig.register(more.model_type, type(f"{more.__name__}Config", (cls,), told))
+    def register(cls, more: type[More], *former: str) -> None:
+        """Have `AutoModelForCausalLM` read folders of what adds this to a decoder, by its name and former ones."""
+        for name in (more.model_type, *former):
+            told = {"model_type": name, "more": more, "__module__": more.__module__}
+            AutoConfig.register(name, type(f"{more.__name__}Config", (cls,), told))
 
 
 def layers_of(model: PreTrainedModel) -> nn.ModuleList:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from transformers import PreTrainedModel
 
@@ -29,6 +31,29 @@ def two_layers(target: PreTrainedModel) -> tuple[int, int]:
 def last_layer(target: PreTrainedModel) -> tuple[int]:
     """What the target's head gets: after all layers."""
     return (int(target.config.get_text_config().num_hidden_layers),)
+
+
+def eagle3_layers(target: PreTrainedModel) -> tuple[int, int, int]:
+    """What EAGLE-3 looks at where nothing else is said."""
+    count = int(target.config.get_text_config().num_hidden_layers)
+    return 2, count // 2, count - 3
+
+
+def check_features(features: Sequence[int], target: PreTrainedModel) -> Sequence[int]:
+    """The layers, if a target has them and they ascend: vLLM gives them in that order, and the last before its norm.
+
+    Raises
+    ------
+    ProblemError
+        If it has not.
+    """
+    count = int(target.config.get_text_config().num_hidden_layers)
+    if not all(0 <= one < count for one in features) or list(features) != sorted(set(features)):
+        raise ProblemError(
+            f"EAGLE-3 looks at a target after {', '.join(map(str, features))} layers, which ascend and are not the "
+            f"last, and this one has {count}; name others in config.json (eagle_aux_hidden_state_layer_ids)"
+        )
+    return features
 
 
 def head_of(target: PreTrainedModel, *, in_place: bool = False) -> Head:
@@ -59,7 +84,7 @@ def head_of(target: PreTrainedModel, *, in_place: bool = False) -> Head:
     if in_place:
         raise ProblemError(
             f"{type(target).__name__} multiplies its head's logits by {scale:.4g}, which a draft model that shares the "
-            "head knows nothing of; train one that has a copy (eagle1, medusa)"
+            "head knows nothing of; train one with a head of its own (eagle3, medusa)"
         )
     return Head(head.weight * scale, None if head.bias is None else head.bias * scale, head.cap)
 

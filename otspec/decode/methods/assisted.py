@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.heads.model import Heads
-from otspec.decode.drafters.published.model import PublishedEagle
-from otspec.decode.drafters.shared.model import SharedLlama
 from otspec.decode.methods.measured import measured
 from otspec.decode.models.pairing import check_devices, check_sizes
 from otspec.decode.step.harness import Generation
@@ -24,7 +23,7 @@ SCHEDULES = ("constant", "heuristic", "heuristic_transient")
 
 def is_known(draft: PreTrainedModel) -> bool:
     """Whether transformers can draft by a model: one that reads texts by itself."""
-    return not isinstance(draft, (Heads, SharedLlama, PublishedEagle))
+    return not isinstance(draft, Heads) and not (isinstance(draft, Eagle) and draft.config.arithmetic != "fed")
 
 
 def assisted(

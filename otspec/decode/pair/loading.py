@@ -12,8 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 import otspec.decode.drafters.eagle.model  # noqa: F401
 import otspec.decode.drafters.heads.model  # noqa: F401
-import otspec.decode.drafters.sd2.model  # noqa: F401
-import otspec.decode.drafters.shared.model  # noqa: F401  all make their models known to transformers
+import otspec.decode.drafters.sd2.model  # noqa: F401  all make their models known to transformers
 from otspec.decode import shipped
 from otspec.decode.drafters.published.checkpoint import CONFIG
 from otspec.decode.drafters.published.formats import read_published

@@ -27,9 +27,8 @@ def save(
     folder : str or Path
         The folder to write, which is not there yet or empty.
     form : str, optional
-        The format of a draft model that engines serve, ``"eagle"`` or ``"speculators"``: for ``eagle1-published`` and
-        ``eagle3-published`` of `otspec train`, and for published ones.  No tokenizer is written then: it is the
-        target's.
+        The format of a draft model that engines serve, ``"eagle"`` or ``"speculators"``: for ``eagle1`` and ``eagle3``
+        of `otspec train`, and for published ones.  No tokenizer is written then: it is the target's.
     target : str, optional
         The folder of the target that speculators name.
     ahead : int, optional

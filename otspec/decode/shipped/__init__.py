@@ -43,7 +43,7 @@ AFFINITY = "affinity.safetensors"
 TRAINING, HELD_OUT_ROWS, FREQUENCIES = "training.json", "held_out.npz", "frequencies.npz"
 """Files beside them: the record of the training run, the held-out sequences that its curve is measured on, and how
 often each token occurs in the text that was trained on."""
-DRAFTERS = {"eagle": "eagle3", "parallel": "parallel"}
+DRAFTERS = {"eagle": "shared", "parallel": "parallel"}
 """Draft models that it has for some targets, `drafter`, and what `otspec train` calls such models of any other."""
 QUESTIONS = "questions.jsonl"
 """Forty prompts of our own in Spec-Bench's thirteen categories, some of two turns, for targets that answer."""
@@ -174,8 +174,7 @@ def drafter(kind: str, target: PreTrainedModel) -> PreTrainedModel:
     DataError
         If the package has none for that target.
     """
-    import otspec.decode.drafters.eagle.model  # noqa: F401
-    import otspec.decode.drafters.shared.model  # noqa: F401  # both make their classes known to transformers
+    import otspec.decode.drafters.eagle.model  # noqa: F401  # makes its class known to transformers
     from otspec.decode.models.fingerprint import fingerprint
 
     mark = fingerprint(target)

@@ -10,9 +10,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.drafters.eagle import training as eagle
 from otspec.decode.drafters.heads import training as heads
-from otspec.decode.drafters.published import training as published
 from otspec.decode.drafters.sd2 import training as sd2
-from otspec.decode.drafters.shared import training as shared
 from otspec.decode.lessons.kind import Kind, Origin
 from otspec.decode.lessons.lesson import Lesson
 from otspec.decode.lessons.losses import Prediction
@@ -38,7 +36,5 @@ KINDS: Mapping[str, Kind] = {
     **sd2.KINDS,
     **eagle.KINDS,
     **heads.KINDS,
-    **shared.KINDS,
-    **published.KINDS,
     **sd2.ABLATIONS,
 }

@@ -67,7 +67,7 @@ def test_it_is_found_by_the_target_that_it_heard() -> None:
     for found, own in zip(models.draft.parameters(), eagle().parameters(), strict=True):
         assert torch.equal(found, own)
     other = models._replace(target=load().draft)
-    with pytest.raises(DataError, match=r"no draft model 'eagle' of this target comes .*; `otspec train eagle3` "):
+    with pytest.raises(DataError, match=r"no draft model 'eagle' of this target comes .*; `otspec train shared` "):
         drafting("eagle", DrafterRequest(other, "my-model", "shipped"))
     with pytest.raises(DataError, match="no draft model 'parallel' of this target comes with the package"):
         load_models("shipped", "parallel", "cpu")

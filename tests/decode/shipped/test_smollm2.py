@@ -11,7 +11,7 @@ import torch
 
 import otspec
 from otspec.decode import shipped
-from otspec.decode.drafters.shared.model import SharedLlama
+from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.methods.drafting import DrafterRequest, drafting
 from otspec.decode.methods.plain import plain
 from otspec.decode.models.fingerprint import fingerprint
@@ -49,12 +49,12 @@ def test_a_drafter_is_found_by_the_weights_of_its_target(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     models = load_models("shipped", None)
-    made = SharedLlama.of(models.target, [12, 24], masks=2 if kind == "parallel" else 0)
+    made = Eagle.of_target(models.target, "shared", [12, 24], masks=2 if kind == "parallel" else 0)
     made.save_pretrained(tmp_path / "mine" / kind)
     monkeypatch.setattr(shipped, "FOLDER", tmp_path)
     found = drafting(kind, DrafterRequest(models, "mine", ""))
     assert found.spelled == {"drafter": kind}
-    assert isinstance(found.models.draft, SharedLlama)
+    assert isinstance(found.models.draft, Eagle)
     assert torch.equal(found.models.draft.seen.weight, made.seen.weight)
     by_name = load_models("shipped", kind).draft
     assert torch.equal(by_name.seen.weight, made.seen.weight)  # type: ignore[union-attr]

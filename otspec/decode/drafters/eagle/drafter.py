@@ -1,36 +1,49 @@
-"""Drafting with an EAGLE-style model."""
+"""Drafting with an `Eagle` model: token by token, or all depths in one pass."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import torch
+from torch.nn.functional import pad
 
 from otspec.decode.drafters.conditioned import ConditionedDrafter
-from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.hidden_states import last_layer
-from otspec.decode.drafters.levels import after_parents
-from otspec.decode.drafters.model import ModelDrafter
+from otspec.decode.drafters.levels import Levels, after_parents
+from otspec.decode.drafters.model import ModelDrafter, Text
 from otspec.decode.models.context import Context
 from otspec.decode.models.passes.signature import Conditioning
+from otspec.laws import IntArray
+from otspec.verification.trees.shape import Shape
 
 
 class EagleDrafter(ConditionedDrafter, ModelDrafter):
     """Drafts from an `Eagle` model: with every token of the text it reads the target's features at the token before it.
 
-    Accepted drafts are read anew, with the target's features in place of the model's own outputs.
+    Accepted drafts are read anew, with the target's features in place of the model's own outputs.  A published layer
+    never reads the first token of a text, as nothing is thought before it: a text of one token gets no drafts.
     """
 
-    model: Eagle
+    @property
+    def _unread_first(self) -> int:
+        """Tokens at the start of a text that are never read."""
+        return int(self.model.config.published)
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts but for their last tokens."""
-        layers = last_layer(self.model)
-        told = Conditioning(added=self.model.conditioning(self._before()))
-        self.context = Context(self.model, [self._readable(text[:-1]) for text in texts], layers, told)
+        first = self._unread_first
+        told = Conditioning(added=self.model.conditioning(self._before()[:, first:]))
+        read = [self._readable(text[first:-1]) for text in texts]
+        self.context = Context(self.model, read, last_layer(self.model), told)
+
+    def depth(self, lengths: IntArray) -> int:
+        """As deep as the shape, or as positions last."""
+        read = lengths - self._unread_first
+        return super().depth(read) if read.min() else 0
 
     def begin_step(self, texts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
         """What has not been read of a text is read with the target's features of the tokens before."""
+        texts = [text[self._unread_first :] for text in texts]
         unread = [len(text) - length for text, length in zip(texts, self.context.length.tolist(), strict=True)]
         self._told = (self._before_unread(unread),)
         return texts
@@ -47,3 +60,56 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
         """The model's own outputs stand in for what the target has not said yet."""
         outputs = self._read.states[:, -self._read.logits.shape[1] :, 0]
         return Conditioning(added=self.model.added_of_own(after_parents(outputs, parents)))
+
+
+class ParallelDrafter(EagleDrafter):
+    """Drafts from shared layers with masks: behind the text it reads as many of them as levels are wanted.
+
+    What it gives there are the laws of all levels.  So drawing costs nothing more: a tree is limited by what the target
+    reads alone.
+    """
+
+    _given: torch.Tensor
+    """What the head gets, or gives, for every level of this step, shape (B, levels, ...)."""
+    _at_most: int = 1
+    """Levels that this step reads."""
+
+    def depth(self, lengths: IntArray) -> int:
+        """As deep as the shape, or as there are masks, or positions."""
+        return min(super().depth(lengths), self.model.config.masks + 1)
+
+    def begin_step(self, texts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+        """Read with the target's features; one level, if nobody wants more."""
+        self._at_most = 1
+        return super().begin_step(texts)
+
+    def every_level(self, texts: Sequence[Sequence[int]], depth: int) -> torch.Tensor:
+        """What the model gives for so many levels, shape (B, depth, ...)."""
+        return self._at_once(self._new_in(texts), depth)
+
+    def _drafted(self, shape: Shape, texts: Sequence[Sequence[int]]) -> Levels:
+        self._at_most = shape.depth
+        return super()._drafted(shape, texts)
+
+    def _after(self, text: Text) -> torch.Tensor:
+        self._given = self._at_once(text, self._at_most)
+        return self._given[:, :1]
+
+    def _at_once(self, text: Text, levels: int) -> torch.Tensor:
+        """What the model gives for so many levels, shape (B, levels, ...)."""
+        batch, masks = len(text.tokens), levels - 1
+        more = torch.arange(1, levels, device=self.context.device)
+        tokens = torch.cat((text.tokens, (self._own_vocab - 1 + more).expand(batch, -1)), dim=1)
+        position = torch.cat((text.position, text.root + more), dim=1)
+        added = self.model.conditioning(*self._told)
+        told = Conditioning(added=pad(added, (0, 0, 0, masks)))  # masks see no state of the target's: they follow one
+        self._text = text
+        sees = text._replace(
+            tokens=tokens, own=None if text.own is None else pad(text.own, (0, masks), value=True)
+        ).sees
+        self._read = self.context.read(tokens, position, sees, levels, told)
+        return self._read.logits
+
+    def after_level(self, read: torch.Tensor, level: int, parents: torch.Tensor, lineage: torch.Tensor) -> torch.Tensor:
+        """The same for all slots of a level."""
+        return self._given[:, level : level + 1].expand(-1, read.shape[1], *self._given.shape[2:])

@@ -1,4 +1,4 @@
-"""A layer for any target, between its embedding and its head: what it has of the target's, and its last norm.
+"""A layer for any target, between its embedding and its head: what it has of the target's, and EAGLE-3's first one.
 
 Where the target is made as a Llama is, the layer is one of its own; elsewhere it is that of a Llama of the same width,
 as EAGLE has it for every architecture [li2024eagle].
@@ -14,14 +14,15 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from otspec.decode.drafters.decoders import layers_of
+from otspec.decode.drafters.hidden_states import head_of
 from otspec.decode.models.context import vocabulary
-from otspec.decode.models.head import SOFT_CAP, Head
+from otspec.decode.models.head import SOFT_CAP
+from otspec.decode.models.passes.conditioned import OwnModule
 from otspec.decode.models.passes.fused import ALIKE
 
 TAKEN_OVER = (
     *("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim"),
-    *("max_position_embeddings", "initializer_range", "tie_word_embeddings"),
-    *("bos_token_id", "eos_token_id", "pad_token_id"),
+    *("max_position_embeddings", "initializer_range", "bos_token_id", "eos_token_id"),
 )
 """What a layer in a target's place has of the target's configuration."""
 
@@ -32,19 +33,33 @@ LARGE = 2.0**20
 """Beside the square of which no epsilon of a norm counts, and by which the norm divides exactly."""
 
 
-def layer_settings(target: PreTrainedModel, head: Head) -> dict[str, Any]:
-    """What the configuration of a layer in a target's place, before that head, has of the target's."""
-    told, norm = llama_settings(target), last_norm(target)
-    layer_norm = norm is not None and _is_layer_norm(norm, told["hidden_size"])
-    return told | {"vocab_size": vocabulary(target), "layer_norm": layer_norm, SOFT_CAP: head.cap}
+def layer_settings(target: PreTrainedModel, *, shared: bool, own_head: bool) -> dict[str, Any]:
+    """What the configuration of a layer for a target has of the target's.
 
+    Parameters
+    ----------
+    target : PreTrainedModel
+    shared : bool
+        Whether its last norm and its activation are those of the target, and not a Llama's.
+    own_head : bool
+        Whether it has a head of its own.
 
-def llama_settings(target: PreTrainedModel) -> dict[str, Any]:
-    """What a Llama's layer in a target's place has of the target's configuration."""
+    Raises
+    ------
+    ProblemError
+        If the target's head is to be shared, and cannot be had apart from the rest or scales its logits.
+    """
     config = target.config.get_text_config()
     names = (*TAKEN_OVER, *(OF_A_LLAMA if type(target) in ALIKE else ()))
     told = {name: value for name in names if (value := getattr(config, name, None)) is not None}
-    return {"intermediate_size": 4 * told["hidden_size"]} | told  # which GPT-2 leaves unsaid
+    told = {"intermediate_size": 4 * told["hidden_size"]} | told  # which GPT-2 leaves unsaid
+    told |= {"vocab_size": vocabulary(target), "num_hidden_layers": 1, "pad_token_id": None}
+    if not own_head:
+        told[SOFT_CAP] = head_of(target, in_place=True).cap
+    if not shared:
+        return told | {"hidden_act": "silu"}
+    norm = last_norm(target)
+    return told | {"layer_norm": norm is not None and _is_layer_norm(norm, told["hidden_size"])}
 
 
 def last_norm(target: PreTrainedModel) -> nn.Module | None:
@@ -84,3 +99,38 @@ def _of(norm: nn.Module, sign: torch.Tensor) -> torch.Tensor:
     """What it makes of large numbers with these signs."""
     found: torch.Tensor = copy.deepcopy(norm).to("cpu", torch.float64)(LARGE * sign)
     return found
+
+
+class WideLayer(OwnModule, nn.Module):
+    """The first layer of EAGLE-3: its attention reads a token and a hidden state, side by side.
+
+    Parameters
+    ----------
+    layer : Module
+        A layer of the family that it is of.
+    width : int
+        Of both.
+    eps : float
+        Of its norms.
+    norm_before_residual : bool
+        Whether what goes around the attention is normed.
+    """
+
+    def __init__(self, layer: Any, width: int, eps: float, norm_before_residual: bool) -> None:
+        super().__init__()
+        self.self_attn, self.mlp = layer.self_attn, layer.mlp
+        self.input_layernorm, self.post_attention_layernorm = layer.input_layernorm, layer.post_attention_layernorm
+        self.hidden_norm = type(layer.input_layernorm)(width, eps)
+        self.norm_before_residual = norm_before_residual
+        for name in ("q_proj", "k_proj", "v_proj"):
+            narrow = getattr(self.self_attn, name)
+            setattr(self.self_attn, name, nn.Linear(2 * width, narrow.out_features, narrow.bias is not None))
+
+    def forward(self, hidden_states: torch.Tensor, **told: Any) -> torch.Tensor:
+        """What it makes of tokens and hidden states, shape (B, N, width), from (B, N, 2 width)."""
+        token, hidden = hidden_states.chunk(2, dim=-1)
+        normed = self.hidden_norm(hidden)
+        attended, _ = self.self_attn(hidden_states=torch.cat((self.input_layernorm(token), normed), dim=-1), **told)
+        hidden = attended + (normed if self.norm_before_residual else hidden)
+        found: torch.Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
+        return found

@@ -1,91 +1,59 @@
-"""How EAGLE-style draft models are made and asked while they learn [li2024eagle]."""
+"""How EAGLE-style draft models are made and asked while they learn [li2024eagle; li2025eagle3]."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
-from otspec.decode.drafters.eagle.model import Eagle, EagleLlama
-from otspec.decode.drafters.hidden_states import last_layer, shifted, three_layers, to_one_size
-from otspec.decode.lessons.kind import Kind, Origin
+from otspec.decode.drafters.eagle.model import Eagle
+from otspec.decode.drafters.eagle.settings import LOOKED_AT
+from otspec.decode.drafters.hidden_states import eagle3_layers, last_layer, shifted, three_layers, two_layers
+from otspec.decode.lessons.kind import Begin, Kind, Origin
 from otspec.decode.lessons.lesson import Lesson
 from otspec.decode.lessons.losses import Prediction
+from otspec.errors import ProblemError
 
 PASSES = 3
-"""How many tokens in a row an EAGLE-style model learns to draft on its own outputs, and how many are measured."""
-
-
-def _eagle(origin: Origin) -> PreTrainedModel:
-    target = origin.target
-    return Eagle.of(origin.draft, three_layers(target), target.config.get_text_config().hidden_size)
-
-
-def _layer(origin: Origin) -> PreTrainedModel:
-    return EagleLlama.of_target(origin.target)
-
-
+"""How many tokens in a row a model learns to draft on its own outputs, and how many are measured."""
+AT_ONCE = 5
+"""Tokens that a parallel drafter drafts in one pass."""
 NOISE = 0.1
-"""What the target's hidden states, scaled to a root mean square of 1, are off by at most while a model learns to draft
-such states itself, which will be off, too [li2024eagle]."""
+"""What the target's hidden states, as a share of their root mean square, are off by at most while a model learns to
+draft such states itself, which will be off, too [li2024eagle]."""
 
 
-def _eagle_answers(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Prediction]:
-    """As the first, second, ... draft after what the target has read, each of shape (B, N, ...).
+def answers(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Prediction]:
+    """What an `Eagle` model says, as the first, second, ... draft after what the target has read, each (B, N, ...).
 
     In the first pass every token is fed the target's features at the token before it.  In each that follows, it is fed
-    the model's own output there in the pass before; it attends to itself, to the drafts before it, one of each pass,
-    and of the first pass to the tokens before these: as it will in decoding, where accepted drafts are read anew.
+    the model's own output there in the pass before, or a mask is read in its place; it attends to itself, to the drafts
+    before it, one of each pass, and of the first pass to the tokens before these: as it will in decoding, where
+    accepted drafts are read anew.
     """
-    features = lesson.features
-    if model.training and model.config.drafts_features:
+    config, tokens, features = model.config, lesson.tokens[:, :-1], lesson.features
+    if model.training and config.drafts_features:
+        size = features.square().mean(dim=-1, keepdim=True).sqrt()
         noise = torch.rand(features.shape, generator=generator).to(features.device)
-        features = to_one_size(features) + NOISE * (2 * noise - 1)
-
-    def fed(tokens: torch.Tensor, outputs: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
-        before = torch.cat((torch.zeros_like(outputs[:, :1]), outputs[:, :-1]), dim=1)
-        return tokens, model.added_of_own(before)
-
-    return in_passes(model, lesson, features, passes, fed)
-
-
-Fed = Callable[[torch.Tensor, torch.Tensor, int], tuple[torch.Tensor, torch.Tensor]]
-"""From the tokens, the outputs of the pass before, and the number of a pass to what is read in it, and is added."""
-
-
-def in_passes(
-    model: Any, lesson: Lesson, features: torch.Tensor, passes: int, fed: Fed, *, sees_first: bool = True
-) -> list[Prediction]:
-    """What a model says in several passes, each of which drafts one token further behind every token.
-
-    Parameters
-    ----------
-    model : Eagle
-    lesson : Lesson
-    features : Tensor, shape (B, N, layers, width)
-        The target's, as the first pass is fed them.
-    passes : int
-    fed : callable
-        What the others are.
-    sees_first : bool
-        Whether tokens see the first of their text.
-    """
-    tokens = lesson.tokens[:, :-1]
+        features = features + size * NOISE * (2 * noise - 1)
     rows, columns = tokens.shape
-    read, added = tokens, model.conditioning(shifted(features, torch.ones_like(tokens)))
+    read, added, outputs = tokens, model.conditioning(shifted(features, torch.ones_like(tokens))), torch.empty(0)
     at = torch.arange(columns, device=tokens.device)
-    cache = DynamicCache()
-    least = torch.finfo(model.dtype).min
-    found = []
-    for number in range(passes):
+    cache, least = DynamicCache(), torch.finfo(model.dtype).min
+    found: list[Prediction] = []
+    for number in range(config.masks + 1 if config.masks else passes):
+        if number:
+            before = torch.cat((torch.zeros_like(outputs[:, :1]), outputs[:, :-1]), dim=1)
+            read = torch.full_like(tokens, config.vocab_size - 1 + number) if config.masks else tokens
+            added = model.added_of_own(before)
         # Of pass i, the draft i tokens after the last that the target has read; of pass 0, all up to that.
         sees = [at <= at[:, None] - number, *(at == at[:, None] - number + earlier for earlier in range(1, number + 1))]
-        if sees_first:
-            sees[0] |= at == 0  # the first tokens have no drafts before them: they see something, and count for little
-        else:
+        if config.published:  # which never read the first token of a text
             sees[0] &= (at > 0) | (at[:, None] == 0)
+        else:
+            sees[0] |= at == 0  # the first tokens have no drafts before them: they see something, and count for little
         mask = torch.zeros(columns, columns * (number + 1), dtype=model.dtype, device=tokens.device)
         mask.masked_fill_(~torch.cat(sees, dim=1), least)
         prediction = model(
@@ -99,34 +67,94 @@ def in_passes(
         )
         outputs = prediction.hidden_states[-1]
         found.append(Prediction(prediction.logits, outputs))
-        if number + 1 < passes:
-            read, added = fed(tokens, outputs, number + 1)
     return found
 
 
-OF_TARGET = ("model.embed_tokens.weight", "lm_head.weight")
-"""What a layer in the target's place has of it, and keeps as it is."""
+def _three_of(target: PreTrainedModel) -> Sequence[int]:
+    """Those of EAGLE-3, or the first, where a target has too few for them to ascend.
+
+    Raises
+    ------
+    ProblemError
+        If there are no three before the last.
+    """
+    if (count := int(target.config.get_text_config().num_hidden_layers)) < LOOKED_AT:
+        raise ProblemError(
+            f"eagle3 looks at its target after {LOOKED_AT} of the layers, not the last, and this one has {count}; "
+            "train eagle1, which engines serve too, or shared"
+        )
+    low, middle, high = found = eagle3_layers(target)
+    return found if low < middle < high else (0, 1, 2)
+
+
+def _fed(origin: Origin) -> PreTrainedModel:
+    target = origin.target
+    model: PreTrainedModel = Eagle.of(origin.draft, three_layers(target), target.config.get_text_config().hidden_size)
+    return model
+
+
+def _layer(arithmetic: str, layers: Callable[[PreTrainedModel], Sequence[int]], *, at_once: bool = False) -> Begin:
+    def begin(origin: Origin) -> PreTrainedModel:
+        masks, target = (origin.ahead - 1) * at_once, origin.target
+        model: PreTrainedModel = Eagle.of_target(target, arithmetic, layers(target), masks=masks, tokens=origin.kept)
+        return model
+
+    return begin
+
 
 KINDS: Mapping[str, Kind] = {
     "eagle": Kind(
-        "EAGLE-style: reads the target's hidden states token by token",
-        _eagle,
+        "a draft model that reads the target's hidden states token by token",
+        _fed,
         three_layers,
-        _eagle_answers,
+        answers,
         ahead=PASSES,
         measured=PASSES,
     ),
     "eagle1": Kind(
-        "a layer that drafts the target's last hidden state",
-        _layer,
+        "EAGLE's layer, which drafts the target's last hidden state; engines serve it",
+        _layer("eagle1", last_layer),
         last_layer,
-        _eagle_answers,
+        answers,
         ahead=1,
         measured=PASSES,
         loss="eagle",
-        learns=lambda name: name not in OF_TARGET,
         drafts_features=True,
         of_target=True,
+    ),
+    "eagle3": Kind(
+        "EAGLE-3's layer, which engines serve",
+        _layer("eagle3", _three_of),
+        _three_of,
+        answers,
+        ahead=PASSES,
+        measured=PASSES,
+        of_target=True,
+        shares=True,
+    ),
+    "shared": Kind(
+        "a layer on two of the target's hidden states, with the target's embedding and head",
+        _layer("shared", two_layers),
+        two_layers,
+        answers,
+        ahead=PASSES,
+        measured=PASSES,
+        optimiser="muon",
+        of_target=True,
+        shares=True,
+    ),
+    "parallel": Kind(
+        "the same, and drafts all depths in one pass",
+        _layer("shared", two_layers, at_once=True),
+        two_layers,
+        answers,
+        ahead=AT_ONCE,
+        measured=AT_ONCE,
+        decay=0.8,
+        built=True,
+        optimiser="muon",
+        of_target=True,
+        shares=True,
     ),
 }
 """By name."""

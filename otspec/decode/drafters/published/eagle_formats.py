@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from transformers import AutoConfig, LlamaConfig, Qwen2Config, Qwen3Config
 
+from otspec.decode.drafters.decoders import LEFT_OUT
+from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.published.checkpoint import Checkpoint
-from otspec.decode.drafters.published.config import LOOKED_AT, PublishedConfig
 from otspec.decode.drafters.published.layer_settings import OF_ROPE, PARAMETERS, check_sizes, rope_of
-from otspec.decode.drafters.published.model import PublishedEagle
 
 FAMILIES = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
 """Whose layers are read, by the name in ``model_type``; which it is, the tensors say."""
@@ -34,7 +34,7 @@ FIRST = re.compile(r"^(midlayer|transformer)\.")
 Q = "layers.0.self_attn.q_proj.weight"
 
 
-def eagle(checkpoint: Checkpoint) -> PublishedEagle:
+def eagle(checkpoint: Checkpoint) -> Eagle:
     """EAGLE's layer, of the first or the second version.
 
     Parameters
@@ -49,7 +49,7 @@ def eagle(checkpoint: Checkpoint) -> PublishedEagle:
     return _first_version(checkpoint, checkpoint.config, {"bias"})
 
 
-def speculators_eagle(checkpoint: Checkpoint) -> PublishedEagle:
+def speculators_eagle(checkpoint: Checkpoint) -> Eagle:
     """The same of speculators, which wrote it in its early versions; the rest as in `eagle`."""
     if checkpoint.setting("layernorms", bool, False):
         raise checkpoint.refusal("its setting 'layernorms' is on, and what is then fed back is nowhere said")
@@ -57,12 +57,12 @@ def speculators_eagle(checkpoint: Checkpoint) -> PublishedEagle:
     return _first_version(checkpoint, checkpoint.setting("transformer_layer_config", dict), set())
 
 
-def eagle3(checkpoint: Checkpoint) -> PublishedEagle:
+def eagle3(checkpoint: Checkpoint) -> Eagle:
     """EAGLE-3's layer; parameters as in `eagle`."""
     return _third_version(checkpoint, checkpoint.config, OF_EAGLE3)
 
 
-def speculators_eagle3(checkpoint: Checkpoint) -> PublishedEagle:
+def speculators_eagle3(checkpoint: Checkpoint) -> Eagle:
     """The same of speculators, with layers behind it if there are; parameters as in `eagle`."""
     if "norm_before_residual" not in checkpoint.config:
         raise checkpoint.refusal("it has no 'norm_before_residual', which its readers take for True or for False")
@@ -70,19 +70,15 @@ def speculators_eagle3(checkpoint: Checkpoint) -> PublishedEagle:
     return _third_version(checkpoint, checkpoint.setting("transformer_layer_config", dict), set())
 
 
-def _first_version(checkpoint: Checkpoint, said: Mapping[str, Any], known: set[str]) -> PublishedEagle:
+def _first_version(checkpoint: Checkpoint, said: Mapping[str, Any], known: set[str]) -> Eagle:
     layer = _layer(checkpoint, said, known)
-    config = PublishedConfig(
-        layer,
-        features=[],
-        feature_width=layer["hidden_size"],
-        bias=any(name.endswith("fc.bias") for name in checkpoint.names),
-        **_own(checkpoint),
-    )
-    return checkpoint.fill(PublishedEagle(config), _own_name, {})
+    bias = any(name.endswith("fc.bias") for name in checkpoint.names)
+    width = layer["hidden_size"]
+    model = Eagle.made_of(arithmetic="eagle1", feature_width=width, bias=bias, **_own(checkpoint), **layer)
+    return checkpoint.fill(model, _own_name, {})
 
 
-def _third_version(checkpoint: Checkpoint, said: Mapping[str, Any], known: set[str]) -> PublishedEagle:
+def _third_version(checkpoint: Checkpoint, said: Mapping[str, Any], known: set[str]) -> Eagle:
     layer = _layer(checkpoint, said, known)
     given = checkpoint.config
     inner = checkpoint.setting("eagle_config", dict, {})
@@ -92,23 +88,20 @@ def _third_version(checkpoint: Checkpoint, said: Mapping[str, Any], known: set[s
     features = checkpoint.setting(LAYERS, list, [], {**given, **inner})
     if not all(type(one) is int for one in features):
         raise checkpoint.refusal(f"its setting {LAYERS!r} is {features!r}, and numbers of layers are wanted")
-    looked_at = len(features) or LOOKED_AT
     kept = checkpoint.setting("draft_vocab_size", int, layer["vocab_size"])
     vocab = layer["vocab_size"]
     tokens = _tokens(checkpoint, kept, vocab) if kept != vocab or "d2t" in checkpoint.names else None
     if kept == vocab and tokens is not None and torch.equal(tokens, torch.arange(vocab)):
         tokens = None  # the head is in the target's order
-    config = PublishedConfig(
-        layer,
-        version=3,
+    model = Eagle.made_of(
+        arithmetic="eagle3",
         features=features,
         feature_width=checkpoint.setting("target_hidden_size", int, layer["hidden_size"]),
-        looked_at=looked_at,
         kept=0 if tokens is None else kept,
         **{name: checkpoint.setting(name, bool, False, {**given, **inner}) for name in VARIANTS},
         **_own(checkpoint) | {"own_head": True},
+        **layer,
     )
-    model = PublishedEagle(config)
     return checkpoint.fill(model, _own_name, {} if tokens is None else {"tokens": tokens.int()})
 
 
@@ -118,7 +111,7 @@ def _own(checkpoint: Checkpoint) -> dict[str, bool]:
 
 
 def _own_name(name: str) -> str | None:
-    """What a `PublishedEagle` calls a tensor."""
+    """What an `Eagle` calls a tensor."""
     name = FIRST.sub("layers.0.", name).replace("fusion_fc.", "fc.")
     if name in ("d2t", "t2d"):
         return None
@@ -178,5 +171,5 @@ def _layer(checkpoint: Checkpoint, said: Mapping[str, Any], known: set[str]) -> 
     check_sizes(checkpoint, settings, defaults)
     if rope := rope_of(checkpoint, said):
         settings[PARAMETERS] = rope
-    found: dict[str, Any] = AutoConfig.for_model(kind, **settings).to_dict()
-    return found
+    plain: dict[str, Any] = AutoConfig.for_model(kind, **settings).to_dict()
+    return {name: value for name, value in plain.items() if name not in LEFT_OUT} | {"decoder": kind}

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from transformers import PreTrainedModel
+from transformers import CONFIG_MAPPING, PreTrainedModel
 
+from otspec.decode.drafters.decoders import LEFT_OUT
+from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.published.checkpoint import CONFIG
-from otspec.decode.drafters.published.config import PublishedConfig
 from otspec.decode.drafters.published.eagle_formats import LAYERS, VARIANTS
 from otspec.decode.drafters.published.layer_settings import with_old_keys
-from otspec.decode.drafters.published.model import PublishedEagle
 from otspec.errors import DataError, ProblemError
 from otspec.writing import named, write_text
 
@@ -50,10 +50,10 @@ def write_published(
     """
     if form not in FORMATS:
         raise ProblemError(f"no format {form!r}; known: {', '.join(FORMATS)}")
-    if not isinstance(model, PublishedEagle):
+    if not isinstance(model, Eagle) or not model.is_served:
         raise ProblemError(
             f"a {type(model).__name__} cannot be written as {form}, as what it computes is not what engines compute; "
-            "train one that is: otspec train eagle1-published, or eagle3-published"
+            "train one that is: otspec train eagle1, or eagle3"
         )
     settings = FORMATS[form](model.config, target, ahead or 3)
     folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def write_published(
     write_text(folder / CONFIG, json.dumps(settings | {"torch_dtype": kind}, indent=2) + "\n")
 
 
-def _tensors(model: PublishedEagle) -> dict[str, torch.Tensor]:
+def _tensors(model: Eagle) -> dict[str, torch.Tensor]:
     """What is its own, by the names of EAGLE's own code."""
     own = model.config.own_head
     found = {
@@ -78,13 +78,14 @@ def _tensors(model: PublishedEagle) -> dict[str, torch.Tensor]:
     return found
 
 
-def _layer(config: PublishedConfig) -> dict[str, Any]:
+def _layer(config: Any) -> dict[str, Any]:
     """The settings of its layers; engines know no other target by them."""
-    left = ("architectures", "transformers_version", "dtype", "torch_dtype", "_name_or_path")
-    return with_old_keys({name: one for name, one in config.layer.items() if name not in left and one is not None})
+    names = CONFIG_MAPPING[config.decoder_type]().to_dict().keys() - {*LEFT_OUT, "_name_or_path"}
+    layer = {name: one for name in sorted(names) if (one := getattr(config, name, None)) is not None}
+    return with_old_keys({"model_type": config.decoder_type, **layer})
 
 
-def _own(config: PublishedConfig) -> dict[str, Any]:
+def _own(config: Any) -> dict[str, Any]:
     """Settings that only EAGLE-3 has."""
     return {
         "draft_vocab_size": config.kept or config.vocab_size,
@@ -94,13 +95,13 @@ def _own(config: PublishedConfig) -> dict[str, Any]:
     }
 
 
-def _as_eagle(config: PublishedConfig, target: str | None, ahead: int) -> dict[str, Any]:
-    more = {"bias": config.bias} if config.version == 1 else _own(config)
+def _as_eagle(config: Any, target: str | None, ahead: int) -> dict[str, Any]:
+    more = {"bias": config.bias} if config.arithmetic == "eagle1" else _own(config)
     return {"architectures": ["LlamaForCausalLM"], **_layer(config), **more}
 
 
-def _as_speculators(config: PublishedConfig, target: str | None, ahead: int) -> dict[str, Any]:
-    if config.version != 3:
+def _as_speculators(config: Any, target: str | None, ahead: int) -> dict[str, Any]:
+    if config.arithmetic != "eagle3":
         raise ProblemError("speculators have no first version of EAGLE any more; pass form='eagle', which vLLM reads")
     if target is None:
         raise ProblemError("speculators name the target; pass target=FOLDER")
@@ -126,7 +127,7 @@ def _as_speculators(config: PublishedConfig, target: str | None, ahead: int) -> 
     }
 
 
-FORMATS: Mapping[str, Callable[[PublishedConfig, str | None, int], dict[str, Any]]] = {
+FORMATS: Mapping[str, Callable[[Any, str | None, int], dict[str, Any]]] = {
     "eagle": _as_eagle,
     "speculators": _as_speculators,
 }

@@ -163,6 +163,12 @@ class Steered(More):
             )
         return found
 
+    @property
+    def is_lean(self) -> bool:
+        """As `Conditioned.is_lean`."""
+        lean: bool = self.config.place == "up"
+        return lean
+
     def shifts(self, features: torch.Tensor) -> torch.Tensor:
         """What the target's hidden states add to every layer, shape (layers, ..., added).
 

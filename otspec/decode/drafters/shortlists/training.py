@@ -13,14 +13,11 @@ from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 from transformers import PreTrainedModel
 
 from otspec.decode.drafters.eagle.model import Eagle
-from otspec.decode.drafters.eagle.training import KINDS as EAGLE
+from otspec.decode.drafters.eagle.training import answers
 from otspec.decode.drafters.sd2.model import Steered
 from otspec.decode.drafters.sd2.training import steered_by
-from otspec.decode.drafters.shared.model import SharedLlama
-from otspec.decode.drafters.shared.training import KINDS as SHARED
 from otspec.decode.drafters.shortlists.router import Network, Router, vectors_of
 from otspec.decode.drafters.shortlists.shortlists import Budget
-from otspec.decode.lessons.kind import Kind
 from otspec.decode.lessons.lesson import Lessons
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.fingerprint import fingerprint
@@ -102,7 +99,9 @@ def train_router(
         raise ProblemError(
             f"a {type(draft).__name__} is fed its target's hidden states, and a router learns from it so; pass target"
         )
-    if isinstance(draft, SharedLlama) and draft.kept is not None:
+    if isinstance(draft, Eagle) and draft.config.published:
+        raise ProblemError("EAGLE's published layers draft without a router; pass a fed draft model, or a shared layer")
+    if isinstance(draft, Eagle) and draft.kept is not None:
         raise ProblemError(
             f"the draft model drafts {draft.kept.size} tokens that it was trained with, and no others; a router is for "
             "one that drafts all"
@@ -229,26 +228,19 @@ def _told(draft: PreTrainedModel, target: PreTrainedModel, text: Sequence[int]) 
     if len(text) < 2:
         return []
     lesson = Lessons(target, np.array([text]), draft.config.features, 1, memory=0).lesson([0])
-    steps = _kind_of(draft).answers(draft, lesson, torch.Generator(), DRAFTS + 1)
+    steps = answers(draft, lesson, torch.Generator(), DRAFTS + 1)
     tokens = lesson.tokens[0, :-1]
     before = [_after_none(one.features[0]) for one in steps if one.features is not None]
     found = []
     for number, step in enumerate(steps):
         said = step.logits[0, number:]  # tokens before have not so many drafts behind a root
-        if isinstance(draft, SharedLlama) and draft.config.masks:  # all depths are asked for at the root
+        if draft.config.masks:  # all depths are asked for at the root
             asked_by = tokens[: len(said)], before[0][: len(said)]
         else:
             asked_by = tokens[number:], before[max(number - 1, 0)][number:]
         if len(said):
             found.append(Said(*asked_by, partial(_likeliest, said)))
     return found
-
-
-def _kind_of(draft: PreTrainedModel) -> Kind:
-    """How such a model is asked while it learns."""
-    if not isinstance(draft, SharedLlama):
-        return EAGLE["eagle"]
-    return SHARED["parallel" if draft.config.masks else "eagle3"]
 
 
 def _likeliest(logits: torch.Tensor, count: int) -> torch.Tensor:

@@ -22,6 +22,11 @@ class Conditioned(OwnModule):
 
     get_input_embeddings: Any
 
+    @property
+    def is_lean(self) -> bool:
+        """Whether what it is told is added to its vectors or its up-projections, and all else is the decoder."""
+        return True
+
     def vectors(self, tokens: torch.Tensor) -> torch.Tensor:
         """What the decoder begins with of tokens, shape (..., hidden), but for what is added to it."""
         vectors: torch.Tensor = self.get_input_embeddings()(tokens)

@@ -106,8 +106,7 @@ class Llama:
             config._attn_implementation == "sdpa"
             and config.hidden_act == "silu"
             and config.rope_parameters["rope_type"] in FIXED_ANGLES
-            and getattr(config, "place", "up") == "up"
-            and getattr(config, "final_logit_softcapping", None) is None
+            and getattr(model, "is_lean", True)
             and is_plain(model)
         )
 
