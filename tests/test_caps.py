@@ -18,7 +18,7 @@ LINES = {
     "otspec/bench": 4_700,
     "otspec/cli": 4_200,
     "otspec/data": 1_700,
-    "otspec/decode": 18_900,
+    "otspec/decode": 18_300,
     "otspec/engine_audit": 3_500,
     "otspec/engines": 400,
     "otspec/verification": 12_200,

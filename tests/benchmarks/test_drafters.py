@@ -19,7 +19,7 @@ from benchmarks.drafters.pretrained import pretrain  # noqa: E402
 from benchmarks.shipped_pair.recipe import Shape  # noqa: E402
 from otspec.decode import shipped  # noqa: E402
 from otspec.decode.drafters.hidden_states import three_layers  # noqa: E402
-from otspec.decode.drafters.sd2.model import SteeredLlama  # noqa: E402
+from otspec.decode.drafters.sd2.model import Steered  # noqa: E402
 from otspec.decode.pair.loading import Models, load_models  # noqa: E402
 from otspec.decode.training import KINDS, Lessons  # noqa: E402
 from otspec.decode.training.loop import measure  # noqa: E402
@@ -75,7 +75,7 @@ def test_what_is_there_is_not_done_again(run: Path, monkeypatch: pytest.MonkeyPa
 
 def test_steering_that_was_not_trained_is_worth_nothing_at_any_offset(run: Path) -> None:
     target, draft, tokenizer = shipped.load()
-    steered: Any = SteeredLlama.of(draft, three_layers(target), 128)
+    steered: Any = Steered.of(draft, three_layers(target), 128)
     found = measuring.by_offset(Models(target, tokenizer, steered, tokenizer), SMALL, run, "cpu")
     aside = Lessons(target, learning.texts(SMALL, run, "cpu")[1], (), 3, memory=0)  # in single precision
     [plain] = measure(KINDS["distilled"], draft, aside)

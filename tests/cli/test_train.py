@@ -16,7 +16,7 @@ from otspec.cli.names import LOSSES, TRAINED  # noqa: E402
 from otspec.decode import Budget, Router, training  # noqa: E402
 from otspec.decode.drafters.eagle.model import Eagle  # noqa: E402
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator  # noqa: E402
-from otspec.decode.drafters.sd2.model import SteeredLlama  # noqa: E402
+from otspec.decode.drafters.sd2.model import Steered  # noqa: E402
 from otspec.decode.pair.loading import load_models  # noqa: E402
 from otspec.errors import DataError  # noqa: E402
 from tests.cli.running import Otspec, Pair, lines_of  # noqa: E402
@@ -52,7 +52,7 @@ def test_what_it_leaves_drafts(otspec: Otspec, saved: Pair, prompts: str) -> Non
     assert record["last"] == curve[-1]
     assert record["kind"] == "sd2"
     assert not Path("sd2/checkpoint.pt").exists()
-    assert type(load_models(saved.target, "sd2", "cpu").draft) is SteeredLlama
+    assert isinstance(load_models(saved.target, "sd2", "cpu").draft, Steered)
     assert_drafts(otspec, saved.target, "sd2")
     assert "holds a trained draft model already" in otspec(line, 2).err
 
@@ -97,7 +97,7 @@ STILL = {"eagle1": {"tokens"}, "parallel": {"tokens"}}
     ],
 )
 def test_what_is_made_of_the_target_needs_no_draft_model_and_goes_on_learning(
-    kind: str, more: str, ahead: int | None, made: type | None, otspec: Otspec, saved: Pair, prompts: str
+    kind: str, more: str, ahead: int | None, made: Any, otspec: Otspec, saved: Pair, prompts: str
 ) -> None:
     target = f"--target {saved.target}"
     record, weights = trained(otspec, "first", f"{kind} {target} {more}")

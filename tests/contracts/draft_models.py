@@ -20,7 +20,7 @@ from otspec.decode.drafters.cross_tokenizer.retokenised import Retokenised  # no
 from otspec.decode.drafters.eagle.layer import begin_norm, layer_settings  # noqa: E402
 from otspec.decode.drafters.eagle.model import Eagle  # noqa: E402
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator  # noqa: E402
-from otspec.decode.drafters.sd2.model import SteeredLlama  # noqa: E402
+from otspec.decode.drafters.sd2.model import Steered  # noqa: E402
 from otspec.decode.drafters.shortlists.router import Network  # noqa: E402
 from otspec.decode.models.fingerprint import fingerprint  # noqa: E402
 from otspec.decode.models.tokens.matching import Matching  # noqa: E402
@@ -71,7 +71,7 @@ def _features(target: Any, text: tuple[int, ...]) -> Any:
 
 def steered(draft: Any, place: str = "up", strength: float = 0.5) -> Any:
     """A draft model with steering."""
-    model = SteeredLlama.of(draft, LAYERS, WIDTH, place)
+    model = Steered.of(draft, LAYERS, WIDTH, place)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for layer in model.steering.layers:

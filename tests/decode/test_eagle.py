@@ -1,6 +1,7 @@
 """EAGLE-style draft models of every arithmetic: saved and loaded, asked while they learn, and of one target alone."""
 
 import copy
+import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 import otspec
 from otspec.decode import train_router
 from otspec.decode.drafters.eagle.model import Eagle
+from otspec.decode.drafters.eagle.settings import EagleSettings
 from otspec.decode.drafters.eagle.training import KINDS, PASSES
 from otspec.decode.drafters.hidden_states import shifted
 from otspec.decode.lessons.kind import Origin
@@ -27,14 +29,13 @@ from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.passes import packed
 from otspec.decode.models.passes.fused import LlamaReader
 from otspec.decode.models.passes.packed import PackedLinear, pack
-from otspec.decode.models.passes.signature import Conditioning
-from otspec.decode.models.passes.transformers_reader import TransformersReader
 from otspec.errors import ProblemError
 from tests.contracts.draft_models import LAYERS, WIDTH, all_features, eagle, layer_of, shared
 from tests.decode import published
 from tests.decode.models import pair, tiny
 
 PROMPT = torch.tensor([[1, 2, 3]])
+SETTINGS = [name for name in inspect.signature(EagleSettings).parameters if name != "config"]
 KEPT = (0, 2, 5, 7)
 
 SHARED: dict[str, Callable[[Any], Any]] = {
@@ -76,7 +77,7 @@ def test_saved_without_what_is_borrowed_and_the_same_when_loaded(tmp_path: Path,
     assert not [part for part, own in borrowed.items() if not own and any(part in one for one in held)]
     again: Any = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float64).eval()
     assert type(again) is type(draft)
-    assert again.config.to_dict() == config.to_dict() | {"architectures": again.config.architectures}
+    assert all(getattr(again.config, name) == getattr(config, name) for name in SETTINGS)
     assert _text(target, again) == before
     # Two loaded ones have one fingerprint, with their target.
     third: Any = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float64).eval()
@@ -126,22 +127,6 @@ def test_without_training_it_is_the_draft_model_to_the_last_bit() -> None:
     assert plain.metrics.accepted == same.metrics.accepted
 
 
-@pytest.mark.parametrize("name", ["fed", "of its own", "shared"])
-@pytest.mark.usefixtures("no_gradients")
-def test_the_lean_reader_gives_the_same_bits(name: str) -> None:
-    target = copy.deepcopy(tiny(8)).float()
-    model = copy.deepcopy(MODELS[name](tiny(8)) if name != "shared" else shared(target)).float()
-    assert LlamaReader.takes(model)
-    ids, added = torch.tensor([[3, 1, 4], [2, 7, 1]]), torch.randn(2, 3, 16, generator=torch.Generator().manual_seed(0))
-    found = []
-    for reading in (LlamaReader, TransformersReader):
-        reader = reading(model, (model.config.num_hidden_layers,))
-        first, then = Conditioning(added=added), Conditioning(added=added[:, :1])
-        reader.begin(ids, torch.ones(2, 3, dtype=torch.bool), torch.arange(3).expand(2, -1), conditioning=first)
-        found.append(reader.read(ids[:, :1], torch.tensor([[3]]).expand(2, -1), None, 3, 1, then))
-    assert all(torch.equal(*both) for both in zip(*found, strict=True))
-
-
 def test_published_layers_are_read_by_no_lean_reader() -> None:
     assert not LlamaReader.takes(MODELS["eagle1"](tiny(8)).float())
 
@@ -176,14 +161,18 @@ def test_it_is_asked_as_it_is_in_decoding(name: str) -> None:
             for last in range(at - number, at + 1):
                 said = model(tokens[:, first : last + 1], added=added, output_hidden_states=True)
                 added = torch.cat((added, model.added_of_own(said.hidden_states[-1][:, -1:])), dim=1)
-            torch.testing.assert_close(found[number].logits[:, at], said.logits[:, -1], rtol=1e-5, atol=1e-5)
+            # Norms and angles are in single precision, whatever the rest is in.
+            torch.testing.assert_close(found[number].logits[:, at], said.logits[:, -1], rtol=1e-4, atol=1e-4)
             output = cast(Any, found[number].features)[:, at]
-            torch.testing.assert_close(output, said.hidden_states[-1][:, -1], rtol=1e-5, atol=1e-5)
-    # While it learns to draft hidden states, those that it is fed are off by a little.
-    again = kind.answers(model.train(), lesson, generator, 1)[0].logits
-    differ = (again - found[0].logits).abs().max()
-    assert (differ > 1e-4) if name == "eagle1" else (differ == 0)
-    assert differ < 2
+            torch.testing.assert_close(output, said.hidden_states[-1][:, -1], rtol=1e-4, atol=1e-4)
+    # While it learns to draft hidden states, those that it is fed are off by a tenth of their size at most.
+    noise = torch.rand(features.shape, generator=torch.Generator().manual_seed(5))
+    off = 0.1 * (2 * noise - 1) * torch.linalg.vector_norm(features, dim=-1, keepdim=True) / WIDTH**0.5
+    disturbed = lesson._replace(features=features + (name == "eagle1") * off)
+    [wanted] = kind.answers(model, disturbed, generator, 1)
+    [again] = kind.answers(model.train(), lesson, torch.Generator().manual_seed(5), 1)
+    torch.testing.assert_close(again.logits, wanted.logits, rtol=1e-6, atol=1e-6)
+    assert torch.equal(again.logits, found[0].logits) == (name != "eagle1")
 
 
 @pytest.mark.parametrize("memory", [0, 1 << 30])
@@ -229,7 +218,7 @@ def test_tokens_that_it_was_trained_with_are_not_changed(name: str, setting: dic
         _text(target, MODELS[name](target), **setting)
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "fed"])
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in ("fed", "of its own")])
 def test_transformers_cannot_draft_with_it(name: str) -> None:
     target = tiny(8)
     with pytest.raises(ProblemError, match=r"transformers knows no Eagle.*, which drafts from the target's hidden"):

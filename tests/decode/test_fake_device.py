@@ -40,8 +40,8 @@ def waits(strategy: Callable[[Any], Any], model: Any, target: Any, temperature: 
     told = (0, -1) if temperature else (0,)
     with torch.no_grad(), without_numbers():
         mine, own = there(target), there(model)
-        if hasattr(own, "_embedding"):
-            own._embedding = (mine.get_input_embeddings().weight,)
+        if getattr(own, "_lent", ()):
+            own._lent = (mine.get_input_embeddings().weight,)
         sampling, generator = Sampling(LogitsProcessorList(), temperature > 0), torch.Generator()
         drafter, verifier = strategy(own).prepare(VOCAB, sampling, generator)
         rule = device_rule(verifier, device(), None)

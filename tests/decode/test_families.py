@@ -21,7 +21,7 @@ from otspec.decode.drafters.sd2.model import Steered
 from otspec.decode.lessons.kind import Origin
 from otspec.decode.models.head import softly_capped
 from otspec.decode.models.passes.fused import LlamaReader
-from otspec.decode.models.passes.signature import Conditioning
+from otspec.decode.models.passes.signature import Conditioning, Inputs
 from otspec.decode.models.passes.transformers_reader import TransformersReader
 from otspec.decode.training import KINDS, Course, Lessons, train
 from otspec.errors import ProblemError
@@ -165,30 +165,32 @@ def test_a_layer_has_the_targets_embedding_head_and_norm(name: str) -> None:
     assert norm is not None
     said = target(IDS, output_hidden_states=True)
     logits = softly_capped(model.lm_head(said.hidden_states[-1]), model.config.final_logit_softcapping)
-    torch.testing.assert_close(logits, said.logits, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(logits, said.logits, rtol=1e-5, atol=1e-6)  # lent in single precision
     states = 3 + torch.randn(5, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     torch.testing.assert_close(model.model.norm(states), norm(states), rtol=1e-5, atol=1e-5)
     assert not model.lm_head.weight.requires_grad
 
 
-@pytest.mark.parametrize("name", ["mistral", "qwen2", "qwen3"])
-@pytest.mark.parametrize("kind", ["sd2", "eagle"])
+@pytest.mark.parametrize("name", ["llama", "mistral", "qwen2", "qwen3"])
+@pytest.mark.parametrize("kind", ["sd2", "eagle", "shared"])
 @pytest.mark.usefixtures("no_gradients")
 def test_what_is_made_of_kin_of_a_llama_has_the_lean_pass(kind: str, name: str) -> None:
     model = _made(kind, name).float()
+    if kind == "shared":
+        model.borrow(copy.deepcopy(family(name)).float())
     assert LlamaReader.takes(model)
     found = []
     for reading in (LlamaReader, TransformersReader):
-        reader = reading(model, (2,))
-        told = torch.ones(2, 4, 3, 32)
+        reader = reading(model, (model.config.num_hidden_layers,))
+        told = torch.ones(2, 4, len(model.config.features), 32)
         given = (
             Conditioning(shifts=model.shifts(told)) if kind == "sd2" else Conditioning(added=model.conditioning(told))
         )
-        place = torch.ones(2, 4, dtype=torch.bool), torch.arange(4).expand(2, -1)
-        found.append([*reader.begin(IDS, *place, keep=4, conditioning=given)])
+        present, position = torch.ones(2, 4, dtype=torch.bool), torch.arange(4).expand(2, -1)
+        found.append([*reader.read(Inputs(IDS, position, keep=4, conditioning=given, present=present))])
         mask = torch.zeros(1, 1, 4, 8)
         mask[..., 0, 6] = torch.finfo(torch.float32).min
-        found[-1] += reader.read(IDS, 4 + place[1], mask, 4, 4, given)
+        found[-1] += reader.read(Inputs(IDS, 4 + position, mask, 4, 4, given))
     assert all(torch.equal(*both) for both in zip(*found, strict=True))
 
 

@@ -16,6 +16,7 @@ from otspec.decode.models.passes import packed
 from otspec.decode.models.passes.fused import LlamaReader
 from otspec.decode.models.passes.packed import PackedLinear, PackedMatrix, pack
 from otspec.decode.models.passes.reader import reader_of
+from otspec.decode.models.passes.signature import Inputs
 from otspec.decode.models.passes.transformers_reader import TransformersReader
 from otspec.errors import ProblemError
 from tests.decode.models import tiny
@@ -69,13 +70,15 @@ def test_the_same_bits(of: tuple[str, dict[str, Any]]) -> None:
     with torch.no_grad():
         first, start = tokens(2, 90), 90
         for reader in (lean, plain):
-            reader.begin(first, torch.ones(2, 90, dtype=torch.bool), torch.arange(90).expand(2, -1))
+            present = torch.ones(2, 90, dtype=torch.bool)
+            reader.read(Inputs(first, torch.arange(90).expand(2, -1), present=present))
         for count in (1, 2, 5, 8, 33):
             block, position = tokens(2, count), start + torch.arange(count).expand(2, -1)
             hidden = torch.rand(2, 1, count, start + count, generator=generator) < 0.5
             mask = torch.zeros(hidden.shape).masked_fill_(hidden, torch.finfo(torch.float32).min)
             for seen in (mask, None) if count == 1 else (mask,):
-                own, theirs = (reader.read(block, position, seen, start, count).logits for reader in (lean, plain))
+                given = Inputs(block, position, seen, start, count)
+                own, theirs = (reader.read(given).logits for reader in (lean, plain))
                 assert torch.equal(own, theirs)
             start += count
         for entries, block in zip(lean.blocks[0].entries, plain.blocks, strict=True):
@@ -166,8 +169,8 @@ def _laws(reader: Any, dtype: torch.dtype, rows: int) -> torch.Tensor:
     unseen = torch.ones(rows, 20 + rows).triu(21).bool()
     mask = torch.zeros(1, 1, rows, 20 + rows, dtype=dtype).masked_fill_(unseen, torch.finfo(dtype).min)
     with torch.no_grad():
-        reader.begin(tokens[:, :20], torch.ones(2, 20, dtype=torch.bool), position[:, :20])
-        logits = reader.read(tokens[:, 20:], position[:, 20:], mask, 20, rows).logits
+        reader.read(Inputs(tokens[:, :20], position[:, :20], present=torch.ones(2, 20, dtype=torch.bool)))
+        logits = reader.read(Inputs(tokens[:, 20:], position[:, 20:], mask, 20, rows)).logits
     laws: torch.Tensor = logits.double().softmax(-1)
     return laws
 

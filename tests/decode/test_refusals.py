@@ -31,7 +31,7 @@ from otspec.decode import (
 from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
-from otspec.decode.drafters.sd2.model import SteeredLlama
+from otspec.decode.drafters.sd2.model import Steered
 from otspec.decode.methods import Lookahead, PromptLookup, Typical, assisted, assisted_lookup, block, plain
 from otspec.decode.models.target import Target
 from otspec.decode.pair.loading import Models
@@ -239,8 +239,8 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("width is -1", lambda: MlpSpeculator.of(TARGET, 2, -1)),
     ("MlpSpeculator drafts from its target's hidden states, and reads no text by itself", lambda: looking()(PROMPTS)),
     ("transformers knows no MlpSpeculator", lambda: assisted(TARGET, looking(), PROMPTS)),
-    ("place is 'gate'; known: up, after", lambda: SteeredLlama.of(DRAFT, (0, 1, 2), 16, "gate")),
-    ("the draft model is a MlpSpeculator; what looks at", lambda: SteeredLlama.of(looking(), (0, 1, 2), 16)),
+    ("place is 'gate'; known: up, after", lambda: Steered.of(DRAFT, (0, 1, 2), 16, "gate")),
+    ("the draft model is a MlpSpeculator; what looks at", lambda: Steered.of(looking(), (0, 1, 2), 16)),
     # Draft laws, costs, shortlists.
     ("no draft law 'beam'; known: iid, without_replacement, greedy, top_k, hub", lambda: draft_law("beam")),
     *(

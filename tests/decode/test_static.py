@@ -13,10 +13,11 @@ from otspec import generate
 from otspec.decode.base import graphs
 from otspec.decode.base.graphs import Replayed, capture
 from otspec.decode.models.context import Context
-from otspec.decode.models.passes import static
+from otspec.decode.models.passes import static, workspace
 from otspec.decode.models.passes.single_graph import Run
-from otspec.decode.models.passes.static import LEAST_COLUMNS, StaticReader, can_stand, filled_up
+from otspec.decode.models.passes.static import LEAST_COLUMNS, StaticReader, can_stand
 from otspec.decode.models.passes.transformers_reader import TransformersReader
+from otspec.decode.models.passes.workspace import Workspace, filled_up
 from tests.contracts.draft_models import DRAFT_MODELS
 from tests.decode.graph_stand_in import called_again
 from tests.decode.models import pair, tiny
@@ -31,7 +32,7 @@ def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StaticReader, "takes", staticmethod(can_stand))
 
 
-def _workspace(context: Context) -> static.Workspace:
+def _workspace(context: Context) -> Workspace:
     assert isinstance(context.reader, StaticReader)
     return context.reader._held[0]
 
@@ -116,10 +117,10 @@ def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict
         model = DRAFT_MODELS[kind](target, draft)
     ids = torch.from_numpy(np.random.default_rng(1).integers(VOCAB, size=(len(lengths), max(lengths))))
     mask = torch.tensor([[0] * (max(lengths) - length) + [1] * length for length in lengths])
-    rooms: list[static.Workspace] = []
+    rooms: list[Workspace] = []
     runs: list[Run] = []
 
-    class WithPool(static.Workspace):
+    class WithPool(Workspace):
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
             self.pool = object()
@@ -135,7 +136,7 @@ def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(StaticReader, "takes", staticmethod(lambda model: standing and can_stand(model)))
             patch.setattr(static, "can_be_one", lambda _: in_one)
-            patch.setattr(static, "Run", Counted)
+            patch.setattr(workspace, "Run", Counted)
             if pooled:
                 patch.setattr(static, "Workspace", WithPool)
                 patch.setattr(graphs, "capture", called_again)

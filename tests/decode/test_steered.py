@@ -13,7 +13,7 @@ from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.catalogue import CONDITIONED
 from otspec.decode.drafters.hidden_states import to_one_size
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter
-from otspec.decode.drafters.sd2.model import PLACES, SteeredLlama
+from otspec.decode.drafters.sd2.model import PLACES, Steered
 from otspec.verification.trees.shape import Shape
 from tests.contracts.draft_models import LAYERS, WIDTH, all_features, steered
 from tests.decode.models import pair
@@ -25,7 +25,7 @@ TEXTS = ([3, 1, 4, 1, 5], [2, 7], [6])
 
 def test_without_training_it_is_the_draft_model_to_the_last_bit() -> None:
     target, draft = pair()
-    model = SteeredLlama.of(draft, LAYERS, WIDTH)
+    model = Steered.of(draft, LAYERS, WIDTH)
     ids = torch.tensor([TEXTS[0]])
     features = all_features(target, TEXTS[0])[None]
     assert torch.equal(model(ids, shifts=model.shifts(features)).logits, draft(ids).logits)
@@ -55,7 +55,7 @@ def test_it_is_saved_and_loaded_by_transformers(place: str, tmp_path: Path) -> N
     model = steered(draft, place)
     model.save_pretrained(tmp_path)
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float64)
-    assert type(loaded) is SteeredLlama
+    assert type(loaded) is type(model)
     ids = torch.tensor([TEXTS[0]])
     shifts = model.shifts(all_features(target, TEXTS[0])[None])
     logits = model(ids, shifts=shifts).logits
@@ -128,7 +128,7 @@ def test_the_loop_tells_hidden_states_of_prompts_and_of_all_that_became_text() -
     ids = torch.tensor([[0, 3, 1, 4], [2, 7, 1, 5]])
     mask = torch.tensor([[0, 1, 1, 1], [1, 1, 1, 1]])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(cast(Any, CONDITIONED), SteeredLlama, Noting)
+        patch.setitem(cast(Any, CONDITIONED), Steered, Noting)
         found = otspec.generate(target, model, ids, attention_mask=mask, paths=2, depth=2, max_new_tokens=9, seed=0)
     for row in range(2):
         text = found.sequences[row][mask[row].sum().item() * -1 - 9 :].tolist()

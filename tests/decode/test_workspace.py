@@ -11,6 +11,7 @@ from otspec.decode import generate  # noqa: E402
 from otspec.decode.base import graphs  # noqa: E402
 from otspec.decode.models.passes import static  # noqa: E402
 from otspec.decode.models.passes.static import LEAST_COLUMNS, StaticReader  # noqa: E402
+from otspec.decode.models.passes.workspace import Workspace  # noqa: E402
 from tests.decode.graph_stand_in import called_again  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 
@@ -43,7 +44,7 @@ def test_what_a_run_that_broke_off_recorded_to_takes_no_pass(models: Any, monkey
             raise RuntimeError("operation not permitted when stream is capturing")
         return called_again(work, pool, generator)
 
-    class WithPool(static.Workspace):
+    class WithPool(Workspace):
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
             self.pool = object()

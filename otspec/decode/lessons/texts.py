@@ -16,6 +16,7 @@ from otspec.decode.lessons.speakers import Speakers
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.passes.reader import reader_of
+from otspec.decode.models.passes.signature import Inputs
 from otspec.errors import DataError, ProblemError
 from otspec.extras import require
 from otspec.laws import IntArray
@@ -177,14 +178,15 @@ def continued(
     texts = torch.zeros(count, length, dtype=torch.long, device=model.device)
     texts[:, :size] = prompts
     position = torch.arange(length, device=model.device).expand(count, -1)
-    logits = reader.begin(prompts, torch.ones_like(prompts, dtype=torch.bool), position[:, :size]).logits
+    present = torch.ones_like(prompts, dtype=torch.bool)
+    logits = reader.read(Inputs(prompts, position[:, :size], present=present)).logits
     for at in range(size, length):
         own = 1.0 if floor is None else temperature.new_tensor(floor.answering)
         warmth = temperature * own + ask_temperature * (1 - own)
         drawn = torch.multinomial((logits[:, -1].float() / warmth[:, None]).softmax(-1), 1)[:, 0]
         texts[:, at] = drawn if floor is None else drawn.new_tensor(floor.observe(drawn.tolist()))
         if at + 1 < length:
-            logits = reader.read(texts[:, at : at + 1], position[:, at : at + 1], None, at, 1).logits
+            logits = reader.read(Inputs(texts[:, at : at + 1], position[:, at : at + 1], start=at)).logits
     return texts
 
 

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.base.sending import send
 from otspec.decode.models.passes.reader import Remembering, reader_of
-from otspec.decode.models.passes.signature import UNCONDITIONED, Conditioning, Outputs
+from otspec.decode.models.passes.signature import UNCONDITIONED, Conditioning, Inputs, Outputs
 from otspec.decode.models.passes.single_graph import Run, Steps
 from otspec.decode.models.passes.static import StaticReader
 from otspec.errors import ProblemError
@@ -106,7 +106,7 @@ class Context:
         present = columns < self.length[:, None]
         position = np.where(present, columns, 0)
         read, there, places = (send(array, self.device) for array in (tokens, present, position))
-        self.features = self.reader.begin(read, there, places, conditioning=conditioning).features
+        self.features = self.reader.read(Inputs(read, places, conditioning=conditioning, present=there)).features
 
     def read(
         self,
@@ -135,11 +135,12 @@ class Context:
         if self._run is not None:
             assert isinstance(self.reader, StaticReader)
             self._run.passes.append(Pass(batch, rows, start - self.end, keep, sees is not None))
-            found = self.reader.read_at(self._run, tokens, position, sees, self.trial - rows, conditioning)
+            given = Inputs(tokens, position, None, self.trial - rows, rows, conditioning)
+            found = self.reader.read_at(self._run, given, sees)
             return found._replace(logits=found.logits[:, -keep:])
         mask = self._mask(rows, sees)
         self.passes.append(Pass(batch, rows, start, keep, mask is not None))
-        return self.reader.read(tokens, position, mask, start, keep, conditioning)
+        return self.reader.read(Inputs(tokens, position, mask, start, keep, conditioning))
 
     def in_one_graph(
         self, key: object, steps: Steps, inputs: Sequence[torch.Tensor], columns: int, generator: torch.Generator

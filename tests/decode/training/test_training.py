@@ -16,7 +16,7 @@ from scipy.special import softmax
 from scipy.stats import chisquare
 
 from otspec.decode.drafters.hidden_states import shifted, three_layers
-from otspec.decode.drafters.sd2.model import SteeredLlama
+from otspec.decode.drafters.sd2.model import Steered
 from otspec.decode.drafters.sd2.training import LONGEST, _blocked_offsets, _random_offsets
 from otspec.decode.lessons.kind import Origin
 from otspec.decode.lessons.lesson import Lesson
@@ -249,7 +249,7 @@ def test_what_is_learnt_makes_the_loss_small(name: str, loss: str) -> None:
     assert changed == learning
     assert len(points[2].by_draft) == (kind.measured if kind.measured > 1 else getattr(model.config, "heads", 1))
     assert points[2].acceptance == pytest.approx(np.mean(points[2].by_draft))
-    assert isinstance(model, SteeredLlama) == name.startswith("sd2")
+    assert isinstance(model, Steered) == name.startswith("sd2")
 
 
 @pytest.mark.parametrize(("memory", "asked"), [(1 << 30, 2 + 2), (0, 6 + 4 * 2)])

@@ -8,6 +8,7 @@ import torch
 from torch.nn.functional import pad
 
 from otspec.decode.drafters.conditioned import ConditionedDrafter
+from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.hidden_states import last_layer
 from otspec.decode.drafters.levels import Levels, after_parents
 from otspec.decode.drafters.model import ModelDrafter, Text
@@ -23,6 +24,8 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
     Accepted drafts are read anew, with the target's features in place of the model's own outputs.  A published layer
     never reads the first token of a text, as nothing is thought before it: a text of one token gets no drafts.
     """
+
+    model: Eagle
 
     @property
     def _unread_first(self) -> int:

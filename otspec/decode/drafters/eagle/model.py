@@ -93,6 +93,7 @@ class Eagle(Keeper, More):
         """The parts of EAGLE's layers, in place of a decoder's."""
         width, eps, states = config.hidden_size, config.rms_norm_eps, config.looked_at * config.feature_width
         first, norm = self.model.layers[0], type(self.model.norm)
+        del self.lm_head  # comes last, as fingerprints of such layers have it
         self.model.norm = nn.Identity()
         self.model.embed_tokens = nn.Embedding(config.vocab_size if config.own_embedding else 0, width)
         self.model.embed_tokens.weight.requires_grad_(False)

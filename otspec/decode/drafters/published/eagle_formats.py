@@ -105,7 +105,7 @@ def _third_version(checkpoint: Checkpoint, said: Mapping[str, Any], known: set[s
     return checkpoint.fill(model, _own_name, {} if tokens is None else {"tokens": tokens.int()})
 
 
-def _own(checkpoint: Checkpoint) -> dict[str, bool]:
+def _own(checkpoint: Checkpoint) -> dict[str, Any]:
     names = checkpoint.names
     return {"own_embedding": "embed_tokens.weight" in names, "own_head": "lm_head.weight" in names}
 

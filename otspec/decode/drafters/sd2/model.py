@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 from torch.nn.functional import pad
-from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.pytorch_utils import Conv1D
 
@@ -216,19 +216,4 @@ def _add(shift: torch.Tensor, module: nn.Module, given: Any, output: torch.Tenso
     return output + shift
 
 
-class SteeredConfig(SteeredSettings, LlamaConfig):  # type: ignore[misc]
-    """Of a `SteeredLlama`."""
-
-    model_type = "otspec_steered_llama"
-    __init__ = SteeredSettings.__init__
-
-
-class SteeredLlama(Steered, LlamaForCausalLM):  # type: ignore[misc]
-    """A Llama that is steered, under the name that it has in folders."""
-
-    config_class = SteeredConfig
-
-
-AutoConfig.register(SteeredConfig.model_type, SteeredConfig)
-AutoModelForCausalLM.register(SteeredConfig, SteeredLlama)
-FolderConfig.register(Steered)
+FolderConfig.register(Steered, "otspec_steered_llama")

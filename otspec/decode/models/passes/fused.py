@@ -20,7 +20,7 @@ from otspec.decode.models.passes.cache import Block
 from otspec.decode.models.passes.conditioned import Conditioned
 from otspec.decode.models.passes.packed import Product, product_of
 from otspec.decode.models.passes.plain import is_plain
-from otspec.decode.models.passes.signature import UNCONDITIONED, Conditioning, Outputs
+from otspec.decode.models.passes.signature import Inputs, Outputs
 
 ALIKE = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
 """Classes of transformers that compute this, up to biases, norms of heads, and masks, which are ours."""
@@ -124,26 +124,18 @@ class Llama:
         sine[..., : self.size // 2].neg_()
         return cosine[0], sine[0]
 
-    def read(
-        self,
-        tokens: torch.Tensor,
-        angles: tuple[torch.Tensor, torch.Tensor],
-        keep: int,
-        attend: Attend,
-        conditioning: Conditioning = UNCONDITIONED,
-    ) -> Outputs:
-        """Logits of the last tokens of a block, shape (B, keep, V), and hidden states where layers are wanted.
+    def read(self, given: Inputs, angles: tuple[torch.Tensor, torch.Tensor], attend: Attend) -> Outputs:
+        """Logits of the last tokens of a block, and hidden states where layers are wanted.
 
         Parameters
         ----------
-        tokens : Tensor of int, shape (B, N)
+        given : Inputs
+            Whose mask and positions are left to the other two.
         angles : pair of Tensors, shape (B, N, size)
-            Of their positions.
-        keep : int
+            Of its positions.
         attend : callable
-        conditioning : Conditioning
         """
-        (shifts, added), (batch, count) = conditioning, tokens.shape
+        tokens, (shifts, added), (batch, count) = given.tokens, given.conditioning, given.tokens.shape
         half = self.size // 2
         cosine, sine = (angle.unsqueeze(2) for angle in angles)
         hidden = self._vectors(tokens)
@@ -173,12 +165,12 @@ class Llama:
         if self._wanted:
             states[-1] = rms_norm(hidden, self._norm.shape, self._norm, self._epsilon)
             features = torch.stack([states[layer] for layer in self._wanted], dim=2)
-        last = rms_norm(hidden[:, count - keep :], self._norm.shape, self._norm, self._epsilon)
+        last = rms_norm(hidden[:, count - given.keep :], self._norm.shape, self._norm, self._epsilon)
         return Outputs(last if self._head is None else self._head(last), features)
 
 
 class LlamaReader:
-    """A reader, as `otspec.decode.models.passes.reader.Reader` describes it, on a CPU.
+    """A reader, as `otspec.decode.models.passes.signature.Reader` describes it, on a CPU.
 
     Parameters
     ----------
@@ -198,43 +190,13 @@ class LlamaReader:
         """Whether this gives what the model gives, up to rounding: in float32 or bfloat16, on a CPU."""
         return model.dtype in (torch.float32, torch.bfloat16) and model.device.type == "cpu" and Llama.takes(model)
 
-    def begin(
-        self,
-        tokens: torch.Tensor,
-        present: torch.Tensor,
-        position: torch.Tensor,
-        *,
-        keep: int = 1,
-        conditioning: Conditioning = UNCONDITIONED,
-    ) -> Outputs:
-        """As `Reader.begin`, shapes (B, S): padding on the right is seen by no token of a text."""
-        return self._read(tokens, position, None, 0, keep, conditioning, causal=True)
-
-    def read(
-        self,
-        tokens: torch.Tensor,
-        position: torch.Tensor,
-        mask: torch.Tensor | None,
-        start: int,
-        keep: int,
-        conditioning: Conditioning = UNCONDITIONED,
-    ) -> Outputs:
-        """As `Reader.read`, shapes (B, N)."""
-        return self._read(tokens, position, mask, start, keep, conditioning)
-
-    def _read(
-        self,
-        tokens: torch.Tensor,
-        position: torch.Tensor,
-        mask: torch.Tensor | None,
-        start: int,
-        keep: int,
-        conditioning: Conditioning,
-        causal: bool = False,
-    ) -> Outputs:
-        batch, count = tokens.shape
-        stop, heads, key_heads, size = start + count, self._llama.heads, self._llama.key_heads, self._llama.size
+    def read(self, given: Inputs) -> Outputs:
+        """As `Reader.read`: padding on the right of texts is seen by no token of theirs."""
+        batch, count = given.tokens.shape
+        start, stop = given.start, given.start + count
+        heads, key_heads, size = self._llama.heads, self._llama.key_heads, self._llama.size
         entries, group = self._room(batch, stop), heads // key_heads
+        causal = given.present is not None
 
         def attend(number: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
             keys, values = entries[2 * number, :, :, :stop], entries[2 * number + 1, :, :, :stop]
@@ -244,11 +206,10 @@ class LlamaReader:
                 query = query.reshape(batch, key_heads, group, size)
             elif group > 1:
                 keys, values = (states.repeat_interleave(group, dim=1) for states in (keys, values))
-            attended = scaled_dot_product_attention(query, keys, values, attn_mask=mask, is_causal=causal)
+            attended = scaled_dot_product_attention(query, keys, values, attn_mask=given.mask, is_causal=causal)
             return attended.reshape(batch, heads, count, size)
 
-        angles = self._cosine[position], self._sine[position]
-        return self._llama.read(tokens, angles, keep, attend, conditioning)
+        return self._llama.read(given, (self._cosine[given.position], self._sine[given.position]), attend)
 
     @property
     def blocks(self) -> Sequence[Block]:

@@ -1,10 +1,13 @@
-"""What a pass takes beside tokens, and what it gives: both are arguments and results, so that a graph has them too."""
+"""What a pass takes and what it gives: both are arguments and results, so that a graph has them too."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 import torch
+
+from otspec.decode.models.passes.cache import Block
 
 
 class Conditioning(NamedTuple):
@@ -13,10 +16,29 @@ class Conditioning(NamedTuple):
     shifts: torch.Tensor | None = None
     """What is added in every layer of a `Steered` model, shape (layers, B, N or 1, added)."""
     added: torch.Tensor | None = None
-    """What is added to the embeddings of an `Eagle` model, shape (B, N, hidden)."""
+    """What an `Eagle` model reads beside the embeddings, shape (B, N, hidden)."""
 
 
 UNCONDITIONED = Conditioning()
+
+
+class Inputs(NamedTuple):
+    """A block of new tokens, and all else that a pass over it depends on."""
+
+    tokens: torch.Tensor
+    """Shape (B, N); the block becomes columns `start` and on of the cache."""
+    position: torch.Tensor
+    """Shape (B, N)."""
+    mask: torch.Tensor | None = None
+    """Added to the scores, shape (B or 1, 1, N, start + N); None where every token of the block attends to all columns
+    before it and to all of the block."""
+    start: int = 0
+    keep: int = 1
+    """How many of the last tokens logits are wanted after."""
+    conditioning: Conditioning = UNCONDITIONED
+    present: torch.Tensor | None = None
+    """Of texts that are read from their starts, which have no mask: where there is text, shape (B, N), padded on the
+    right; every token attends to those before it and to itself."""
 
 
 class Outputs(NamedTuple):
@@ -35,3 +57,14 @@ class Outputs(NamedTuple):
         """The features of a pass that was asked for some, shape (B, N, layers, width)."""
         assert self.features is not None
         return self.features
+
+
+class Reader(Protocol):
+    """A model with a cache of its own: all that a pass depends on is said to it, and all that it gives is returned."""
+
+    def read(self, given: Inputs) -> Outputs:
+        """Read a block."""
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """All of the cache."""

@@ -12,20 +12,19 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, finalize, ref
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import Cache, PreTrainedModel
+from transformers import PreTrainedModel
 
-from otspec.decode.base.graphs import Replayed
-from otspec.decode.models.passes.cache import SPARE, FixedBlock, Place, fixed_layers
+from otspec.decode.models.passes.cache import SPARE, FixedBlock
 from otspec.decode.models.passes.fused import Llama
 from otspec.decode.models.passes.plain import is_untouched
-from otspec.decode.models.passes.signature import UNCONDITIONED, Conditioning, Outputs
+from otspec.decode.models.passes.signature import Inputs, Outputs
 from otspec.decode.models.passes.single_graph import Run, Steps
 from otspec.decode.models.passes.transformers_reader import TransformersReader
+from otspec.decode.models.passes.workspace import FixedPass, Workspace, Written, filled_up
 from otspec.laws import IntArray
 
 SWITCH = "OTSPEC_CUDA_GRAPHS"
@@ -34,13 +33,8 @@ LEAST_COLUMNS = 256
 """Of a cache; a longer one is twice as long, or four times, ..."""
 MOST_ROWS = 2048
 """Of a pass that is captured, over all texts: its logits are kept, half a gigabyte in half precision at V = 128k."""
-MOST_PASSES = 32
-"""Captured for one cache at a time: the last ones used; a pace has a dozen shapes, each after one new token or two."""
 MOST_ROOMS = 2
 """Caches that are kept for the next text, of each model, with their graphs: these take a while to capture."""
-
-Written = Sequence[tuple[torch.Tensor, torch.Tensor]]
-"""Keys and values that layers have written."""
 
 
 def _of_rows(found: Outputs, batch: int, rows: int, keep: int) -> Outputs:
@@ -49,163 +43,8 @@ def _of_rows(found: Outputs, batch: int, rows: int, keep: int) -> Outputs:
     return Outputs(found.logits[:batch, rows - keep : rows].clone(), features)
 
 
-class FixedPass:
-    """A pass over so many rows of so many texts, where it finds its inputs, and the graph once there is one.
-
-    Parameters
-    ----------
-    batch, rows : int
-    columns : int
-        Of the cache.
-    masked : bool
-        Whether it is told what each row sees; if not, all that was read, and all of the pass.
-    like : Tensor
-        Of the type of the mask, and on the device.
-    """
-
-    def __init__(self, batch: int, rows: int, columns: int, masked: bool, like: torch.Tensor) -> None:
-        with torch.inference_mode(False):
-            self.tokens = torch.zeros(batch, rows, dtype=torch.long, device=like.device)
-            self.position = torch.zeros_like(self.tokens)
-            self._start = torch.zeros(2, dtype=torch.long, device=like.device)
-            self._sees = like.new_zeros(batch, 1, rows, columns) if masked else like.new_zeros(1, 1, 1, columns)
-        self._masked = masked
-        self.conditioning = UNCONDITIONED
-        """Of all rows, where there is some: as large as what came first says."""
-        self.replayed: Replayed[Outputs] = Replayed()
-
-    def fill(
-        self,
-        tokens: torch.Tensor,
-        position: torch.Tensor,
-        mask: torch.Tensor | None,
-        start: int,
-        conditioning: Conditioning = UNCONDITIONED,
-    ) -> None:
-        """Tell it what to read; rows and texts that fill it up read whatever was there, and see all of it.
-
-        Who sees nothing becomes NaN in some implementations, and what is NaN in a cache no mask hides.
-        """
-        batch, rows = tokens.shape
-        self.tokens[:batch, :rows] = tokens
-        self.position[:batch, :rows] = position
-        self._start[:1].fill_(start)
-        self._start[1:].fill_(start + rows)
-        if mask is not None:
-            self._sees.zero_()
-            self._sees[:batch, :, :rows, : start + rows] = mask
-        if conditioning == UNCONDITIONED:
-            return
-        if self.conditioning == UNCONDITIONED:
-            with torch.inference_mode(False):
-                self.conditioning = Conditioning(*map(self._room, conditioning))
-        for mine, theirs in zip(self.conditioning, conditioning, strict=True):
-            if mine is not None and theirs is not None:
-                mine[..., :batch, :rows, :] = theirs
-
-    def _room(self, one: torch.Tensor | None) -> torch.Tensor | None:
-        """For what has the shape (..., B, N, d), of all rows."""
-        return None if one is None else one.new_zeros(*one.shape[:-3], *self.tokens.shape, one.shape[-1])
-
-    @property
-    def columns(self) -> torch.Tensor:
-        """Where it writes, shape (rows,), computed where it is read."""
-        return self._start[:1] + torch.arange(self.tokens.shape[1], device=self.tokens.device)
-
-    @property
-    def mask(self) -> torch.Tensor:
-        """Added to scores, shape (B, 1, rows, columns), computed where it is read."""
-        unwritten = torch.arange(self._sees.shape[-1], device=self._sees.device) >= self._start[1:]
-        mask = self._sees.masked_fill(unwritten, torch.finfo(self._sees.dtype).min)
-        return mask if self._masked else mask.expand(len(self.tokens), -1, self.tokens.shape[1], -1)
-
-    def run(self, forward: Callable[[FixedPass], Outputs], pool: Any) -> Outputs:
-        """Launch by launch the first time, captured the second.
-
-        Parameters
-        ----------
-        forward : callable
-        pool : object
-            Where graphs put what they need in between; None to launch always.
-        """
-        return self.replayed.run(lambda _: forward(self), pool)
-
-
-class Workspace:
-    """A cache of fixed size for a batch, and the passes over it.
-
-    Parameters
-    ----------
-    key : object
-        What passes depend on beside the batch and the columns.
-    written : sequence of pairs of Tensors, shape (B, heads, any, size)
-        What layers of these shapes have written as keys and values.
-    columns : int
-    """
-
-    angles: tuple[torch.Tensor, torch.Tensor]
-    """Of all positions, shape (columns, size), where the pass is a `Llama`'s."""
-    pool: Any
-    """Where graphs put what they need in between; None where nothing is captured."""
-
-    def __init__(self, key: object, written: Written, columns: int) -> None:
-        self.key, self.batch, self.columns = key, len(written[0][0]), columns
-        self.place = Place()
-        self.blocks: list[FixedBlock]
-        self.blocks, layers = fixed_layers(written, columns, self.place)
-        self.cache = Cache(layers=layers)
-        self.passes: dict[tuple[int, int, bool, tuple[bool, ...]], FixedPass] = {}
-        self.runs: dict[object, Run] = {}
-        self.refused: set[object] = set()
-        """Runs that cannot be captured."""
-        # What a graph leaves there is copied before the next is replayed, so they share it.
-        self.pool = torch.cuda.graph_pool_handle() if self.blocks[0].entries.device.type == "cuda" else None
-
-    def take(self, written: Written, columns: int) -> None:
-        """Copy the first columns of what layers have written, and forget all else: it might not be finite."""
-        for block in self.blocks:
-            block.entries.zero_()
-        for layer, (keys, values) in zip(self.cache.layers, written, strict=True):
-            layer.keys[:, :, :columns] = keys[:, :, :columns]
-            layer.values[:, :, :columns] = values[:, :, :columns]
-
-    def a_pass(self, batch: int, rows: int, masked: bool, conditioning: Conditioning = UNCONDITIONED) -> FixedPass:
-        """The pass over so many rows of so many texts, or more, which is told as much."""
-        batch, rows = min(1 << (batch - 1).bit_length(), self.batch), filled_up(rows)
-        like, told = self.blocks[0].entries, tuple(one is not None for one in conditioning)
-        key = batch, rows, masked, told
-        return _used(self.passes, key, lambda: FixedPass(batch, rows, self.columns, masked, like))
-
-    def a_run(self, key: object, inputs: Sequence[torch.Tensor], batch: int) -> Run:
-        """The steps that are known by this."""
-        return _used(self.runs, key, lambda: Run(inputs, batch, self.blocks[0].entries.device))
-
-    def refuse(self, key: object) -> None:
-        """Capture no run of this key any more; what its passes do can still be captured.
-
-        Into another pool: that of a capture which broke off may be left as if it were recorded to, and takes no other.
-        """
-        self.refused.add(key)
-        self.pool = torch.cuda.graph_pool_handle()
-
-    def launch(self) -> None:
-        """Capture nothing from now on: the model does what no graph takes."""
-        self.pool = None
-        self.passes.clear()
-        self.runs.clear()
-
-
-def _used(kept: dict[Any, Any], key: object, make: Callable[[], Any]) -> Any:
-    """One of those kept, or a new one; it is the last used, and the first goes if there are too many."""
-    found = kept.pop(key, None) or make()
-    while len(kept) >= MOST_PASSES:
-        kept.pop(next(iter(kept)))
-    kept[key] = found
-    return found
-
-
 class StaticReader:
-    """A reader, as `otspec.decode.models.passes.reader.Reader` describes it, of a model on a GPU.
+    """A reader, as `otspec.decode.models.passes.signature.Reader` describes it, of a model on a GPU.
 
     Parameters
     ----------
@@ -228,48 +67,27 @@ class StaticReader:
         """Whether what a pass does depends on its inputs alone, which are here, and a GPU is there to replay it."""
         return model.device.type == "cuda" and os.environ.get(SWITCH) != "0" and can_stand(model)
 
-    def begin(
-        self,
-        tokens: torch.Tensor,
-        present: torch.Tensor,
-        position: torch.Tensor,
-        *,
-        keep: int = 1,
-        conditioning: Conditioning = UNCONDITIONED,
-    ) -> Outputs:
-        """Read texts from their starts, launch by launch: prompts have many lengths, and keep a GPU busy."""
-        found = self._plain.begin(tokens, present, position, keep=keep, conditioning=conditioning)
-        self._move_in(tokens.shape[1])
-        return found
-
-    def read(
-        self,
-        tokens: torch.Tensor,
-        position: torch.Tensor,
-        mask: torch.Tensor | None,
-        start: int,
-        keep: int,
-        conditioning: Conditioning = UNCONDITIONED,
-    ) -> Outputs:
-        """As `Reader.read`."""
-        batch, rows = tokens.shape
-        if not self._held:  # the prompts were empty
-            found = self._plain.read(tokens, position, mask, start, keep, conditioning)
+    def read(self, given: Inputs) -> Outputs:
+        """As `Reader.read`; prompts launch by launch: they have many lengths, and keep a GPU busy."""
+        batch, rows = given.tokens.shape
+        if given.present is not None or not self._held:  # or the prompts were empty
+            found = self._plain.read(given)
             self._move_in(rows)
             return found
-        self._reserve(start, start + filled_up(rows))
+        self._reserve(given.start, given.start + filled_up(rows))
         workspace = self._held[0]
-        one = workspace.a_pass(batch, rows, mask is not None, conditioning)
-        one.fill(tokens, position, mask, start, conditioning)
+        one = workspace.a_pass(given)
+        one.fill(given)
         try:
-            found = one.run(self._forward, workspace.pool if one.tokens.numel() <= MOST_ROWS else None)
+            pool = workspace.pool if one.tokens.numel() <= MOST_ROWS else None
+            found = one.replayed.run(lambda _: self._forward(one), pool)
         except RuntimeError as error:
             self._check_refusal(error)
             workspace.launch()
             name, why = type(self._plain.model).__name__, str(error).partition("\n")[0]
             warnings.warn(f"passes of {name} cannot be captured as CUDA graphs, and are launched: {why}", stacklevel=2)
-            return self.read(tokens, position, mask, start, keep, conditioning)
-        return _of_rows(found, batch, rows, keep)
+            return self.read(given)
+        return _of_rows(found, batch, rows, given.keep)
 
     def do(
         self,
@@ -308,60 +126,48 @@ class StaticReader:
             workspace.refuse(key)
             return None
 
-    def read_at(
-        self,
-        run: Run,
-        tokens: torch.Tensor,
-        position: torch.Tensor,
-        sees: torch.Tensor | None,
-        trial: int,
-        conditioning: Conditioning = UNCONDITIONED,
-    ) -> Outputs:
-        """What comes after a block within a run, logits of shape (B, N, V): only the device knows where it is.
+    def read_at(self, run: Run, given: Inputs, sees: torch.Tensor | None) -> Outputs:
+        """What comes after a block within a run: only the device knows where it is.
 
         Parameters
         ----------
         run : Run
-        tokens, position : Tensor of int, shape (B, N)
-        sees : Tensor of bool, shape (B or 1, N, trial + N), optional
+        given : Inputs
+            Without a mask, and with as many columns on trial before it as it says that it starts at.
+        sees : Tensor of bool, shape (B or 1, N, start + N), optional
             As `otspec.decode.models.context.Context.read` takes it.
-        trial : int
-            Columns on trial before the block.
-        conditioning : Conditioning
         """
-        workspace, rows = self._held[0], tokens.shape[1]
-        workspace.place.columns = run.end + trial + torch.arange(rows, device=tokens.device)
-        column = torch.arange(workspace.columns, device=tokens.device)
+        workspace, rows, device = self._held[0], given.tokens.shape[1], given.tokens.device
+        workspace.place.columns = run.end + given.start + torch.arange(rows, device=device)
+        column = torch.arange(workspace.columns, device=device)
         since = column - run.end
-        on_trial = (since >= 0) & (since < trial + rows)
+        on_trial = (since >= 0) & (since < given.start + rows)
         if sees is not None:
-            on_trial = on_trial & sees[..., since.clamp(0, trial + rows - 1)]
+            on_trial = on_trial & sees[..., since.clamp(0, given.start + rows - 1)]
         visible = (column < run.length[:, None]).unsqueeze(1) | on_trial
-        mask = torch.zeros(visible.shape, dtype=workspace.blocks[0].entries.dtype, device=tokens.device)
+        mask = torch.zeros(visible.shape, dtype=workspace.blocks[0].entries.dtype, device=device)
         mask = mask.masked_fill(~visible, torch.finfo(mask.dtype).min).unsqueeze(1)
-        return self._pass(tokens, mask.expand(len(tokens), -1, rows, -1), position, conditioning)
+        return self._pass(given._replace(mask=mask.expand(len(given.tokens), -1, rows, -1)))
 
     def _forward(self, one: FixedPass) -> Outputs:
         self._held[0].place.columns = one.columns
-        return self._pass(one.tokens, one.mask, one.position, one.conditioning)
+        return self._pass(one.inputs)
 
-    def _pass(
-        self, tokens: torch.Tensor, mask: torch.Tensor, position: torch.Tensor, conditioning: Conditioning
-    ) -> Outputs:
-        """Logits of all rows, whose keys and values go where the workspace says."""
-        batch, rows = tokens.shape
+    def _pass(self, given: Inputs) -> Outputs:
+        """What is to be said, whose keys and values go where the workspace says."""
         if self._llama is None:
-            return self._plain.forward(tokens, mask, position, rows, conditioning)
-        layers, (cosine, sine) = self._held[0].cache.layers, self._held[0].angles
+            return self._plain.forward(given)
+        assert given.mask is not None
+        batch, layers, (cosine, sine) = len(given.tokens), self._held[0].cache.layers, self._held[0].angles
         key_heads = self._llama.key_heads
-        mask = mask.repeat(1, 1, self._llama.heads // key_heads, 1)
+        mask = given.mask.repeat(1, 1, self._llama.heads // key_heads, 1)
 
         def attend(number: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
             keys, values = layers[number].update(key, value)
             rows_of_keys = query.reshape(batch, key_heads, -1, query.shape[-1])  # heads of one key as so many queries
             return scaled_dot_product_attention(rows_of_keys, keys, values, attn_mask=mask).reshape(query.shape)
 
-        return self._llama.read(tokens, (cosine[position], sine[position]), rows, attend, conditioning)
+        return self._llama.read(given, (cosine[given.position], sine[given.position]), attend)
 
     def _check_refusal(self, error: RuntimeError) -> None:
         """Raise unless the error may be about a capture."""
@@ -427,11 +233,6 @@ def can_stand(model: PreTrainedModel) -> bool:
 def can_be_one(workspace: Workspace) -> bool:
     """Whether steps can be captured here: with what they draw, which torch has from 2.4 on."""
     return workspace.pool is not None and hasattr(torch.cuda.CUDAGraph, "register_generator_state")
-
-
-def filled_up(rows: int) -> int:
-    """Rows of the pass that reads so many: few counts, so that few passes are captured."""
-    return 1 << (rows - 1).bit_length() if rows <= 8 else -(-rows // 8) * 8
 
 
 def _state(model: PreTrainedModel) -> object:

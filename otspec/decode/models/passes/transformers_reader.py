@@ -8,64 +8,40 @@ import torch
 from transformers import Cache, PreTrainedModel
 
 from otspec.decode.models.passes.cache import Block, InPlaceLayer
-from otspec.decode.models.passes.signature import UNCONDITIONED, Conditioning, Outputs
+from otspec.decode.models.passes.signature import Inputs, Outputs
 
 
 class TransformersReader:
-    """The model's own forward pass, as `otspec.decode.models.passes.reader.Reader` describes it."""
+    """The model's own forward pass, as `otspec.decode.models.passes.signature.Reader` describes it."""
 
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
         self.model = model
         self.layers = layers
         self.cache = Cache(layer_class_to_replicate=InPlaceLayer)
 
-    def begin(
-        self,
-        tokens: torch.Tensor,
-        present: torch.Tensor,
-        position: torch.Tensor,
-        *,
-        keep: int = 1,
-        conditioning: Conditioning = UNCONDITIONED,
-    ) -> Outputs:
-        """As `Reader.begin`, shapes (B, S); the model makes the causal mask itself."""
-        return self.forward(tokens, present.long(), position, keep, conditioning)
-
-    def read(
-        self,
-        tokens: torch.Tensor,
-        position: torch.Tensor,
-        mask: torch.Tensor | None,
-        start: int,
-        keep: int,
-        conditioning: Conditioning = UNCONDITIONED,
-    ) -> Outputs:
-        """As `Reader.read`, shapes (B, N); the model is always told a mask, lest it make one."""
+    def read(self, given: Inputs) -> Outputs:
+        """As `Reader.read`; the model makes the causal mask of texts itself, and is told one else, lest it make one."""
+        tokens, mask = given.tokens, given.mask
         for layer in self.cache.layers:
-            layer.used = start
-        if mask is None:
-            columns = start + tokens.shape[1]
-            mask = torch.zeros(1, 1, tokens.shape[1], columns, dtype=self.model.dtype, device=self.model.device)
-        return self.forward(tokens, mask, position, keep, conditioning)
+            layer.used = given.start
+        if given.present is not None:
+            mask = given.present.long()
+        elif mask is None:
+            shape = (1, 1, tokens.shape[1], given.start + tokens.shape[1])
+            mask = torch.zeros(shape, dtype=self.model.dtype, device=self.model.device)
+        return self.forward(given._replace(mask=mask))
 
-    def forward(
-        self,
-        tokens: torch.Tensor,
-        mask: torch.Tensor,
-        position: torch.Tensor,
-        keep: int,
-        conditioning: Conditioning = UNCONDITIONED,
-    ) -> Outputs:
-        """As `Reader.read`, shapes (B, N); the cache knows where the block goes."""
+    def forward(self, given: Inputs) -> Outputs:
+        """The same with a mask, where the cache knows already where the block goes."""
         found = self.model(
-            input_ids=tokens,
-            attention_mask=mask,
-            position_ids=position,
+            input_ids=given.tokens,
+            attention_mask=given.mask,
+            position_ids=given.position,
             past_key_values=self.cache,
             use_cache=True,
-            logits_to_keep=keep,
+            logits_to_keep=given.keep,
             **({"output_hidden_states": True} if self.layers else {}),
-            **{name: one for name, one in conditioning._asdict().items() if one is not None},
+            **{name: one for name, one in given.conditioning._asdict().items() if one is not None},
         )
         states = torch.stack([found.hidden_states[layer] for layer in self.layers], dim=2) if self.layers else None
         return Outputs(found.logits, states)
