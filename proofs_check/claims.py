@@ -275,7 +275,7 @@ def inequality(
     instances: Instances,
     search: Search = RANDOM,
     *,
-    least: float = 5e-324,
+    least: float = 1e-12,
     in_ratio: bool = False,
     mutants: Mapping[str, Mutant] = NO_MUTANTS,
     counterexample: Instance | None = None,

@@ -18,7 +18,6 @@ from otspec.proofs_check.oracles import formed, psi_of, token_sets
 TIE = 1e-12
 """Values of psi as close as this to the least one tie with it."""
 
-
 EXACT = 1e-11
 """Rounding of the probability of a tuple."""
 

@@ -197,13 +197,10 @@ def _drafting(rng: np.random.Generator) -> dict[str, Any]:
     return {**distinct(rng), "scheme": str(rng.choice(["iid", *DISTINCT]))}
 
 
-@claim(
-    "own-optimum",
-    _drafting,
-    tol=ROUNDING,
-    cost=15,
-    mutants={"At the least over sets of at most one token.": {"most": 1}},
-)
+FEW = {"At the least over sets of at most one token.": {"most": 1}}
+
+
+@claim("own-optimum", _drafting, tol=ROUNDING, cost=15, mutants=FEW)
 def own_optimum(p: FloatArray, q: FloatArray, n: int, scheme: str, most: int | None = None) -> float:
     """Both sides of the certificate meet at alpha*: i.i.d. drafts, without replacement, greedy, top-n. [otspec,
     otspec/certificate.py]
@@ -213,25 +210,13 @@ def own_optimum(p: FloatArray, q: FloatArray, n: int, scheme: str, most: int | N
     return _certified(Problem(p, scheme_of(scheme, q, n)), most)
 
 
-@claim(
-    "own-optimum-independent",
-    independent,
-    tol=ROUNDING,
-    cost=15,
-    mutants={"At the least over sets of at most one token.": {"most": 1}},
-)
+@claim("own-optimum-independent", independent, tol=ROUNDING, cost=15, mutants=FEW)
 def optimum_independent(p: FloatArray, qs: FloatArray, most: int | None = None) -> float:
     """Both sides of the certificate meet at alpha*: independent drafts of any laws. [otspec, otspec/certificate.py]"""
     return _certified(Problem(p, Independent(qs)), most)
 
 
-@claim(
-    "own-optimum-table",
-    table,
-    tol=ROUNDING,
-    cost=15,
-    mutants={"At the least over sets of at most one token.": {"most": 1}},
-)
+@claim("own-optimum-table", table, tol=ROUNDING, cost=15, mutants=FEW)
 def optimum_table(p: FloatArray, drafts: IntArray, law: FloatArray, most: int | None = None) -> float:
     """Both sides of the certificate meet at alpha*: any law of the drafts. [otspec, otspec/certificate.py]"""
     return _certified(table_problem(p, drafts, law), most)

@@ -46,9 +46,11 @@ def _margin(problem: Problem, solver: str) -> float:
     return _judged(problem, solver)[0]
 
 
+NARROWED = {
+    "1.001 times the acceptance.": {"judge": partial(_narrowed, below=1.001)},
+    "0.999 times the bound.": {"judge": partial(_narrowed, above=0.999)},
+}
 STOPPED = ("polymatroid:max_steps=1", "polymatroid:max_steps=3", "polymatroid")
-
-
 RACES = ("luce:max_iterations=1", "luce:max_iterations=20", "luce")
 
 
@@ -56,16 +58,7 @@ def _iid_stopped(rng: np.random.Generator) -> dict[str, Any]:
     return {**iid(rng, largest=4, most=3), "solver": str(rng.choice([*STOPPED, *RACES]))}
 
 
-@claim(
-    "own-certified",
-    _iid_stopped,
-    tol=1e-11,
-    cost=100,
-    mutants={
-        "1.001 times the acceptance.": {"judge": partial(_narrowed, below=1.001)},
-        "0.999 times the bound.": {"judge": partial(_narrowed, above=0.999)},
-    },
-)
+@claim("own-certified", _iid_stopped, tol=1e-11, cost=100, mutants=NARROWED)
 def certified(p: FloatArray, q: FloatArray, n: int, solver: str, judge: Judge = _margin) -> float:
     """luce and polymatroid are lossless wherever they stop, and alpha* lies between the plan's acceptance and bound:
     i.i.d. drafts. [otspec, docs/luce.md, docs/without_replacement.md]
@@ -80,16 +73,7 @@ def _independent_stopped(rng: np.random.Generator) -> dict[str, Any]:
     return {**independent(rng), "solver": str(rng.choice([*STOPPED, *RACES]))}
 
 
-@claim(
-    "own-certified-independent",
-    _independent_stopped,
-    tol=1e-11,
-    cost=100,
-    mutants={
-        "1.001 times the acceptance.": {"judge": partial(_narrowed, below=1.001)},
-        "0.999 times the bound.": {"judge": partial(_narrowed, above=0.999)},
-    },
-)
+@claim("own-certified-independent", _independent_stopped, tol=1e-11, cost=100, mutants=NARROWED)
 def certified_independent(p: FloatArray, qs: FloatArray, solver: str, judge: Judge = _margin) -> float:
     """The same for independent drafts of distinct laws. [otspec, docs/luce.md, docs/without_replacement.md]"""
     return judge(Problem(p, Independent(qs)), solver)
@@ -104,16 +88,7 @@ def _distinct_stopped(rng: np.random.Generator) -> dict[str, Any]:
     return {**distinct(rng, largest=4), "scheme": scheme, "solver": str(rng.choice(solvers))}
 
 
-@claim(
-    "own-certified-distinct",
-    _distinct_stopped,
-    tol=1e-11,
-    cost=100,
-    mutants={
-        "1.001 times the acceptance.": {"judge": partial(_narrowed, below=1.001)},
-        "0.999 times the bound.": {"judge": partial(_narrowed, above=0.999)},
-    },
-)
+@claim("own-certified-distinct", _distinct_stopped, tol=1e-11, cost=100, mutants=NARROWED)
 def certified_distinct(p: FloatArray, q: FloatArray, n: int, scheme: str, solver: str, judge: Judge = _margin) -> float:
     """The same for polymatroid and release without replacement, and polymatroid for greedy and top-n drafts. [otspec,
     docs/without_replacement.md]
@@ -223,26 +198,18 @@ def _fixed(rng: np.random.Generator) -> dict[str, Any]:
     _fixed,
     tol=ROUNDING,
     cost=25,
-    mutants={
-        "They accept as often as n i.i.d. drafts.": lambda p, q, n, scheme: _as_iid(
-            Problem(p, scheme_of(scheme, q, n)), "closed_form", q, n
-        )
-    },
+    mutants={"They accept as often as n i.i.d. drafts.": {"as_iid": True}},
 )
-def closed_form(p: FloatArray, q: FloatArray, n: int, scheme: str) -> float:
+def closed_form(p: FloatArray, q: FloatArray, n: int, scheme: str, as_iid: bool = False) -> float:
     """closed_form is lossless and optimal for greedy and top-n drafts. [otspec, docs/draft_laws.md]"""
-    return _optimal(Problem(p, scheme_of(scheme, q, n)), "closed_form")
+    problem = Problem(p, scheme_of(scheme, q, n))
+    return _as_iid(problem, "closed_form", q, n) if as_iid else _optimal(problem, "closed_form")
 
 
 @claim(
-    "own-spechub",
-    pair,
-    tol=ROUNDING,
-    cost=25,
-    mutants={
-        "It accepts as often as two i.i.d. drafts.": lambda p, q: _as_iid(Problem(p, HubPairs(q)), "spechub", q, 2)
-    },
+    "own-spechub", pair, tol=ROUNDING, cost=25, mutants={"It accepts as often as two i.i.d. drafts.": {"as_iid": True}}
 )
-def spechub(p: FloatArray, q: FloatArray) -> float:
+def spechub(p: FloatArray, q: FloatArray, as_iid: bool = False) -> float:
     """The rule of SpecHub is lossless and optimal for its pairs. [otspec, docs/draft_laws.md; sun2024spechub]"""
-    return _optimal(Problem(p, HubPairs(q)), "spechub")
+    problem = Problem(p, HubPairs(q))
+    return _as_iid(problem, "spechub", q, 2) if as_iid else _optimal(problem, "spechub")

@@ -100,13 +100,8 @@ def _ensemble(rng: np.random.Generator) -> dict[str, Any]:
     return {**pair(rng), "weight": float(rng.random())}
 
 
-@claim(
-    "own-diversed",
-    _ensemble,
-    tol=1e-8,
-    mutants={"1 - TV(p, q).": lambda **instance: diversed(**instance, slope=1.0 / instance["weight"])},
-)
-def diversed(p: FloatArray, q: FloatArray, weight: float, slope: float = 1.0) -> float:
+@claim("own-diversed", _ensemble, tol=1e-8, mutants={"1 - TV(p, q).": {"weighted": False}})
+def diversed(p: FloatArray, q: FloatArray, weight: float, weighted: bool = True) -> float:
     """For one draft, verification for w p + (1 - w) q accepts 1 - w TV(p, q), and no rule at its total variation
     accepts more. [otspec, docs/lossy.md, Corollary 2; wang2026diversed (arXiv:2604.07622), abstract]
 
@@ -117,4 +112,4 @@ def diversed(p: FloatArray, q: FloatArray, weight: float, slope: float = 1.0) ->
     accepted, tv = float(np.minimum(target, q).sum()), float(np.abs(p - q).sum()) / 2
     paid = float(np.abs(target - p).sum()) / 2
     best = _best(p, np.arange(p.size)[:, None], q, paid)
-    return -max(abs(accepted - (1 - slope * weight * tv)), abs(accepted - best))
+    return -max(abs(accepted - (1 - (weight if weighted else 1.0) * tv)), abs(accepted - best))

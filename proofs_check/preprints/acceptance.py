@@ -69,7 +69,7 @@ def level_sets(p: FloatArray, q: FloatArray, rule: str, eps: float, m: int, way:
     return 1.0 if taken.all() else float(p[taken].min() - p[~taken].max())
 
 
-@inequality("acceptance-greedy", laws, BOTH, least=1e-12, tol=1e-9, mutants={"1.05 times that.": {"left": 1.05}})
+@inequality("acceptance-greedy", laws, BOTH, tol=1e-9, mutants={"1.05 times that.": {"left": 1.05}})
 def greedy(p: FloatArray, q: FloatArray, way: str) -> tuple[float, float]:
     """A draft law whose likeliest token is not p's is at KL(p || q) >= p1 log(2 p1 / (p1 + p2)) + p2 log(2 p2 / (p1 +
     p2)) and at KL(q || p) >= -log(1 - (sqrt p1 - sqrt p2)^2), p1 >= p2 the largest of p. [sharma2026when
@@ -90,7 +90,6 @@ def greedy(p: FloatArray, q: FloatArray, way: str) -> tuple[float, float]:
     "acceptance-relaxed",
     _ruled,
     BOTH,
-    least=1e-12,
     tol=1e-9,
     mutants={
         "1.05 times as far.": {"left": 1.05},
@@ -139,7 +138,7 @@ def attained(p: FloatArray, q: FloatArray, rule: str, eps: float, m: int, way: s
     return min(float(near), float(moved[hub] - np.delete(moved, hub).max()))
 
 
-@inequality("acceptance-margin", laws, BOTH, least=1e-12, tol=1e-9, mutants={"1.05 times that.": {"left": 1.05}})
+@inequality("acceptance-margin", laws, BOTH, tol=1e-9, mutants={"1.05 times that.": {"left": 1.05}})
 def margin(p: FloatArray, q: FloatArray, way: str) -> tuple[float, float]:
     """A draft that is less likely than p's likeliest token by d is from a law at KL(p || q) >= ((1 + d) log(1 + d) + (1
     - d) log(1 - d)) / 2 and at KL(q || p) >= -log(1 - d^2) / 2. [sharma2026when (arXiv:2606.30265), abstract;
@@ -163,9 +162,7 @@ def _just_rejected(rng: np.random.Generator) -> dict[str, Any]:
     return {"p": p, "q": q, "way": way, "eps": float(rng.uniform(0.5, 1.0) * (1 - p[hub] / p.max()))}
 
 
-@inequality(
-    "acceptance-ratio", _just_rejected, BOTH, least=1e-12, tol=1e-9, mutants={"1.1 times as far.": {"left": 1.1}}
-)
+@inequality("acceptance-ratio", _just_rejected, BOTH, tol=1e-9, mutants={"1.1 times as far.": {"left": 1.1}})
 def ratio(p: FloatArray, q: FloatArray, way: str, eps: float, alone: bool = False) -> tuple[float, float]:
     """A draft below (1 - eps) p1 is from a law at least as far as what levels p1 with min((1 - eps) p1, 1 - p1).
     [sharma2026when (arXiv:2606.30265), abstract; docs/greedy_acceptance.md, Theorem 2]
@@ -184,7 +181,6 @@ def ratio(p: FloatArray, q: FloatArray, way: str, eps: float, alone: bool = Fals
     "acceptance-ratio-alone",
     _just_rejected,
     BOTH,
-    least=1e-12,
     tol=1e-9,
     counterexample={
         "p": [0.25, 0.19, 0.19, 0.19, 0.18],

@@ -34,7 +34,7 @@ def _near_even(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
-@inequality("acceptance-top-m", _near_even, BOTH, least=1e-12, tol=1e-9, mutants={"1.05 times as far.": {"left": 1.05}})
+@inequality("acceptance-top-m", _near_even, BOTH, tol=1e-9, mutants={"1.05 times as far.": {"left": 1.05}})
 def top_m(p: FloatArray, q: FloatArray, way: str, m: int) -> tuple[float, float]:
     """A draft below the mean of p's m likeliest tokens by d, and none of them, is from a law at least as far as the
     uniform one is from m tokens of (1 + d) / (m + 1) and one of (1 - m d) / (m + 1). [sharma2026when
@@ -62,7 +62,6 @@ def _uncovered(q: FloatArray, top: int, m: int) -> tuple[FloatArray, IntArray]:
     "acceptance-tree",
     with_m,
     BOTH,
-    least=1e-12,
     tol=1e-9,
     mutants={
         "1.05 times as far.": {"left": 1.05},
@@ -87,7 +86,6 @@ def tree(p: FloatArray, q: FloatArray, way: str, m: int, more: int = 0) -> tuple
     "acceptance-tree-margin",
     with_m,
     BOTH,
-    least=1e-12,
     tol=1e-9,
     mutants={
         "1.05 times as far.": {"left": 1.05},

@@ -14,7 +14,6 @@ from otspec.laws import FloatArray, IntArray
 WAYS = ("KL(p || q)", "KL(q || p)")
 """The two directions; p is the target's law, q the draft's."""
 
-
 LEAST = 1e-6
 """Below it a probability is lost in differences from 1."""
 

@@ -51,7 +51,7 @@ def _accepted(laws: FloatArray, weights: FloatArray, nodes: int) -> float:
 LAWS = Descent("laws weights")
 
 
-@inequality("speed-of-light", _either, LAWS, least=1e-12, tol=1e-9, cost=5, mutants={"Half of it.": {"right": 0.5}})
+@inequality("speed-of-light", _either, LAWS, tol=1e-9, cost=5, mutants={"Half of it.": {"right": 0.5}})
 def of_light(laws: FloatArray, weights: FloatArray, nodes: int, bound: Any = printed) -> tuple[float, float]:
     """Where laws after prefixes are independent and alike, a tree of P prefixes has at most (mu + mu2) log P / mu^2 +
     O(1) tokens accepted. [pankratov2026speculative (arXiv:2512.11718), abstract; docs/speed_limits.md, Corollary 1]
@@ -75,7 +75,6 @@ def sharper(nodes: float, mu: float, mu2: float) -> float:
     "speed-sharper",
     _either,
     LAWS,
-    least=1e-12,
     tol=1e-9,
     cost=5,
     mutants={"log P / mu + 0.2.": lambda **i: 0.2 + of_light.margin(**i, bound=lambda n, mu, _: np.log(n) / mu)},
@@ -95,9 +94,7 @@ def _cut_drawn(rng: np.random.Generator) -> dict[str, Any]:
     return {"laws": laws, "weights": law(rng, count), "depth": float(rng.uniform(0, 4))}
 
 
-@inequality(
-    "speed-renewal", _cut_drawn, LAWS, least=1e-12, tol=1e-9, cost=10, mutants={"1.2 times as many.": {"left": 1.2}}
-)
+@inequality("speed-renewal", _cut_drawn, LAWS, tol=1e-9, cost=10, mutants={"1.2 times as many.": {"left": 1.2}})
 def renewal(laws: FloatArray, weights: FloatArray, depth: float) -> tuple[float, float]:
     """The prefixes of probability exp(-t) at least have at most t / mu + mu2 / mu^2 - 1 tokens accepted. [otspec; on
     pankratov2026speculative (arXiv:2512.11718); docs/speed_limits.md, Lemma 1; lorden1970excess]
@@ -110,7 +107,7 @@ def renewal(laws: FloatArray, weights: FloatArray, depth: float) -> tuple[float,
     return (0.0, 0.0) if mu < 1e-9 else (cut(laws, weights, depth)[0], depth / mu + mu2 / mu**2 - 1)
 
 
-@inequality("speed-cut", _cut_drawn, LAWS, least=1e-12, tol=1e-9, cost=10, mutants={"Half of it.": {"right": 0.5}})
+@inequality("speed-cut", _cut_drawn, LAWS, tol=1e-9, cost=10, mutants={"Half of it.": {"right": 0.5}})
 def speed_cut(laws: FloatArray, weights: FloatArray, depth: float) -> tuple[float, float]:
     """The sharper bound holds of trees of random size, P being the expected one, and where P mu >= 1 so does (1 + log(P
     mu)) / mu + mu2 / mu^2 - 1. [otspec; on pankratov2026speculative (arXiv:2512.11718); docs/speed_limits.md, Theorem
@@ -169,7 +166,6 @@ def _model(rng: np.random.Generator) -> dict[str, Any]:
     "speed-entropy",
     _model,
     Descent("target", sets="held"),
-    least=1e-12,
     mutants={
         "log(1 + (V - 1) P).": {"root": False},
         "1.02 times the sum.": {"left": 1.02},

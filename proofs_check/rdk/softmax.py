@@ -129,16 +129,10 @@ def _any_covariance(rng: Rng) -> dict[str, Any]:
     }
 
 
-@claim(
-    "rdk-theorem-5.3-any-covariance",
-    _any_covariance,
-    tol=1e-15,
-    tightness=lambda **instance: 1 - theorem_5_3_any_covariance(**instance) / float(ndtr(-3)),
-    mutants={"0.95 times that.": {"times": 0.95}},
-)
+@inequality("rdk-theorem-5.3-any-covariance", _any_covariance, tol=1e-15, mutants={"0.95 times that.": {"right": 0.95}})
 def theorem_5_3_any_covariance(
-    s1: float, s2: float, correlation: float, a: float, beyond: float, times: float = 1.0
-) -> float:
+    s1: float, s2: float, correlation: float, a: float, beyond: float
+) -> tuple[float, float]:
     """The same with logits of any covariance and any row-stochastic M: probability of failure at most 0.00135. [otspec;
     without the covariance and M being one, timor2025out, Theorem 5.3]
 
@@ -147,7 +141,7 @@ def theorem_5_3_any_covariance(
     Remark: To lose, z1 > z2 is needed, and z2 - z1 is at least three of its deviations above 0 in the mean.
     """
     sd = np.sqrt(max(s1**2 + s2**2 + 2 * -correlation * s1 * s2, 0))
-    return float(times * ndtr(-3) - failure(a, 3 * (s1 + s2) + beyond, sd))
+    return failure(a, 3 * (s1 + s2) + beyond, sd), float(ndtr(-3))
 
 
 def _correlation(rng: Rng) -> dict[str, Any]:

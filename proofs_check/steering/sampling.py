@@ -38,8 +38,6 @@ def _tested_uniform(p: FloatArray, steered: FloatArray, tested: FloatArray, late
 
 
 EVERYWHERE = np.full((7, 2), 0.5)
-
-
 SURE = np.tile([0.9, 0.1], (7, 1))
 
 
