@@ -100,8 +100,6 @@ class Claim:
     """What else a reader should know: a stronger statement that is proved, how sharp it is, what it means."""
     mutations: tuple[Mutation, ...] = ()
     """False neighbours of the claim, which its search has to refute."""
-    unmutated: str = ""
-    """Why there is none, of a claim that is expected to hold."""
     function: Callable[..., Any] | None = None
     """What the claim was made of, where that is not the margin but its two sides."""
 
@@ -122,8 +120,6 @@ class Claim:
         if (self.counterexample is None) != (self.expected is Verdict.HOLDS):
             goes = "no counterexample" if self.counterexample is not None else "a counterexample"
             raise ValueError(f"claim {self.id!r} is expected to be {self.expected.value!r}, which goes with {goes}")
-        if self.mutations and self.unmutated:
-            raise ValueError(f"claim {self.id!r} has mutations, and says why it has none; keep one of the two")
 
     @property
     def expected(self) -> Verdict:
@@ -131,11 +127,6 @@ class Claim:
         if self.assumption:
             return Verdict.HIDDEN
         return Verdict.FAILS if self.remedy else Verdict.HOLDS
-
-    @property
-    def needs_mutation(self) -> bool:
-        """Whether nothing false is tried here yet: a claim that fails is refuted itself."""
-        return self.expected is not Verdict.FAILS and not self.mutations and not self.unmutated
 
     def margin_of(self, instance: Instance) -> float:
         """The margin on one instance."""
@@ -195,7 +186,6 @@ class Parts(TypedDict, total=False):
     tol: float
     cost: int
     tightness: Callable[..., float] | None
-    unmutated: str
 
 
 NO_MUTANTS: Mapping[str, Mutant] = {}
