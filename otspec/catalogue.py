@@ -163,13 +163,16 @@ def _describe(solver: Solver) -> SolverInfo:
     )
 
 
+_types_of = cache(get_type_hints)  # it compiles every annotation, which takes longer than to solve
+
+
 def _setting(solver: type[Any], assignment: str) -> tuple[str, object]:
     """Name and value of a setting written as ``key=value``."""
     key, equals, text = assignment.partition("=")
     names = [entry.name for entry in setting_fields(solver)]
     if key not in names or not equals:
         raise UnknownSolver(f"{solver.name} has no setting {assignment!r}; known, as key=value: {', '.join(names)}")
-    kind = get_type_hints(solver)[key]
+    kind = _types_of(solver)[key]
     try:
         if kind is bool:
             return key, {"true": True, "false": False}[text.lower()]
