@@ -4,10 +4,12 @@
     python -m benchmarks.drafters decode --out report/drafters
     python -m benchmarks.drafters times --out report/drafters
     python -m benchmarks.drafters report --out report/drafters
+    python -m benchmarks.drafters pretrain --target smollm2 --texts texts.safetensors --out small
 
 `learn` trains every drafter with three seeds, some at once in processes of their own: minutes on a GPU, days on two
 cores.  `decode` decodes the held-out prompts with each, all at once.  `times` decodes in turns, one text at a time,
-which is what speed-ups are of.  Each goes on where it was stopped, and `report` tells of what there is.
+which is what speed-ups are of.  Each goes on where it was stopped, and `report` tells of what there is.  `pretrain`
+makes a small Llama for another target, to be distilled and steered by `otspec train distilled | sd2 --draft small`.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.drafters import measuring, pictures, running, tables
+from benchmarks.drafters import learning, measuring, pictures, running, tables
 from benchmarks.drafters import times as speeds
 from benchmarks.drafters.plan import TINY, WHOLE, Learner, Plan
 from benchmarks.reporting import show
+from benchmarks.shipped_pair.recipe import Recipe, Shape
 from otspec.reporting.tables import markdown_report
 
 app = typer.Typer(add_completion=False, help=__doc__, rich_markup_mode=None)
@@ -81,6 +84,23 @@ def report(out: Out, texts: Texts = None, steps: Steps = None, tiny: Tiny = Fals
     pictures.draw(plan, records, out / "drafters.png")
     (out / "report.md").write_text(markdown_report(found, ["drafters.png"], [], "Drafters"))
     show(*found)
+
+
+@app.command()
+def pretrain(
+    out: Out,
+    texts: Annotated[Path, typer.Option(help="What the target has written, by `otspec texts`.")],
+    target: Annotated[str, typer.Option(help="Whose tokenizer it gets.")] = "smollm2",
+    width: Annotated[int, typer.Option(min=8, help="Of hidden states; heads are of 32.")] = 128,
+    layers: Annotated[int, typer.Option(min=1)] = 2,
+    steps: Annotated[int, typer.Option(min=1, help="Of training.")] = 2000,
+    batch: Annotated[int, typer.Option(min=1, help="Texts of a step.")] = 16,
+    device: Device = "cpu",
+) -> None:
+    """Train a draft model that has seen text alone."""
+    shape = Shape(width, layers, max(width // 32, 1), 11 * width // 4)
+    recipe = Recipe(steps=steps, polish=0, own=0, batch=batch)
+    typer.echo(json.dumps(learning.begin_on_texts(out, target, texts, shape, recipe, device), indent=2))
 
 
 def _chosen(plan: Plan, only: str) -> Plan:

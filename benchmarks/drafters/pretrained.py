@@ -10,28 +10,25 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from benchmarks.shipped_pair.corpus import read_corpus
-from benchmarks.shipped_pair.recipe import Recipe, Shape, new_model, tokens_of, train_on_text
+from benchmarks.shipped_pair.recipe import Files, Recipe, Shape, new_model, train_on_text
 from otspec.decode.training.folder import RECORD
 
 
 def pretrain(
-    out: Path, shape: Shape, tokenizer: PreTrainedTokenizerFast, corpus: Path | None, steps: int, device: torch.device
+    out: Path, shape: Shape, tokenizer: PreTrainedTokenizerFast, files: Files, recipe: Recipe, device: torch.device
 ) -> dict[str, Any]:
-    """Train a draft model on the text of the shipped pair, by its recipe; the folder is whole or not there.
+    """Train a draft model on text, by the recipe of the shipped pair; the folder is whole or not there.
 
     Parameters
     ----------
     out : Path
     shape : Shape
     tokenizer : PreTrainedTokenizerFast
-    corpus : Path, optional
-        A folder of Python files; by default the standard library.
-    steps : int
+    files : sequence of sequences of int
+        The tokens of each text.
+    recipe : Recipe
     device : torch.device
     """
-    files = [tokens_of(tokenizer, source.text) for source in read_corpus(corpus) if not source.held_out]
-    recipe = Recipe(steps=steps, polish=0, own=0)
     started = time.perf_counter()
     with torch.random.fork_rng():
         torch.manual_seed(recipe.seed)
@@ -41,7 +38,7 @@ def pretrain(
         "kind": "pretrained",
         "parameters": sum(weights.numel() for weights in model.parameters()),
         "tokens": sum(map(len, files)),
-        "steps": steps,
+        "steps": recipe.steps,
         "batch": recipe.batch,
         "loss": sum(losses[-100:]) / len(losses[-100:]),
         "seconds": round(time.perf_counter() - started, 1),

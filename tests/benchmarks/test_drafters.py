@@ -11,15 +11,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("vl_convert")
+from safetensors.numpy import save_file  # noqa: E402
 
 from benchmarks.drafters import learning, measuring, tables, times  # noqa: E402
 from benchmarks.drafters.pictures import draw  # noqa: E402
 from benchmarks.drafters.plan import TINY, WAYS, WHOLE, Learner  # noqa: E402
-from benchmarks.drafters.pretrained import pretrain  # noqa: E402
-from benchmarks.shipped_pair.recipe import Shape  # noqa: E402
+from benchmarks.shipped_pair.recipe import Recipe, Shape  # noqa: E402
 from otspec.decode import shipped  # noqa: E402
 from otspec.decode.drafters.hidden_states import three_layers  # noqa: E402
 from otspec.decode.drafters.sd2.model import Steered  # noqa: E402
+from otspec.decode.models.fingerprint import fingerprint  # noqa: E402
 from otspec.decode.pair.loading import Models, load_models  # noqa: E402
 from otspec.decode.training import KINDS, Lessons  # noqa: E402
 from otspec.decode.training.loop import measure  # noqa: E402
@@ -89,14 +90,15 @@ def test_steering_that_was_not_trained_is_worth_nothing_at_any_offset(run: Path)
 
 
 def test_a_draft_model_is_pretrained_on_text_alone(tmp_path: Path) -> None:
-    corpus = tmp_path / "corpus"
-    corpus.mkdir()
-    for name in "ab":
-        (corpus / f"{name}.py").write_text("import os\n" * 4000)
-    tokenizer = shipped.load().tokenizer
-    out, shape = tmp_path / "plain", Shape(width=16, layers=2, heads=2, inner=16)
+    target, _, tokenizer = shipped.load()
+    out, texts = tmp_path / "plain", tmp_path / "texts.safetensors"
+    line = tokenizer("import os\n" * 4000).input_ids
+    save_file({"texts": np.array([line, line])}, texts, {"target": fingerprint(target)})
+    shape = Shape(width=16, layers=2, heads=2, inner=16)
     short, longer = (
-        pretrain(out.with_name(f"plain-{steps}"), shape, tokenizer, corpus, steps, torch.device("cpu"))
+        learning.begin_on_texts(
+            out.with_name(f"plain-{steps}"), "shipped", texts, shape, Recipe(steps=steps, polish=0, own=0), "cpu"
+        )
         for steps in (1, 30)
     )
     assert short["loss"] == pytest.approx(math.log(len(tokenizer)), rel=0.05)  # it begins with no idea
