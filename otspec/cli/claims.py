@@ -101,6 +101,7 @@ def claims(
 def _written_in(name: str) -> Source:
     """The claims of a user's module: those in its `CLAIMS`, or else every one that it names itself."""
     from otspec.proofs_check import Claim, Source
+    from otspec.proofs_check.claims import claims_of
 
     module = load_module(name)
     if hasattr(module, "CLAIMS"):
@@ -108,7 +109,7 @@ def _written_in(name: str) -> Source:
             raise ProblemError(f"CLAIMS of {name} is {module.CLAIMS!r}; make it a list of otspec.proofs_check.Claim")
         found = list(module.CLAIMS)
     else:
-        found = [value for value in vars(module).values() if isinstance(value, Claim)]
+        found = list(claims_of(module))
     if not found:
         raise ProblemError(
             f"{name} has no claims; give it a list CLAIMS of otspec.proofs_check.Claim, or name one at its top level"
