@@ -134,6 +134,8 @@ def test_all_of_a_model_goes_on_where_its_steering_has_learnt(otspec: Otspec, sa
 def test_folders_that_nothing_can_go_on_from(otspec: Otspec, saved: Pair, prompts: str) -> None:
     target = f"--target {saved.target}"
     trained(otspec, "heads", f"medusa {target} --ahead 2")
+    record, _ = trained(otspec, "layer", f"shared {target}")
+    Path("layer/training.json").write_text(json.dumps(record | {"kind": "eagle1"}))
     for words, why in (
         (f"sd2 {target} --from heads", "kind 'medusa'; sd2 goes on from sd2 or sd2-frozen or sd2-blocked"),
         (f"medusa --target {saved.draft} --from heads", f"was trained for the target {saved.target!r}, fingerprint"),
@@ -141,6 +143,10 @@ def test_folders_that_nothing_can_go_on_from(otspec: Otspec, saved: Pair, prompt
         (f"medusa {target} --from {saved.draft}", "has no training.json of `otspec train`"),
         (f"sd2 {saved} --from heads", "is what learns; leave out --draft, or --from"),
         (f"shared {target} --from heads --draft-tokens 9", "has its tokens; leave out --draft-tokens"),
+        (
+            f"eagle1 {target} --from layer",
+            "looks at layers [1, 1] of its target, and eagle1 looks at [2]; what was eagle3",
+        ),
     ):
         assert why in otspec(f"train {words} --out new {SHORT}", 2).err, words
         assert not Path("new").exists()

@@ -27,26 +27,21 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
 
     model: Eagle
 
-    @property
-    def _unread_first(self) -> int:
-        """Tokens at the start of a text that are never read."""
-        return int(self.model.config.published)
-
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts but for their last tokens."""
-        first = self._unread_first
+        first = int(self.model.config.published)
         told = Conditioning(added=self.model.conditioning(self._before()[:, first:]))
         read = [self._readable(text[first:-1]) for text in texts]
         self.context = Context(self.model, read, last_layer(self.model), told)
 
     def depth(self, lengths: IntArray) -> int:
         """As deep as the shape, or as positions last."""
-        read = lengths - self._unread_first
+        read = lengths - int(self.model.config.published)
         return super().depth(read) if read.min() else 0
 
     def begin_step(self, texts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
         """What has not been read of a text is read with the target's features of the tokens before."""
-        texts = [text[self._unread_first :] for text in texts]
+        texts = [text[int(self.model.config.published) :] for text in texts]
         unread = [len(text) - length for text, length in zip(texts, self.context.length.tolist(), strict=True)]
         self._told = (self._before_unread(unread),)
         return texts

@@ -239,14 +239,11 @@ class Eagle(Keeper, More):
             If it is of another size.
         """
         config, width = self.config, int(target.config.get_text_config().hidden_size)
+        embedded = config.hidden_size if config.own_embedding else target.get_input_embeddings().weight.shape[1]
         for what, own, its in (
             ("hidden states of width", config.feature_width, width),
             ("vocabularies of size", config.vocab_size, vocabulary(target)),
-            *(
-                []
-                if config.own_embedding
-                else [("embeddings of width", config.hidden_size, target.get_input_embeddings().weight.shape[1])]
-            ),
+            ("embeddings of width", config.hidden_size, embedded),
         ):
             if own != its:
                 raise ProblemError(
@@ -333,11 +330,7 @@ class Eagle(Keeper, More):
         """
         assert input_ids is not None
         vectors = self.vectors(input_ids)
-        told: dict[str, Any] = {
-            "attention_mask": attention_mask,
-            "position_ids": position_ids,
-            "past_key_values": past_key_values,
-        }
+        told: Any = {"attention_mask": attention_mask, "position_ids": position_ids, "past_key_values": past_key_values}
         if not self.config.published:
             read = vectors if added is None else vectors + added
             found = super().forward(inputs_embeds=read, logits_to_keep=logits_to_keep, **told, **settings)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-ADDED = ("fed", "shared")
-"""Arithmetics that add what is seen of the target to the token's vector, and are a decoder else."""
 PUBLISHED = ("eagle1", "eagle3")
 """Arithmetics of EAGLE's layers as they are published, which engines serve."""
-ARITHMETICS = (*ADDED, *PUBLISHED)
+ARITHMETICS = ("fed", "shared", *PUBLISHED)
 LOOKED_AT = 3
 """Hidden states of the target that EAGLE-3 reads."""
 
