@@ -139,8 +139,8 @@ def _distinct_masses(
             for m in range(count):
                 one_last[m] = one_last[m] * before[i, m] + all_before[m] * last[i, m]
                 all_before[m] *= before[i, m]
-        for i in waits:
-            if not (index[s] == i).any():
-                one_last *= still[i]
+        for place in waits:
+            if not (index[s] == place).any():
+                one_last *= still[place]
         mass[s] = (one_last * weights).sum()
     return mass

@@ -1,5 +1,6 @@
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -128,12 +129,13 @@ def test_numpys_sum() -> None:
 @each(vocab=(1, 2, 7, 8, 9, 15, 16, 17, 1000))
 def test_places_are_one_allocation_in_which_no_array_is_in_anothers_way(vocab: int) -> None:
     for places in (empty_places(vocab), empty_compiled(vocab)):
-        for number, array in enumerate(places):
+        arrays: list[Any] = list(places)
+        for number, array in enumerate(arrays):
             array[:] = number
             assert array.ctypes.data % array.itemsize == 0
-        assert [np.unique(array).tolist() for array in places] == [[number] for number in range(len(places))]
-        ends = max(array.ctypes.data + array.nbytes for array in places)
-        assert ends - min(array.ctypes.data for array in places) <= 60 * (vocab + 16)
+        assert [np.unique(array).tolist() for array in arrays] == [[number] for number in range(len(arrays))]
+        ends = max(array.ctypes.data + array.nbytes for array in arrays)
+        assert ends - min(array.ctypes.data for array in arrays) <= 60 * (vocab + 16)
 
 
 def test_a_tuple_of_more_drafts_than_are_listed() -> None:

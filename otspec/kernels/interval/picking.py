@@ -236,7 +236,7 @@ def point_laws(places: Places) -> tuple[FloatArray, BoolArray]:
         cut[rank, rank : rank + 2] = True
     exchanges, ranks = np.arange(places.threshold.size), np.arange(k + 1)
     drawn, cuts = np.empty(k + 1), np.empty(6, dtype=np.int64)
-    for h in exchanges:
+    for h in range(exchanges.size):
         _distribution(places, h, ranks, drawn)
         pieces = _cut(places, exchanges[:0], exchanges[h : h + 1], cuts)
         for rank in range(places.first_recipient[h], places.donors_end[h]):
