@@ -1,6 +1,7 @@
 """Targets that do not fit one device: they write the same text, by slower passes; what cannot be spread is refused."""
 
 import warnings
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,6 @@ pytest.importorskip("accelerate")
 
 import numpy as np
 import torch
-from accelerate import dispatch_model
 from transformers.cache_utils import DynamicLayer
 
 import otspec as package
@@ -21,6 +21,7 @@ from otspec.decode.models.passes.transformers_reader import TransformersReader
 from otspec.decode.models.target import Target
 from otspec.decode.pair.loading import Models, load_models
 from otspec.errors import MissingExtra, ProblemError
+from otspec.extras import require
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import Topology
 from tests.decode.models import pair
@@ -81,7 +82,7 @@ def test_a_map_of_one_device_is_no_spread(monkeypatch: pytest.MonkeyPatch) -> No
         ({"device_map": "auto", "device": "cpu"}, "device 'cpu' holds all of the target, and device_map spreads it"),
     ],
 )
-def test_what_cannot_be_spread_is_refused_in_a_sentence(options: dict[str, object], why: str) -> None:
+def test_what_cannot_be_spread_is_refused_in_a_sentence(options: dict[str, Any], why: str) -> None:
     with pytest.raises(ProblemError, match=why):
         load_models("shipped", None, **options)
 
@@ -122,7 +123,9 @@ def test_layers_on_two_devices_keep_their_own_cache_and_what_comes_out_is_on_the
                 for key, one in module._parameters.items():
                     if one is not None:
                         module._parameters[key] = torch.nn.Parameter(one.to(second), requires_grad=False)
-        dispatch_model(model, places, skip_keys=model._skip_keys_device_placement, main_device=first)
+        require("accelerate").dispatch_model(
+            model, places, skip_keys=model._skip_keys_device_placement, main_device=first
+        )
         reading = Target(model, [[1, 2, 3, 4], [1, 2]], layers=[1, 2])
         found = [reading.read([[1, 2, 3, 4], [1, 2]], [tree, tree])]
         reading.commit([[2], [1]], rows=[1])  # a column moves, and a text ends
