@@ -163,7 +163,10 @@ def _describe(solver: Solver) -> SolverInfo:
     )
 
 
-_types_of = cache(get_type_hints)  # it compiles every annotation, which takes longer than to solve
+@cache
+def _types_of(solver: type[Any]) -> dict[str, Any]:
+    """The types of its settings: to compile every annotation takes longer than to solve."""
+    return get_type_hints(solver)
 
 
 def _setting(solver: type[Any], assignment: str) -> tuple[str, object]:
