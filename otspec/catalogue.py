@@ -164,7 +164,7 @@ def _describe(solver: Solver) -> SolverInfo:
 
 
 @cache
-def _types_of(solver: type[object]) -> dict[str, Any]:
+def _types_of(solver: type[Any]) -> dict[str, Any]:
     """The types of its settings: to compile every annotation takes longer than to solve."""
     return get_type_hints(solver)
 
@@ -175,7 +175,7 @@ def _setting(solver: type[Any], assignment: str) -> tuple[str, object]:
     names = [entry.name for entry in setting_fields(solver)]
     if key not in names or not equals:
         raise UnknownSolver(f"{solver.name} has no setting {assignment!r}; known, as key=value: {', '.join(names)}")
-    kind = _types_of(cast(type[object], solver))[key]
+    kind = _types_of(solver)[key]  # type: ignore[arg-type]  # classes are hashable, whatever their objects are
     try:
         if kind is bool:
             return key, {"true": True, "false": False}[text.lower()]
