@@ -20,8 +20,7 @@ from otspec.decode import Strategy  # noqa: E402
 from otspec.decode.base.draft_laws import DraftLaw  # noqa: E402
 from otspec.decode.base.drafts import Drafts  # noqa: E402
 from otspec.decode.base.metrics import Clock  # noqa: E402
-from otspec.decode.base.sampling import Prefix as TextPrefix  # noqa: E402
-from otspec.decode.base.sampling import Sampling  # noqa: E402
+from otspec.decode.base.sampling import Prefix, Sampling  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
 from otspec.decode.verify.laws import LocalTree, Merged, local_trees  # noqa: E402
 from otspec.decode.verify.step import Greedy, OnHost, _gone_on, _matched, step_verifier  # noqa: E402
@@ -29,7 +28,6 @@ from otspec.decode.verify.verifiers import Extension  # noqa: E402
 from otspec.paths import LayerVerification, Model, TokenWise  # noqa: E402
 from otspec.verification.reference.enumeration import PathLaw, law_over  # noqa: E402
 from otspec.verification.trees.topology import NONE, Topology  # noqa: E402
-from otspec.verification.trees.tree import Prefix  # noqa: E402
 from tests.contracts.draft_models import Models  # noqa: E402
 from tests.contracts.oracles import after_prompt, sampling_of  # noqa: E402
 from tests.contracts.playing import drawing  # noqa: E402
@@ -130,16 +128,12 @@ def _scripted(script: Script, law: DraftLaw) -> Callable[..., Any]:
 
 
 class Outcome:
-    """A tree, and the exact law of what comes of it."""
+    """A tree, as far as `law_over` looks at it, and the exact law of what comes of it."""
 
     def __init__(self, tree: Topology, law: Floats) -> None:
-        self.tree = tree
+        self.parent, self.token = tree.parent, tree.token
         self.law = law
         """Shape (N, V): the probability that a node is the last one to be accepted, and a token comes after it."""
-
-    def prefix(self, node: int) -> Prefix:
-        """The tokens that lead to a node."""
-        return tuple(self.tree.token[self.tree.line(node)].tolist())
 
 
 class _Told:
@@ -176,10 +170,10 @@ def law_of_step(
     return law_over(over, told, model, max(tree.length for tree in trees))
 
 
-def _texts(prompt: list[int], trees: Sequence[Topology]) -> list[TextPrefix]:
+def _texts(prompt: list[int], trees: Sequence[Topology]) -> list[Prefix]:
     """The texts up to the nodes of all trees, each in a batch of its own."""
     paths = [tree.token[tree.line(node)].tolist() for tree in trees for node in range(tree.size)]
-    return [TextPrefix(0, [*prompt, *path], len(path)) for path in paths]
+    return [Prefix(0, [*prompt, *path], len(path)) for path in paths]
 
 
 def _certain(tree: Topology, nodes: Sequence[int], token: int, vocab: int) -> Floats:

@@ -18,6 +18,7 @@ from otspec.decode.pair.loading import load_models
 from otspec.decode.pair.pre_tokenizers import pre_tokenizer
 from otspec.errors import DataError, MissingExtra
 from tests.decode.gguf_files import write_gguf
+from tests.each import each
 
 
 @pytest.fixture(scope="module")
@@ -102,10 +103,14 @@ def test_what_is_no_decoder_is_refused(cache: Path, tmp_path: Path) -> None:
         load_models(str(tmp_path / "nowhere.gguf"), None)
 
 
-def test_a_reader_that_is_missing_is_named(file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("otspec.extras.installed", lambda package: package != "accelerate")
-    with pytest.raises(MissingExtra, match=r'pip install "otspec-toolkit\[gguf\]"'):
-        load_models(str(file), None)
+@each(missing={"gguf": "gguf", "accelerate": "offload"}.items())
+def test_a_reader_that_is_missing_is_named(file: Path, cache: Path, missing: tuple[str, str]) -> None:
+    """By the extra that brings it."""
+    package, extra = missing
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("otspec.extras.installed", lambda name: name != package)
+        with pytest.raises(MissingExtra, match=rf'{package} is not .*pip install "otspec-toolkit\[{extra}\]"'):
+            load_models(str(file), None)
 
 
 def test_smollm2_is_found_in_its_package_or_in_its_wheel(
