@@ -28,6 +28,7 @@ from otspec.decode.verify.verifiers import Extension  # noqa: E402
 from otspec.paths import LayerVerification, Model, TokenWise  # noqa: E402
 from otspec.verification.reference.enumeration import PathLaw, law_over  # noqa: E402
 from otspec.verification.trees.topology import NONE, Topology  # noqa: E402
+from otspec.verification.trees.tree import prefixes_of  # noqa: E402
 from tests.contracts.draft_models import Models  # noqa: E402
 from tests.contracts.oracles import after_prompt, sampling_of  # noqa: E402
 from tests.contracts.playing import drawing  # noqa: E402
@@ -172,7 +173,7 @@ def law_of_step(
 
 def _texts(prompt: list[int], trees: Sequence[Topology]) -> list[Prefix]:
     """The texts up to the nodes of all trees, each in a batch of its own."""
-    paths = [tree.token[tree.line(node)].tolist() for tree in trees for node in range(tree.size)]
+    paths = [path for tree in trees for path in prefixes_of(tree)]
     return [Prefix(0, [*prompt, *path], len(path)) for path in paths]
 
 

@@ -16,6 +16,7 @@ from otspec.verification.reference.enumeration import branching_trees, drafted_t
 from otspec.verification.rules.catalogue import Rule
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import Topology
+from otspec.verification.trees.tree import prefixes_of
 from tests.decode.models import law_after, pair
 from tests.oracles import Floats
 from tests.spellings import installed
@@ -63,7 +64,7 @@ def _merged(shape: Shape, tree: Tree, laws: Model) -> Tree:
     tokens = np.empty(shape.slots, dtype=np.int64)
     tokens[shape.paths_of_slots] = tree.token[tree.node]
     topology = Topology.merge(shape, tokens[1:])
-    prefixes = [tuple(topology.token[topology.line(node)].tolist()) for node in range(topology.size)]
+    prefixes = prefixes_of(topology)
     draft = np.array([laws.draft(prefix) for prefix in prefixes[: topology.inner]])
     return Tree.with_laws(topology, np.array([laws.target(prefix) for prefix in prefixes]), draft)
 

@@ -27,6 +27,7 @@ from otspec.verification.rules.block.block import Picked, PickVerifier, block_we
 from otspec.verification.rules.layer import Swept
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import NONE, Topology
+from otspec.verification.trees.tree import prefixes_of
 from tests.each import each
 from tests.oracles import Floats, Ints
 from tests.verification.catalogue import ALL, EXACT, LABELS, LOOSE, OTHERS, VERIFIERS, cases, follows
@@ -133,7 +134,7 @@ def fixed_tree(laws: Model, paths: list[list[int]]) -> Tree:
     for column, path in enumerate(paths):
         tokens[: len(path), column] = path
     topology = Topology.merge(Shape.paths(len(paths), longest) if paths else Shape(()), tokens.ravel())
-    prefixes = [tuple(topology.token[topology.line(node)].tolist()) for node in range(topology.size)]
+    prefixes = prefixes_of(topology)
     return Tree.with_laws(topology, np.array([laws.target(prefix) for prefix in prefixes]), np.empty((0, 3)))
 
 
