@@ -57,7 +57,15 @@ def enumerate_cases(
     else:
         verdict, reason = _unopposed(subject, worst, len(done), len(refusals), late, len(cases), settings)
     witness = _witness(worst, broken, settings.seed)
-    return Outcome(verdict, reason, "exact", figures, (), tuple(findings), witness, cases=len(cases))
+    return Outcome(
+        verdict=verdict,
+        reason=reason,
+        method="exact",
+        instances=figures,
+        findings=tuple(findings),
+        worst=witness,
+        cases=len(cases),
+    )
 
 
 def _unopposed(

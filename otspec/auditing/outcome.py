@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 
 class AuditVerdict(StrEnum):
@@ -51,6 +51,22 @@ class Test:
     def rejected(self) -> bool:
         """Whether the hypothesis is rejected."""
         return self.evidence >= self.threshold
+
+
+V = TypeVar("V", bound=StrEnum)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Conclusion(Generic[V]):
+    """What every audit comes to, of a rule or of an engine."""
+
+    verdict: V
+    reason: str
+    """One sentence with the numbers that decided the verdict."""
+    tests: tuple[Test, ...] = ()
+    """The sequential tests, where draws were made."""
+    findings: tuple[Finding, ...] = ()
+    """What else the user should know."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -112,20 +128,14 @@ class Witness:
     """The drafts that an invalid output was given for; None if all outputs are valid."""
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What an audit came to."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Outcome(Conclusion[AuditVerdict]):
+    """What the audit of a rule came to."""
 
-    verdict: AuditVerdict
-    reason: str
-    """One sentence with the numbers that decided the verdict."""
     method: str
     """"exact" or "sampled"."""
     instances: tuple[Figures, ...] = ()
     """The figures of each case that was measured."""
-    tests: tuple[Test, ...] = ()
-    """The sequential tests of a sampled audit."""
-    findings: tuple[Finding, ...] = ()
     worst: Witness | None = None
     draws: int = 0
     """Calls of the rule, where it was sampled."""

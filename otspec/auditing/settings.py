@@ -1,23 +1,107 @@
-"""The settings that all audits share: how much evidence is asked for, how fine it is, and how long it may take.
+"""Settings of audits: how much evidence is required, how fine it is, how long it may take; each checked by its field.
 
 This module loads no numpy, so that `otspec audit --help` can list the settings at once.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from numbers import Real
-from typing import Any, TypedDict
+from dataclasses import dataclass, field, fields
+from numbers import Integral, Real
+from typing import Any, NamedTuple, TypedDict
 
 from otspec.errors import ProblemError
 from otspec.tolerances import TOL
 
 Progress = Callable[[int, int], None]
-"""Is called with what is done and the most that there is to do: cases that are enumerated, or draws."""
+"""Is called with what is done and the most that there is to do: cases that are enumerated, draws, or texts."""
 
 LONGEST = 1e12
 """Seconds, some 30 000 years: no limit is larger."""
+
+MOST_DRAFTS = 1 << 12
+"""Drafts of a position, or paths of a tree: thousands of calls are made, and drafted for."""
+
+
+class Between(NamedTuple):
+    """The values that a number may have; both ends of a range of integers belong to it."""
+
+    low: float = 0.0
+    high: float = 1.0
+    integer: bool = False
+    low_too: bool = False
+    """Whether a real number may be the lower end."""
+    optional: bool = False
+    """Whether it may be None."""
+
+    def check(self, name: str, value: Any) -> None:
+        """Check a value.
+
+        Raises
+        ------
+        ProblemError
+            If it is of the wrong type, or out of its range.
+        """
+        if value is None and self.optional:
+            return
+        if isinstance(value, bool) or not isinstance(value, Integral if self.integer else Real):
+            raise ProblemError(
+                f"{name} is {value!r}; pass {f'an integer >= {self.low}' if self.integer else 'a number'}"
+            )
+        if self.integer and not self.low <= value <= self.high:
+            most = "" if math.isinf(self.high) else f", at most {self.high:,}"
+            raise ProblemError(f"{name} is {value}; pass an integer >= {self.low}{most}")
+        if not self.integer and not (self.low < value < self.high or (self.low_too and value == self.low)):
+            ends = f"between {self.low:g} and {self.high:g}" + (f", or is {self.low:g}" if self.low_too else "")
+            raise ProblemError(f"{name} is {value}; it lies {ends}{', or is None' if self.optional else ''}")
+
+
+SHARE = Between()
+SEED = Between(0, math.inf, integer=True)
+
+
+def count(most: int) -> Between:
+    """The range of a number of things."""
+    return Between(1, most, integer=True)
+
+
+def setting(
+    default: Any, summary: str, allowed: Between | tuple[str, ...] | type[bool], kind: str | None = None
+) -> Any:
+    """A field that the command line offers as an option.
+
+    Parameters
+    ----------
+    default : object
+    summary : str
+        The help text.
+    allowed : Between, tuple of str or bool
+        What it may be; `check_settings` holds it to that.
+    kind : str, optional
+        What the option takes, if not just its type.
+    """
+    return field(default=default, metadata={"help": summary, "kind": kind, "allowed": allowed})
+
+
+def check_settings(settings: Any) -> None:
+    """Check every `setting` of a frozen dataclass; integers of numpy become Python's.
+
+    Raises
+    ------
+    ProblemError
+        If a value is of the wrong type, or out of its range.
+    """
+    for one in fields(settings):
+        value, allowed = getattr(settings, one.name), one.metadata.get("allowed")
+        if isinstance(allowed, Between):
+            allowed.check(one.name, value)
+            if allowed.integer:
+                object.__setattr__(settings, one.name, int(value))
+        elif allowed is bool and not isinstance(value, bool):
+            raise ProblemError(f"{one.name} is {value!r}; pass True or False")
+        elif isinstance(allowed, tuple) and not (isinstance(value, str) and value in allowed):
+            raise ProblemError(f"{one.name} is {value!r}; known: {', '.join(allowed)}")
 
 
 def no_progress(done: int, most: int) -> None:
@@ -25,7 +109,7 @@ def no_progress(done: int, most: int) -> None:
 
 
 def check_progress(progress: Any) -> None:
-    """Check that a function can be told how far the audit has come.
+    """Check that a function can be called with how far the audit has come.
 
     Raises
     ------
@@ -34,11 +118,6 @@ def check_progress(progress: Any) -> None:
     """
     if not callable(progress):
         raise ProblemError(f"progress is {progress!r}; pass a function of (done, most)")
-
-
-def setting(default: Any, summary: str, kind: str | None = None) -> Any:
-    """A field that the command line offers as an option, with its help text, and what it takes if not just its type."""
-    return field(default=default, metadata={"help": summary, "kind": kind})
 
 
 class AuditOptions(TypedDict, total=False):
@@ -113,27 +192,29 @@ class AuditSettings:
     """
 
     n: int
-    seed: int = setting(0, "Seed of all random numbers; the same seed gives the same audit.", "seed")
-    alpha: float = setting(1e-3, "Bound on the probability that a lossless rule is called not lossless.")
-    confidence: float = setting(0.99, "Probability that all intervals of the total variation hold together.")
-    resolution: float = setting(0.05, "Total variation to which the law of a sampled rule has to be known.")
-    tol: float = setting(TOL, "Total variation that the law of an enumerated rule may be off.")
-    budget: int = setting(1_000_000, "Largest number of calls of a rule that is sampled.")
+    seed: int = setting(0, "Seed of all random numbers; the same seed gives the same audit.", SEED, "seed")
+    alpha: float = setting(1e-3, "Bound on the probability that a lossless rule is called not lossless.", SHARE)
+    confidence: float = setting(0.99, "Probability that all intervals of the total variation hold together.", SHARE)
+    resolution: float = setting(0.05, "Total variation to which the law of a sampled rule has to be known.", SHARE)
+    tol: float = setting(TOL, "Total variation that the law of an enumerated rule may be off.", Between(low_too=True))
+    budget: int = setting(1_000_000, "Largest number of calls of a rule that is sampled.", count(2**31 - 1))
     max_seconds: float | None = setting(
         None,
         "Seconds after which the audit stops and says how far it came; the clock is read between calls.",
+        Between(0, LONGEST, optional=True),
         "seconds",
     )
-    method: str = setting("auto", "The method: exact, sampled, or auto, which is exact where that is possible.")
-    pairs: bool = setting(True, "Test whether consecutive outputs are independent.")
+    method: str = setting(
+        "auto",
+        "The method: exact, sampled, or auto, which is exact where that is possible.",
+        ("auto", "exact", "sampled"),
+    )
+    pairs: bool = setting(True, "Test whether consecutive outputs are independent.", bool)
 
     def __post_init__(self) -> None:
-        from otspec.laws import as_count  # loads numpy
-
-        object.__setattr__(self, "n", as_count("n", self.n))
-        object.__setattr__(self, "budget", as_count("budget", self.budget))
-        self._check_numbers()
-        self._check_choices()
+        count(MOST_DRAFTS).check("n", self.n)
+        object.__setattr__(self, "n", int(self.n))
+        check_settings(self)
 
     @classmethod
     def of(cls, call: str, n: int, options: AuditOptions) -> AuditSettings:
@@ -165,31 +246,3 @@ class AuditSettings:
         """What a result repeats of the settings: those that its figures depend on."""
         names = ("n", "seed", "alpha", "confidence", "resolution", "tol", "budget", "max_seconds")
         return {name: getattr(self, name) for name in names}
-
-    def _check_numbers(self) -> None:
-        import numpy as np
-
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer) or self.seed < 0:
-            raise ProblemError(f"seed is {self.seed!r}; pass an integer >= 0")
-        for name in ("alpha", "confidence", "resolution", "tol", "max_seconds"):
-            value = getattr(self, name)
-            left_out = name == "max_seconds" and value is None
-            if not left_out and (isinstance(value, bool) or not isinstance(value, Real)):
-                raise ProblemError(f"{name} is {value!r}; pass a number")
-        for name in ("alpha", "confidence", "resolution"):
-            if not 0 < getattr(self, name) < 1:
-                raise ProblemError(f"{name} is {getattr(self, name)}; it lies between 0 and 1")
-        if not 0 <= self.tol < 1:
-            raise ProblemError(f"tol is {self.tol}; it is a distance in [0, 1)")
-        if self.max_seconds is not None and not 0 < self.max_seconds < LONGEST:
-            raise ProblemError(
-                f"max_seconds is {self.max_seconds}; it is above 0 and below {LONGEST:g}, or None for no limit"
-            )
-
-    def _check_choices(self) -> None:
-        import numpy as np
-
-        if not (isinstance(self.method, str) and self.method in ("auto", "exact", "sampled")):
-            raise ProblemError(f"method is {self.method!r}; known: auto, exact, sampled")
-        if not isinstance(self.pairs, bool | np.bool_):
-            raise ProblemError(f"pairs is {self.pairs!r}; pass True or False")

@@ -28,18 +28,18 @@ def conclude(
     found = (*judge.findings(), *findings)
     verdict, reason = _verdict(judge, tests, places, found, looks)
     return EngineOutcome(
-        verdict,
-        reason,
-        judge.compared_with,
-        judge.texts,
-        judge.plain_texts,
-        tuple(tests),
-        places,
-        judge.control,
-        tuple(divergences),
-        found,
-        told,
-        judge.undecided,
+        verdict=verdict,
+        reason=reason,
+        tests=tuple(tests),
+        findings=found,
+        compared_with=judge.compared_with,
+        texts=judge.texts,
+        plain_texts=judge.plain_texts,
+        places=places,
+        control=judge.control,
+        divergences=tuple(divergences),
+        acceptance=told,
+        undecided=judge.undecided,
     )
 
 

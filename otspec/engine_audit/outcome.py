@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from otspec.auditing.outcome import Finding, Test
+from otspec.auditing.outcome import Conclusion
 from otspec.engine_audit.engine import Acceptance
 
 
@@ -78,24 +78,19 @@ class Divergence:
     """"near tie", "rule", "plain text" (which is not greedy there), or "unknown"."""
 
 
-@dataclass(frozen=True, eq=False)
-class EngineOutcome:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EngineOutcome(Conclusion[EngineVerdict]):
     """What an audit of an engine came to."""
 
-    verdict: EngineVerdict
-    reason: str
-    """One sentence with the numbers that decided the verdict."""
     compared_with: str
     """"exact law" or "text without drafts"."""
     texts: int
     """How many with drafts were looked at."""
     plain_texts: int
     """How many without."""
-    tests: tuple[Test, ...]
     places: tuple[Place, ...]
     control: Control
     divergences: tuple[Divergence, ...]
-    findings: tuple[Finding, ...]
     acceptance: Acceptance | None
     undecided: int
     """Tokens left out because rounding decides which tokens their truncated law has."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from otspec.auditing.report import MARGIN, filled, plain, power, said_of, spelled
+from otspec.auditing.report import Report, power, spelled
 from otspec.engine_audit.engine import Acceptance
 from otspec.engine_audit.outcome import EngineOutcome, EngineVerdict, Place
 from otspec.engine_audit.settings import EngineAuditSettings
@@ -17,7 +16,7 @@ SHOWN = 24
 
 
 @dataclass(frozen=True, eq=False)
-class EngineAudit:
+class EngineAudit(Report[EngineVerdict]):
     """The result of `audit_engine`; `print` shows it whole.
 
     Examples
@@ -40,30 +39,9 @@ class EngineAudit:
     own_config: Mapping[str, Any] = field(default_factory=dict)
     """What of the target's own generation configuration acts, on the text and on the law that it is held against."""
 
-    @property
-    def verdict(self) -> EngineVerdict:
-        """not lossless, no evidence, or cannot tell."""
-        return self.outcome.verdict
-
-    @property
-    def reason(self) -> str:
-        """One sentence with the numbers that decided the verdict."""
-        return self.outcome.reason
-
-    def as_dict(self) -> dict[str, Any]:
-        """The result as plain dictionaries, lists, strings and numbers; what is infinite or NaN is a string."""
+    def _about(self) -> dict[str, Any]:
         about: dict[str, Any] = {"engine": self.engine, "version": self.version, "method": self.method}
-        about |= {"own_config": dict(self.own_config)}
-        return plain(about | {"settings": self.settings.reported()} | asdict(self.outcome))
-
-    def to_json(self) -> str:
-        """The result of `as_dict` as JSON."""
-        return json.dumps(self.as_dict(), indent=2)
-
-    def __str__(self) -> str:
-        lines = [f"{self.verdict.upper()}: {self.reason}", ""]
-        lines += [f"{name:<{MARGIN}}{text}" for name, text in self._lines()]
-        return filled(lines)
+        return about | {"own_config": dict(self.own_config), "settings": self.settings.reported()}
 
     def _lines(self) -> list[tuple[str, str]]:
         outcome = self.outcome
@@ -72,7 +50,7 @@ class EngineAudit:
             *([("law", f"under the target's own {spelled(self.own_config)}")] if self.own_config else []),
             ("texts", f"{outcome.texts:,} with drafts, {outcome.plain_texts:,} without, by {outcome.compared_with}"),
         ]
-        lines += [(f"{test.name} test"[: MARGIN - 1], said_of(test)) for test in outcome.tests]
+        lines += self._test_lines()
         lines += [(f"position {place.position}", _place(place)) for place in outcome.places[:SHOWN]]
         control = outcome.control
         by = "" if control.tv is None else f", each token off by {control.tv:.3f} on average"
@@ -82,7 +60,7 @@ class EngineAudit:
             lines.append(("acceptance", _accepted(outcome.acceptance)))
         if outcome.undecided:
             lines.append(("left out", f"{outcome.undecided:,} tokens whose truncated law hangs on rounding"))
-        return lines + [("finding", finding.message) for finding in outcome.findings]
+        return lines
 
 
 def _place(place: Place) -> str:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from numbers import Real
 from typing import Any, TypedDict
 
-from otspec.auditing.settings import setting
-from otspec.errors import ProblemError
+from otspec.auditing.settings import SEED, SHARE, Between, check_settings, count, setting
 
 MOST_TEXTS, LONGEST = 10_000_000, 4096
 
@@ -66,34 +64,26 @@ class EngineAuditSettings:
     >>> EngineAuditSettings(texts=0)
     Traceback (most recent call last):
         ...
-    otspec.errors.ProblemError: texts is 0; it is an integer from 1 to 10000000
+    otspec.errors.ProblemError: texts is 0; pass an integer >= 1, at most 10,000,000
     """
 
-    texts: int = setting(4000, "Budget: texts with drafts, of all prompts and samplings together.", "count")
-    length: int = setting(4, "Tokens of each text.", "count")
-    batch: int = setting(256, "Requests that the engine is given at once, at most.", "count")
-    seed: int = setting(0, "Seed; other seeds give other texts.", "seed")
-    alpha: float = setting(1e-3, "Bound on the probability that a lossless engine is called not lossless.")
-    confidence: float = setting(0.99, "Probability that all bounds of total variations hold together.")
-    control_bias: float = setting(0.05, "Total variation by which each token of the control is off.")
-    tolerance: float = setting(0.01, "By how much logits and log-probabilities may be off by rounding.")
-    greedy_length: int = setting(32, "Tokens of the greedy texts.", "count")
-    all_texts: bool = setting(False, "Draw the whole budget even if a bias was found: the bounds become tighter.")
+    texts: int = setting(
+        4000, "Budget: texts with drafts, of all prompts and samplings together.", count(MOST_TEXTS), "count"
+    )
+    length: int = setting(4, "Tokens of each text.", count(LONGEST), "count")
+    batch: int = setting(256, "Requests that the engine is given at once, at most.", count(MOST_TEXTS), "count")
+    seed: int = setting(0, "Seed; other seeds give other texts.", SEED, "seed")
+    alpha: float = setting(1e-3, "Bound on the probability that a lossless engine is called not lossless.", SHARE)
+    confidence: float = setting(0.99, "Probability that all bounds of total variations hold together.", SHARE)
+    control_bias: float = setting(0.05, "Total variation by which each token of the control is off.", SHARE)
+    tolerance: float = setting(
+        0.01, "By how much logits and log-probabilities may be off by rounding.", Between(0, math.inf)
+    )
+    greedy_length: int = setting(32, "Tokens of the greedy texts.", count(LONGEST), "count")
+    all_texts: bool = setting(False, "Draw the whole budget even if a bias was found: the bounds become tighter.", bool)
 
     def __post_init__(self) -> None:
-        bounds = {"texts": MOST_TEXTS, "length": LONGEST, "batch": MOST_TEXTS, "greedy_length": LONGEST}
-        for name, most in bounds.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-                raise ProblemError(f"{name} is {value!r}; it is an integer from 1 to {most}")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise ProblemError(f"seed is {self.seed!r}; it is an integer >= 0")
-        for name in ("alpha", "confidence", "control_bias", "tolerance"):
-            value, most_real = getattr(self, name), math.inf if name == "tolerance" else 1.0
-            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < most_real:
-                raise ProblemError(f"{name} is {value!r}; it lies between 0 and {most_real:g}")
-        if not isinstance(self.all_texts, bool):
-            raise ProblemError(f"all_texts is {self.all_texts!r}; pass True or False")
+        check_settings(self)
 
     def drawing(self) -> dict[str, Any]:
         """What the texts depend on; all else may be another when an audit goes on."""

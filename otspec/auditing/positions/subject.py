@@ -21,8 +21,8 @@ from otspec.auditing.subject import Enumerated, Sampler, Subject, Wording
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, as_count
 
-MOST_DRAFTS, MOST_UNIFORMS = 1 << 12, 1 << 20
-"""Drafts and uniforms of one call of a rule: thousands of calls are made, and drafted for."""
+MOST_UNIFORMS = 1 << 20
+"""Uniforms of one call of a rule: thousands of calls are made."""
 
 
 class Position(Subject[PositionCase]):
@@ -60,9 +60,8 @@ class Position(Subject[PositionCase]):
     ) -> None:
         self._n = settings.n
         coins = as_count("uniforms", 2 * self._n + 1 if uniforms is None else uniforms)
-        for name, asked, most in (("n", self._n, MOST_DRAFTS), ("uniforms", coins, MOST_UNIFORMS)):
-            if asked > most:
-                raise ProblemError(f"{name} is {asked}; an audit hands a rule at most {most:,}")
+        if coins > MOST_UNIFORMS:
+            raise ProblemError(f"uniforms is {coins}; an audit hands a rule at most {MOST_UNIFORMS:,}")
         self.rule: Rule | BatchedRule = rule_of(rule, form, coins, settings.tol, Deadline(settings.max_seconds))
         self._drafting = Drafting.of(scheme, drafter, shown)
         self.given = [self._drafting.case(instance, self._n) for instance in families.given(instances, logits)]
