@@ -4,12 +4,12 @@
     python -m benchmarks.drafters decode --out report/drafters
     python -m benchmarks.drafters times --out report/drafters
     python -m benchmarks.drafters report --out report/drafters
-    python -m benchmarks.drafters pretrain --target smollm2 --texts texts.safetensors --out small
+    python -m benchmarks.drafters small --target smollm2 --texts texts.safetensors --out small
 
 `learn` trains every drafter with three seeds, some at once in processes of their own: minutes on a GPU, days on two
 cores.  `decode` decodes the held-out prompts with each, all at once.  `times` decodes in turns, one text at a time,
-which is what speed-ups are of.  Each goes on where it was stopped, and `report` tells of what there is.  `pretrain`
-makes a small Llama for another target, to be distilled and steered by `otspec train distilled | sd2 --draft small`.
+which is what speed-ups are of.  Each goes on where it was stopped, and `report` tells of what there is.  `small` makes
+a draft model for another target: pretrained, distilled and steered, each in a time that one can set.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.drafters import learning, measuring, pictures, running, tables
+from benchmarks.drafters import measuring, pictures, running, tables
 from benchmarks.drafters import times as speeds
 from benchmarks.drafters.plan import TINY, WHOLE, Learner, Plan
+from benchmarks.drafters.small import make
 from benchmarks.reporting import show
-from benchmarks.shipped_pair.recipe import Recipe, Shape
+from benchmarks.shipped_pair.recipe import Shape
 from otspec.reporting.tables import markdown_report
 
 app = typer.Typer(add_completion=False, help=__doc__, rich_markup_mode=None)
@@ -87,20 +88,24 @@ def report(out: Out, texts: Texts = None, steps: Steps = None, tiny: Tiny = Fals
 
 
 @app.command()
-def pretrain(
+def small(
     out: Out,
     texts: Annotated[Path, typer.Option(help="What the target has written, by `otspec texts`.")],
-    target: Annotated[str, typer.Option(help="Whose tokenizer it gets.")] = "smollm2",
-    width: Annotated[int, typer.Option(min=8, help="Of hidden states; heads are of 32.")] = 128,
-    layers: Annotated[int, typer.Option(min=1)] = 2,
-    steps: Annotated[int, typer.Option(min=1, help="Of training.")] = 2000,
+    target: Annotated[str, typer.Option(help="Whose tokenizer they get, and whose laws they learn.")] = "smollm2",
+    width: Annotated[int, typer.Option(min=32, help="Of hidden states; heads are of 32.")] = 128,
+    layers: Annotated[int, typer.Option(min=1)] = 4,
+    steps: Annotated[str, typer.Option(help="Of each training, at most.")] = "2000,600,600",
+    seconds: Annotated[str, typer.Option(help="Of each training, at most; by default, no limit.")] = "inf,inf,inf",
     batch: Annotated[int, typer.Option(min=1, help="Texts of a step.")] = 16,
     device: Device = "cpu",
+    dtype: Annotated[str | None, typer.Option(help="Of the target, as `otspec train` has it.")] = None,
 ) -> None:
-    """Train a draft model that has seen text alone."""
-    shape = Shape(width, layers, max(width // 32, 1), 11 * width // 4)
-    recipe = Recipe(steps=steps, polish=0, own=0, batch=batch)
-    typer.echo(json.dumps(learning.begin_on_texts(out, target, texts, shape, recipe, device), indent=2))
+    """Train a draft model for another target on text alone, then distil it, and steer it."""
+    shape = Shape(width, layers, width // 32, 11 * width // 4)
+    most, limits = [int(one) for one in steps.split(",")], [float(one) for one in seconds.split(",")]
+    every = make(out, target, texts, shape, steps=most, seconds=limits, batch=batch, device=device, dtype=dtype)
+    for _, record in every:
+        typer.echo(json.dumps(record, indent=2))
 
 
 def _chosen(plan: Plan, only: str) -> Plan:

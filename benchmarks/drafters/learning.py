@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import torch
 from transformers.utils import logging
@@ -12,9 +11,8 @@ from transformers.utils import logging
 from benchmarks.drafters.plan import PLAIN, TARGET, Learner, Plan
 from benchmarks.drafters.pretrained import pretrain
 from benchmarks.shipped_pair.corpus import read_corpus
-from benchmarks.shipped_pair.recipe import Recipe, Shape, tokens_of
+from benchmarks.shipped_pair.recipe import Recipe, tokens_of
 from otspec.decode.drafters.hidden_states import last_layer, three_layers
-from otspec.decode.lessons.texts import read_texts
 from otspec.decode.pair.loading import SHIPPED, Models, load_models
 from otspec.decode.training import Course, Lessons, own_texts, train_into
 from otspec.decode.training.folder import RECORD
@@ -55,13 +53,6 @@ def begin(start: str, plan: Plan, out: Path, device: str, corpus: Path | None) -
     files = [tokens_of(models.tokenizer, source.text) for source in read_corpus(corpus) if not source.held_out]
     recipe = Recipe(steps=plan.pretraining, polish=0, own=0)
     pretrain(folder, PLAIN[start], models.tokenizer, files, recipe, models.target.device)
-
-
-def begin_on_texts(out: Path, target: str, texts: Path, shape: Shape, recipe: Recipe, device: str) -> dict[str, Any]:
-    """Pretrain a draft model with a target's tokenizer on texts that the target has written; what is known of it."""
-    models = load_models(target, None, device, packed=False)
-    files = read_texts(texts, models.target).tolist()
-    return pretrain(out, shape, models.tokenizer, files, recipe, models.target.device)
 
 
 def place(start: str, out: Path) -> Path:

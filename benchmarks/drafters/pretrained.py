@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedTokenizerFast
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from benchmarks.shipped_pair.recipe import Files, Recipe, Shape, new_model, train_on_text
 from otspec.decode.training.folder import RECORD
@@ -24,15 +24,13 @@ def pretrain(
     out : Path
     shape : Shape
     tokenizer : PreTrainedTokenizerFast
-    files : sequence of sequences of int
+    files : sequence of sequences of int, or of arrays
         The tokens of each text.
     recipe : Recipe
     device : torch.device
     """
     started = time.perf_counter()
-    with torch.random.fork_rng():
-        torch.manual_seed(recipe.seed)
-        model = new_model(shape, tokenizer, recipe.context).to(device)
+    model = new_draft(shape, tokenizer, recipe, device)
     losses = train_on_text(model, files, recipe, tokenizer.bos_token_id, device)
     record = {
         "kind": "pretrained",
@@ -49,3 +47,12 @@ def pretrain(
     (part / RECORD).write_text(json.dumps(record, indent=2) + "\n")
     part.rename(out)
     return record
+
+
+def new_draft(
+    shape: Shape, tokenizer: PreTrainedTokenizerFast, recipe: Recipe, device: torch.device
+) -> LlamaForCausalLM:
+    """A Llama that has seen nothing, by the recipe's seed; torch's own random state stays as it is."""
+    with torch.random.fork_rng():
+        torch.manual_seed(recipe.seed)
+        return new_model(shape, tokenizer, recipe.context).to(device)

@@ -19,7 +19,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-Files = Sequence[Sequence[int]]  # of each file its tokens
+from otspec.laws import IntArray
+
+Files = Sequence[Sequence[int]] | Sequence[IntArray]  # of each file its tokens
 BOS, EOS, VOCAB, CONTEXT = "<|begin|>", "<|end|>", 2048, 256
 OWN_TEXTS, OWN_PROMPT = 4096, 8
 """Sequences that the target samples for the draft to learn from, and the tokens of the text that each begins with."""
@@ -84,7 +86,7 @@ def tokens_of(tokenizer: PreTrainedTokenizerFast, text: str) -> list[int]:
 
 def windows(files: Files, context: int, bos: int) -> torch.Tensor:
     """The files end to end, cut into sequences, shape (sequences, 1 + context), each begun by bos; no shorter rest."""
-    stream = torch.tensor([token for file in files for token in file])
+    stream = torch.cat([torch.as_tensor(file, dtype=torch.long) for file in files])
     rows = stream[: len(stream) // context * context].reshape(-1, context)
     return torch.cat([torch.full((len(rows), 1), bos), rows], dim=1)
 
@@ -172,11 +174,15 @@ class Optimiser:
 
 
 def train_on_text(model: LlamaForCausalLM, files: Files, recipe: Recipe, bos: int, device: torch.device) -> list[float]:
-    """Train one model for `recipe.steps` by the cross entropy of the text; the loss of every step, in nats a token."""
+    """Train one model for `recipe.steps` by the cross entropy of the text; the loss of every step, in nats a token.
+
+    A GPU multiplies in bfloat16; the weights stay as they are.
+    """
     optimiser, losses = Optimiser(model), list[torch.Tensor]()
     for step, rows in enumerate(islice(batches(files, recipe, bos), recipe.steps)):
         tokens = rows.to(device)
-        loss = cross_entropy(logits_of(model, tokens).flatten(0, 1), tokens[:, 1:].flatten())
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            loss = cross_entropy(logits_of(model, tokens).flatten(0, 1), tokens[:, 1:].flatten())
         loss.backward()
         optimiser.step(recipe.rate_at(step))
         losses.append(loss.detach())

@@ -13,10 +13,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("vl_convert")
 from safetensors.numpy import save_file  # noqa: E402
 
-from benchmarks.drafters import learning, measuring, tables, times  # noqa: E402
+from benchmarks.drafters import learning, measuring, small, tables, times  # noqa: E402
 from benchmarks.drafters.pictures import draw  # noqa: E402
 from benchmarks.drafters.plan import TINY, WAYS, WHOLE, Learner  # noqa: E402
-from benchmarks.shipped_pair.recipe import Recipe, Shape  # noqa: E402
+from benchmarks.shipped_pair.recipe import Shape  # noqa: E402
 from otspec.decode import shipped  # noqa: E402
 from otspec.decode.drafters.hidden_states import three_layers  # noqa: E402
 from otspec.decode.drafters.sd2.model import Steered  # noqa: E402
@@ -89,22 +89,43 @@ def test_steering_that_was_not_trained_is_worth_nothing_at_any_offset(run: Path)
     assert len(set(moved)) == 8  # each looks at other states
 
 
-def test_a_draft_model_is_pretrained_on_text_alone(tmp_path: Path) -> None:
+def test_a_small_draft_model_is_pretrained_then_distilled_and_steered(tmp_path: Path) -> None:
     target, _, tokenizer = shipped.load()
-    out, texts = tmp_path / "plain", tmp_path / "texts.safetensors"
-    line = tokenizer("import os\n" * 4000).input_ids
-    save_file({"texts": np.array([line, line])}, texts, {"target": fingerprint(target)})
+    texts, length = tmp_path / "texts.safetensors", 24
+    lines = np.array(tokenizer("import os\n" * 1200).input_ids[: 66 * (length - 1)]).reshape(66, -1)
+    begun = np.concatenate([np.full((66, 1), tokenizer.bos_token_id), lines], axis=1)
+    save_file({"texts": begun}, texts, {"target": fingerprint(target)})
     shape = Shape(width=16, layers=2, heads=2, inner=16)
-    short, longer = (
-        learning.begin_on_texts(
-            out.with_name(f"plain-{steps}"), "shipped", texts, shape, Recipe(steps=steps, polish=0, own=0), "cpu"
-        )
-        for steps in (1, 30)
-    )
-    assert short["loss"] == pytest.approx(math.log(len(tokenizer)), rel=0.05)  # it begins with no idea
-    assert longer["loss"] < short["loss"] - 0.2  # and learns that there is one line; the loss is a mean over all steps
-    assert load_models("shipped", str(tmp_path / "plain-30"), "cpu").draft is not None
-    assert not list(tmp_path.glob("*.part"))
+
+    def made(first: int, name: str) -> dict[str, Any]:
+        return dict(small.make(tmp_path / name, "shipped", texts, shape, steps=(first, 2, 3), batch=2))
+
+    short, longer = made(1, "short"), made(120, "longer")
+    assert short["pretrained"]["loss"] == pytest.approx(math.log(len(tokenizer)), rel=0.05)  # it begins with no idea
+    assert longer["pretrained"]["loss"] < short["pretrained"]["loss"] - 0.2  # and learns that there is one line
+    assert [(one["kind"], one["steps"]) for one in longer.values()][1:] == [("distilled", 2), ("sd2", 3)]
+    first = fingerprint(load_models("shipped", str(tmp_path / "longer" / "pretrained"), "cpu").draft)  # type: ignore[arg-type]
+    assert [longer[kind]["draft"][1] for kind in ("distilled", "sd2")] == [first, first]  # both begin there
+    assert made(7, "longer") == longer  # what is whole is not made again
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_steps_fit_the_time_that_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, ran = [0.0], []
+
+    def trial(steps: int) -> None:
+        now[0] += (5.0 if not ran else 1.0) + 0.25 * steps  # the first time something is made ready
+        ran.append(steps)
+
+    monkeypatch.setattr(small.time, "perf_counter", lambda: now[0])
+    steps = small.steps_within(100.0, 1000, trial)
+    trial(steps)
+    assert 100.0 - 0.25 < now[0] <= 100.0
+    assert small.steps_within(100.0, 7, trial) == 7
+    assert small.steps_within(0.1, 1000, trial) == 1
+    before = len(ran)
+    assert small.steps_within(math.inf, 1000, trial) == 1000
+    assert len(ran) == before
 
 
 def _record(name: str, seed: int, accepted: list[int], **more: Any) -> dict[str, Any]:
