@@ -1,6 +1,6 @@
 """Target and draft laws that are hard on sums, ratios and orders, for any vocabulary: the one place that makes them.
 
-The package has generators of its own, for the audit (`otspec.auditing.instances`) and for the claims
+The package has generators of its own, for the audit (`otspec.auditing.rules.instances`) and for the claims
 (`otspec.proofs_check.instances`).  What tests them should not share their mistakes, and is harsher: exact ties, totals
 that are off, probabilities down to the smallest floats.
 """

@@ -1,39 +1,31 @@
-"""The audit of anybody's verification rule: `otspec.audit`, and `otspec.audit_paths` for several tokens at once.
+"""Audits, of rules and of engines: `otspec.audit`, and `otspec.audit_paths` for several tokens at once.
 
-One driver audits any subject (`otspec.auditing.driver`); `otspec.auditing.positions` and `otspec.auditing.paths` have
-the two.  What computes is imported when first asked for, so that the command can list the settings at once.
+Sequential tests (`evidence`), settings, outcomes and reports are here; `otspec.auditing.rules` is the front for
+verification rules.  What computes is imported when first needed, so that the command can list the settings at once.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from otspec.auditing.settings import AuditOptions, AuditSettings
 from otspec.lazy import names_of
 
 if TYPE_CHECKING:
     from otspec.auditing.outcome import AuditVerdict
-    from otspec.auditing.paths import PathAudit, audit_paths
-    from otspec.auditing.positions import audit
-    from otspec.auditing.report import Audit
+    from otspec.auditing.rules.entry import audit, audit_paths
+    from otspec.auditing.rules.report import Audit, PathAudit
 
 _HOME_OF = {
-    "Audit": "report",
+    "Audit": "rules.report",
     "AuditVerdict": "outcome",
-    "PathAudit": "paths",
-    "audit": "positions",
-    "audit_paths": "paths",
+    "PathAudit": "rules.report",
+    "audit": "rules.entry",
+    "audit_paths": "rules.entry",
 }
 
 __all__ = ["Audit", "AuditOptions", "AuditSettings", "AuditVerdict", "PathAudit", "audit", "audit_paths"]
 
 
-_found = names_of(__name__, {name: f"{__name__}.{module}" for name, module in _HOME_OF.items()})
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("paths", "positions"):
-        return importlib.import_module(f"{__name__}.{name}")
-    return _found(name)
+__getattr__ = names_of(__name__, {name: f"{__name__}.{module}" for name, module in _HOME_OF.items()})
 
 
 def __dir__() -> list[str]:

@@ -108,6 +108,29 @@ class Figures:
         return 0.0 if self.optimum is None else max(self.membership - self.membership_error - self.optimum, 0.0)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PathFigures(Figures):
+    """What the audit measured on one model: of texts of L + 1 tokens, each counted as one.
+
+    `membership` is the mean share of the L levels that are accepted, `optimum` what a lossless rule can reach of it.
+    """
+
+    ceiling: ClassVar[str] = "of the levels above the bound of docs/paths.md"
+
+    length: int
+    """Drafted tokens of a path, L."""
+
+    @property
+    def accepted(self) -> float:
+        """Mean number of accepted tokens."""
+        return self.length * self.membership
+
+    @property
+    def bound(self) -> float | None:
+        """What a lossless rule can accept at most, tokens on the mean; None if that was not computed."""
+        return None if self.optimum is None else self.length * self.optimum
+
+
 @dataclass(frozen=True, eq=False)
 class Witness:
     """The worst case, with all that is needed to see it again."""

@@ -75,6 +75,37 @@ def test_the_result_is_plain_data() -> None:
     assert len(data["instances"]) == len(audit.instances)
 
 
+@dataclass
+class OneBuffer:
+    """Lossless rules that hand out the same array, or list, at every call."""
+
+    def law(self, p: Floats, q: Floats, drafts: Ints) -> Floats:
+        self.buffer = getattr(self, "buffer", np.zeros(p.size))
+        self.buffer[:] = rules.as_law(rules.single)(p, q, drafts)
+        return self.buffer
+
+    def token(self, p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> Ints:
+        self.last = getattr(self, "last", np.array(0))
+        self.last[()] = rules.as_sampler(rules.single)(p, q, drafts, rng)
+        return self.last
+
+    def chain(self, target: Floats, draft: Floats, paths: Ints, rng: np.random.Generator) -> list[int]:
+        self.text = getattr(self, "text", [0])
+        self.text[0] = rules.draw(target[0, 0], rng.random())
+        return self.text
+
+
+def test_a_rule_may_hand_out_one_buffer_again_and_again() -> None:
+    pairs = [([0.3, 0.2, 0.5], [0.1, 0.8, 0.1])]
+    for method in ("exact", "sampled"):
+        audit = otspec.audit(OneBuffer().law, n=1, instances=pairs, method=method, resolution=COARSE)
+        assert audit.verdict is AuditVerdict.LOSSLESS
+    assert otspec.audit(OneBuffer().token, n=1, instances=pairs, resolution=COARSE).verdict is AuditVerdict.LOSSLESS
+    model = otspec.paths.synthetic("tiny", 2, 0)
+    audit = otspec.audit_paths(OneBuffer().chain, 1, 2, models=[model], resolution=COARSE)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+
+
 def test_a_law_may_be_a_tuple() -> None:
     pairs = [([0.3, 0.7], [0.5, 0.5])]  # two numbers, not a law and its acceptance
     assert otspec.audit(lambda p, q, drafts: tuple(p), instances=pairs).verdict is AuditVerdict.LOSSLESS
@@ -132,7 +163,7 @@ class SlowClock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr("otspec.auditing.deadline.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("otspec.auditing.rules.subject.time.monotonic", lambda: self.now)
 
     def law(self, p: Floats, q: Floats, drafts: Ints) -> Floats:
         self.now += 1

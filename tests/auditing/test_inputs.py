@@ -13,9 +13,7 @@ import pytest
 import otspec
 from otspec import MissingExtra, ProblemError, UnknownSolver
 from otspec.auditing import AuditOptions, AuditSettings
-from otspec.auditing.paths.forms import PathForm
-from otspec.auditing.paths.forms import detect as detect_path
-from otspec.auditing.positions.forms import Form, detect
+from otspec.auditing.rules.forms import Form, PathForm, form_of, path_form_of
 from otspec.cli.audit import audit as command
 from otspec.paths import Block, Nested, Tree, synthetic
 from otspec.solvers import KSeq
@@ -62,7 +60,7 @@ SIGNATURES: list[tuple[Any, Form | PathForm]] = [
 @each(case=SIGNATURES)
 def test_the_signature_tells(case: tuple[Any, Form | PathForm]) -> None:
     rule, form = case
-    assert (detect if isinstance(form, Form) else detect_path)(rule) is form
+    assert (form_of if isinstance(form, Form) else path_form_of)(rule, None) is form
 
 
 def as_tree(tree: Tree, rng: np.random.Generator) -> Any:

@@ -8,8 +8,8 @@ import pytest
 
 import otspec
 from otspec import AuditVerdict
-from otspec.auditing.paths.cases import case_of
-from otspec.auditing.paths.rules import chains
+from otspec.auditing.rules.path_cases import case_of
+from otspec.auditing.rules.paths import chains
 from otspec.paths import Block, Model, Nested, Tree, synthetic, tree_law
 from otspec.verification.reference.enumeration import number_of_trees, trees_of
 from otspec.verification.trees.shape import Shape

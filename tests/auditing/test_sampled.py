@@ -8,16 +8,14 @@ import pytest
 
 import otspec
 from otspec import AuditVerdict
-from otspec.auditing import instances
-from otspec.auditing.counts import MAX_CELLS, cells_of
 from otspec.auditing.outcome import Outcome
-from otspec.auditing.positions.cases import Drafting, PositionCase
-from otspec.auditing.positions.sampling import Texts
-from otspec.auditing.positions.subject import Position
-from otspec.auditing.positions.tally import PositionTally
-from otspec.auditing.sampled import sample_cases
+from otspec.auditing.rules import instances
+from otspec.auditing.rules.case import TEXT, Sample
+from otspec.auditing.rules.driver import sample_cases
+from otspec.auditing.rules.position_cases import Drafting, PositionCase
+from otspec.auditing.rules.positions import Position
+from otspec.auditing.rules.tally import MAX_CELLS, Tally, cells_of
 from otspec.auditing.settings import AuditSettings
-from otspec.auditing.subject import TEXT, Sampler
 from tests.auditing import decoder_rules as rules
 from tests.auditing.decoder_rules import BIASED, LOSSLESS, as_law, as_sampler
 from tests.each import each
@@ -85,9 +83,9 @@ def test_one_impossible_token_is_proof() -> None:
 def test_more_acceptance_than_the_optimum_is_evidence_by_itself() -> None:
     # Whatever is accepted looks like p here: the output is p, but for the drafts it is told.
     case = Drafting.of("iid", None, None).case(instances.Instance("one", [0.5, 0.5], [0.9, 0.1]), 1)
-    tally = PositionTally(case, simultaneous=False)
+    tally = Tally(case, simultaneous=False)
     tokens = np.tile([[0, 1]], (200, 1))
-    tally.add(Texts(tokens[..., None], tokens, None))  # every draft accepted, half of each token
+    tally.add(Sample(tokens, np.full(tokens.shape, True), 400, None))  # every draft accepted, half of each token
     assert tally.hits == 400
     assert tally.against_law() > 30
 
@@ -234,21 +232,6 @@ def test_large_vocabularies_are_grouped() -> None:
     assert np.unique(cells).size == cells.max() + 1
 
 
-class Ideal:
-    """Draws the output from p itself, fast: what a lossless rule does."""
-
-    def __init__(self, rng: np.random.Generator, simultaneous: bool) -> None:
-        self.rng, self.simultaneous = rng, simultaneous
-
-    def draw(self, cases: Sequence[PositionCase], texts: int) -> list[Texts]:
-        drawn = []
-        for case in cases:
-            tokens = self.rng.choice(case.vocab, (texts, TEXT), p=case.p)
-            drafts = self.rng.choice(case.vocab, (texts, TEXT, case.n), p=case.q)
-            drawn.append(Texts(drafts, tokens, None))
-        return drawn
-
-
 class IdealPosition(Position):
     """A lossless rule whose draws cost nothing, on drafts of a custom drafter, so that all three tests run."""
 
@@ -256,9 +239,17 @@ class IdealPosition(Position):
         about = {"form": None, "shown": None, "logits": None, "uniforms": None}
         rule, drafter = (lambda p, q, drafts, rng: 0), (lambda q, n, rng: None)
         super().__init__(rule, "iid", drafter=drafter, instances=instances, settings=settings, **about)
+        self.rng = np.random.default_rng(settings.seed)
+        self.simultaneous = bool(self.rng.integers(2))
 
-    def sampler(self, rng: np.random.Generator) -> Sampler:
-        return Ideal(rng, simultaneous=bool(rng.integers(2)))
+    def sample(self, cases: Sequence[PositionCase], texts: int) -> list[Sample]:
+        drawn = []
+        for case in cases:
+            tokens = self.rng.choice(case.vocab, (texts, TEXT), p=case.p)
+            drafts = self.rng.choice(case.vocab, (texts, TEXT, case.n), p=case.q)
+            hits = (drafts == tokens[..., None]).any(axis=-1)
+            drawn.append(Sample(tokens, hits, int(hits.sum()), None, case.places_of(drafts[:, 0])))
+        return drawn
 
 
 def ideal_audit(seed: int, alpha: float, pairs: Sequence[tuple[Floats, Floats]]) -> Outcome:

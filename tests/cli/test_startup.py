@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from otspec.auditing import AuditVerdict
-from otspec.auditing.positions.forms import Form
+from otspec.auditing.rules.forms import Form
 from otspec.bench.records import RecordFolder
 from otspec.cli import names
 from otspec.cli.audit import EXIT

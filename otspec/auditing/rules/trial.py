@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Generic
 
 import numpy as np
 
-from otspec.auditing import findings as found
-from otspec.auditing.answers import Invalid
-from otspec.auditing.counts import MAX_CELLS
-from otspec.auditing.deadline import OutOfTime
 from otspec.auditing.evidence import log_average_and_product
 from otspec.auditing.outcome import AuditVerdict, Figures, Finding, Test, Witness
+from otspec.auditing.rules import findings as found
+from otspec.auditing.rules.answers import Invalid, OutOfTime
+from otspec.auditing.rules.case import TEXT
+from otspec.auditing.rules.subject import C, Subject
+from otspec.auditing.rules.tally import MAX_CELLS, Tally
 from otspec.auditing.settings import AuditSettings, Progress
-from otspec.auditing.subject import TEXT, Sampler
-from otspec.auditing.tally import Tally
 
 FIRST_LOOK = 50
 """Texts of each case before the first look."""
@@ -41,25 +41,26 @@ AGAINST: dict[str, Callable[[Tally], float]] = {
 """The log evidence of one case against each hypothesis."""
 
 
-class Trial:
+class Trial(Generic[C]):
     """A sequential audit as it stands.
 
     Parameters
     ----------
-    tallies : sequence of Tally
-        One for each case; none of them has been drawn from.
-    names : tuple of str
-        The tests that are run, of `HYPOTHESES`.
+    subject : Subject
+    cases : sequence of Case
+        Those that are drawn from.
     settings : AuditSettings
     """
 
-    def __init__(self, tallies: Sequence[Tally], names: tuple[str, ...], settings: AuditSettings) -> None:
-        self.tallies = tallies
+    def __init__(self, subject: Subject[C], cases: Sequence[C], settings: AuditSettings) -> None:
+        self._subject, self._settings = subject, settings
+        self._cases = dict(zip((Tally(case, subject.simultaneous) for case in cases), cases, strict=True))
+        self.tallies = list(self._cases)
         self.tests: tuple[Test, ...] = ()
         self.draws = 0
-        self._names = names
-        self._settings = settings
-        self._miss = (1 - settings.confidence) / max(len(tallies), 1)
+        chosen = {"law": True, "pairs": settings.pairs, "drafter": subject.own_drafter}
+        self._names = [name for name, run in chosen.items() if run]
+        self._miss = (1 - settings.confidence) / max(len(cases), 1)
 
     @property
     def figures(self) -> tuple[Figures, ...]:
@@ -83,7 +84,7 @@ class Trial:
         return self._texts > 0 and not self.biased and not self.resolved
 
     @property
-    def _open(self) -> Sequence[Tally]:
+    def _open(self) -> list[Tally]:
         """The cases to draw from: those not known to the resolution, or all while there is doubt."""
         if any(test.evidence > DOUBT for test in self.tests if test.name != "drafter"):
             return self.tallies
@@ -102,11 +103,11 @@ class Trial:
         affordable = (self._settings.budget - self.draws) // (TEXT * len(self._open))
         return min(max(int(GROWTH * most / TEXT), FIRST_LOOK), affordable)
 
-    def run(self, sampler: Sampler, progress: Progress) -> tuple[Invalid | None, bool]:
+    def run(self, progress: Progress) -> tuple[Invalid | None, bool]:
         """Draw while there is something to find out; return the invalid answer that ended it, and if time was up."""
         while self.tallies and self.goes_on:
             try:
-                self.draw(sampler)
+                self.draw()
             except Invalid as error:
                 return error, False
             except OutOfTime:  # the draws of this round are dropped: the evidence was fair at the last look
@@ -114,7 +115,7 @@ class Trial:
             progress(self.draws, self._settings.budget)
         return None, False
 
-    def draw(self, sampler: Sampler) -> None:
+    def draw(self) -> None:
         """Draw one more round, and look at the evidence.
 
         Raises
@@ -125,7 +126,8 @@ class Trial:
             If the time is up.
         """
         texts, tallies = self._texts, self._open
-        for tally, more in zip(tallies, sampler.draw([tally.case for tally in tallies], texts), strict=True):
+        drawn = self._subject.sample([self._cases[tally] for tally in tallies], texts)
+        for tally, more in zip(tallies, drawn, strict=True):
             tally.add(more)
             tally.look(self._miss)
         self.draws += len(tallies) * texts * TEXT

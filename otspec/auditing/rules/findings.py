@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from otspec.auditing.answers import Invalid
-from otspec.auditing.cases import Case
 from otspec.auditing.outcome import Figures, Finding, Witness
+from otspec.auditing.rules.answers import Invalid
+from otspec.auditing.rules.case import Case
 
 
 def of_invalid(invalid: Invalid) -> Finding:

@@ -1,25 +1,17 @@
-"""The draws of one law, counted, and the evidence that they are not independent draws from p, or hit too often."""
+"""The draws on one case, counted, and the evidence that they are not independent draws from p, or hit too often."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
-from otspec.auditing.evidence import (
-    at_look,
-    log_dependence,
-    log_evidence,
-    log_excess,
-    mean_of,
-    rate_radius,
-    tv_radius,
-)
-from otspec.laws import BoolArray, FloatArray, IntArray, falling_ratio, likeliest, sum_by
+from otspec.auditing.evidence import at_look, log_dependence, log_evidence, log_excess, mean_of, rate_radius, tv_radius
+from otspec.auditing.outcome import Figures, Witness
+from otspec.auditing.rules import findings
+from otspec.auditing.rules.case import Case, Sample
+from otspec.laws import FloatArray, IntArray, falling_ratio, likeliest, sum_by
 
 MAX_CELLS = 32
 """A larger vocabulary is grouped: the likeliest tokens stand alone, all others are grouped by p/q."""
@@ -53,66 +45,50 @@ def cells_of(p: FloatArray, q: FloatArray) -> IntArray:
     return np.unique(cells, return_inverse=True)[1].astype(np.int64)
 
 
-class Measured(NamedTuple):
-    """What a look at the draws measures; the intervals hold together."""
+class Tally:
+    """The draws on one case, counted, and the evidence in them.
 
-    tv: float
-    """Total variation of the shares of the draws to p, over groups if there are any."""
-    interval: tuple[float, float]
-    """Confidence interval of the total variation of the law of the draws to p."""
-    rate: float
-    """Share of the draws that were hits."""
-    rate_error: float
-    """How far the share may exceed its probability."""
-    tv_tokens: float
-    """Upper bound of the total variation token by token."""
+    Parameters
+    ----------
+    case : Case
+    simultaneous : bool
+        Whether texts are drawn in one batch, step by step, rather than one after the other.
 
+    Raises
+    ------
+    ProblemError
+        If the drafts are to be tested, and what their declared law is cannot be told.
+    """
 
-@dataclass(eq=False)
-class Counts(ABC):
-    """The draws of what should have law p, in texts of two tokens; a hit is what a lossless rule has only so often."""
-
-    p: FloatArray
-    """Target law, shape (V,)."""
-    q: FloatArray
-    """Draft law, shape (V,) or (n, V): tokens of about equal p/q are grouped."""
-    simultaneous: bool
-    """Whether texts are drawn in one batch, step by step, rather than one after the other."""
-    tokens: IntArray = field(init=False)
-    """Draws of each token, shape (V,)."""
-    firsts: IntArray = field(init=False)
-    """First tokens of texts, shape (V,), which are independent even where the second repeats the noise of the first."""
-    within: IntArray = field(init=False)
-    """Pairs of tokens of one text, shape (cells, cells)."""
-    across: IntArray = field(init=False)
-    """Pairs of neighbouring texts, shape (cells, cells): the last token of one and the first of the next, or first
-    tokens in one batch."""
-    lagged: IntArray = field(init=False)
-    """Pairs of tokens that were drawn `LAGS` after one another, shape (lags, cells, cells)."""
-    hits: int = field(default=0, init=False)
-    """Draws that were hits."""
-    draws: int = field(default=0, init=False)
-    """Tokens that were drawn."""
-    looks: int = field(default=0, init=False)
-    """How often the draws were looked at."""
-    _series: IntArray = field(init=False)
-    """Coarse groups of the last tokens, in the order of the draws, shape (count,)."""
-
-    def __post_init__(self) -> None:
+    def __init__(self, case: Case, simultaneous: bool) -> None:
+        self.case, self.p = case, case.p
+        self.simultaneous = simultaneous
+        self.draws = 0
+        """Outputs that were drawn."""
+        self.hits = self.accepted = 0
+        self.said: int | None = 0
+        self.looks = 0
+        """How often the draws were looked at."""
+        self.figures: Figures | None = None
+        """The figures as of the last look."""
         self.tokens, self.firsts = (np.zeros(self.p.size, dtype=np.int64) for _ in range(2))
+        """Draws of each output, shape (V,); those that begin a text, which are independent even where the second
+        repeats the noise of the first."""
         self.within, self.across = (np.zeros((self.pair_law.size,) * 2, dtype=np.int64) for _ in range(2))
+        """Pairs of outputs of one text, shape (cells, cells); pairs of neighbouring texts: the last of one and the
+        first of the next, or the first ones in one batch."""
         self.lagged = np.zeros((len(LAGS), *self.within.shape), dtype=np.int64)
+        """Pairs of outputs that were drawn `LAGS` after one another, shape (lags, cells, cells)."""
         self._series = np.empty(0, dtype=np.int64)
-
-    @property
-    @abstractmethod
-    def optimum(self) -> float | None:
-        """The largest share of hits of any lossless rule; None if it is not known."""
+        """Coarse groups of the last outputs, in the order of the draws, shape (count,)."""
+        law = case.declared_law
+        self.drafts = None if law is None else np.zeros(law.size, dtype=np.int64)
+        """Drafts of first steps, as `Case.declared_law` tells them apart."""
 
     @cached_property
     def cells(self) -> IntArray:
         """Group of each token, shape (V,)."""
-        return cells_of(self.p, self.q)
+        return cells_of(self.p, self.case.weighed)
 
     @property
     def grouped(self) -> bool:
@@ -137,12 +113,17 @@ class Counts(ABC):
         """Target law of the coarser groups, shape (cells,)."""
         return sum_by(self.pair_cells, self.p, PAIR_CELLS)
 
-    def count(self, tokens: IntArray, hits: BoolArray) -> None:
-        """Count more texts, both of shape (texts, 2)."""
+    def add(self, sample: Sample) -> None:
+        """Count more draws."""
+        tokens = sample.outputs
         self.draws += tokens.size
-        self.tokens += np.bincount(tokens.ravel(), minlength=self.tokens.size)
-        self.firsts += np.bincount(tokens[:, 0], minlength=self.tokens.size)
-        self.hits += int(hits.sum())
+        self.tokens += np.bincount(tokens.ravel(), minlength=self.p.size)
+        self.firsts += np.bincount(tokens[:, 0], minlength=self.p.size)
+        self.hits += int(sample.hits.sum())
+        self.accepted += sample.accepted
+        self.said = None if self.said is None or sample.said is None else self.said + sample.said
+        if self.drafts is not None and sample.drafts is not None:
+            self.drafts += np.bincount(sample.drafts, minlength=self.drafts.size)
         pairs = self.pair_cells[tokens]
         np.add.at(self.within, (pairs[:, 0], pairs[:, 1]), 1)
         np.add.at(self.across, (pairs[:-1, 0 if self.simultaneous else 1], pairs[1:, 0]), 1)
@@ -172,9 +153,9 @@ class Counts(ABC):
         by_tokens = log_evidence(self._cell_counts, self.law)
         if self.grouped:  # a bias may move mass within groups only
             by_tokens = mean_of(by_tokens, log_evidence(self.firsts, self.p))
-        if self.optimum is None:
+        if self.case.optimum is None:
             return by_tokens
-        return mean_of(by_tokens, log_excess(self.hits, self.draws, self.optimum))
+        return mean_of(by_tokens, log_excess(self.hits, self.draws, self.case.optimum))
 
     def against_independence(self) -> float:
         """Log evidence that outputs are not independent draws from p: half of the bets on neighbours, half on lags."""
@@ -182,8 +163,13 @@ class Counts(ABC):
         lagged = log_dependence(self.lagged, self.pair_law)
         return mean_of(mean_of(*neighbours), mean_of(*lagged))
 
-    def measure(self, miss: float) -> Measured:
-        """Look at the draws so far; the intervals hold at all looks together, but with probability `miss`."""
+    def against_drafts(self) -> float:
+        """Log evidence that the drafts do not have their declared law: none where the audit draws them itself."""
+        law = self.case.declared_law
+        return 0.0 if law is None or self.drafts is None else log_evidence(self.drafts, law)
+
+    def look(self, miss: float) -> None:
+        """Bring the figures up to date; their intervals hold at all looks together, but with probability `miss`."""
         miss = at_look(miss, self.looks)
         self.looks += 1
         tv = _tv(self._cell_counts, self.law)
@@ -191,13 +177,21 @@ class Counts(ABC):
         share = miss / 4 if self.grouped else miss / 2
         radius = tv_radius(self.draws, self.law.size, share)
         tv_tokens = _tv(self.tokens, self.p) + tv_radius(self.draws, self.p.size, share)
-        return Measured(
-            tv,
-            (max(tv - radius, 0.0), min(tv + radius, 1.0)),
-            self.hits / self.draws,
-            rate_radius(self.draws, miss / 2),
-            min(tv_tokens, 1.0),
-        )
+        measured = {
+            "draws": self.draws,
+            "tv": tv,
+            "tv_interval": (max(tv - radius, 0.0), min(tv + radius, 1.0)),
+            "membership": self.accepted / self.draws / self.case.length,
+            "membership_error": rate_radius(self.draws, miss / 2),
+            "step_acceptance": None if self.said is None else self.said / self.draws,
+            "grouped": self.grouped,
+            "tv_tokens": min(tv_tokens, 1.0),
+        }
+        self.figures = self.case.figures(measured)
+
+    def witness(self, seed: int) -> Witness:
+        """The case, with the shares of the draws."""
+        return findings.witness(self.case, seed, self.tokens / self.draws)
 
 
 def _tv(counts: IntArray, law: FloatArray) -> float:

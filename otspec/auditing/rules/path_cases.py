@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from otspec.auditing.instances import HOSTILE, ORDINARY, Kind
+from otspec.auditing.outcome import PathFigures
+from otspec.auditing.rules.case import Case, draw_each
+from otspec.auditing.rules.instances import HOSTILE, ORDINARY, Kind
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, as_law
+from otspec.laws import FloatArray, IntArray, as_law
 from otspec.paths import Model, Tree, tree_bound
 from otspec.verification.bounds.upper_bound import MAX_PREFIXES
 from otspec.verification.reference.enumeration import number_of_trees, prefixes, text_law, trees_of
@@ -29,7 +32,7 @@ FEW_TEXTS = 81
 
 
 @dataclass(frozen=True, eq=False)
-class PathCase:
+class PathCase(Case):
     """A model, checked, with its drafts."""
 
     name: str
@@ -41,12 +44,12 @@ class PathCase:
     told: Callable[[Prefix], FloatArray] | None
     """The draft laws that the rule is told of, where they are others than the model's: prefix to law, shape (V,)."""
 
-    @property
+    @cached_property
     def n(self) -> int:
         """Number of paths K."""
         return len(self.shape.paths_of_slots)
 
-    @property
+    @cached_property
     def length(self) -> int:
         """Drafted tokens of a path, L."""
         return self.shape.depth
@@ -79,7 +82,7 @@ class PathCase:
             return None
         return min(tree_bound(self.model, self.shape.branching), float(self.length))
 
-    @property
+    @cached_property
     def optimum(self) -> float | None:
         """The largest mean share of the L levels that a lossless rule accepts; None where that is not computed."""
         return None if self.bound is None else self.bound / self.length
@@ -94,39 +97,62 @@ class PathCase:
         for chance, tree in trees_of(self.model, self.shape, exchangeable=False):
             yield chance, self._as_told(tree)
 
-    def drawn(self, rng: np.random.Generator) -> Tree:
-        """Draft a tree, as the rule sees it."""
-        above: list[Prefix] = [()]
-        for parent in self.shape.parent[1:].tolist():
-            before = above[parent]
-            above.append((*before, int(np.searchsorted(self._below(before), rng.random(), side="right"))))
-        return self._tree(tuple(above[self.shape.offsets[-2] :]))
+    def drawn(self, rows: int, rng: np.random.Generator) -> tuple[list[Tree], IntArray]:
+        """Draft so many trees: those that differ, as the rule sees them, and which each row has, shape (rows,)."""
+        offsets, parent = self.shape.offsets, self.shape.parent
+        numbers = np.zeros((rows, 1), dtype=np.int64)
+        for level, below in enumerate(self._draft_below):
+            above = numbers[:, parent[offsets[level + 1] : offsets[level + 2]] - offsets[level]]
+            numbers = above * self.vocab + draw_each(below[above], rng)
+        leaves, which = np.unique(numbers, axis=0, return_inverse=True)
+        return [self._tree(tuple(row)) for row in leaves.tolist()], which.reshape(rows)
 
-    def text(self, tokens: Sequence[int], rng: np.random.Generator) -> int:
-        """The number of a text that begins with these tokens and goes on by the target."""
-        text = list(tokens)
-        while len(text) <= self.length:
-            law = np.cumsum(self.model.target(tuple(text)))
-            text.append(int(np.searchsorted(law, rng.random() * law[-1], side="right")))
-        return int(np.ravel_multi_index(text, (self.vocab,) * len(text)))
+    def texts(self, numbers: IntArray, lengths: IntArray, rng: np.random.Generator) -> IntArray:
+        """The numbers of texts of L + 1 tokens that begin as told and go on by the target, shape (rows,).
+
+        Parameters
+        ----------
+        numbers : ndarray of int, shape (rows,)
+            Of the first tokens in lexicographic order.
+        lengths : ndarray of int, shape (rows,)
+            How many tokens these are, 1 to L + 1.
+        """
+        numbers = numbers.copy()
+        for level, below in enumerate(self._target_below):
+            open_ = lengths <= level
+            numbers[open_] = numbers[open_] * self.vocab + draw_each(below[numbers[open_]], rng)
+        return numbers
+
+    def figures(self, measured: Mapping[str, Any]) -> PathFigures:
+        """The figures of this model, from what was measured."""
+        return PathFigures(name=self.name, vocab=self.vocab, optimum=self.optimum, length=self.length, **measured)
+
+    def numbers_of(self, tree: Tree) -> IntArray:
+        """The number of each node's prefix among those of its length, shape (N,)."""
+        numbers = [0]
+        for parent, token in zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True):
+            numbers.append(numbers[parent] * self.vocab + token)
+        return np.array(numbers)
 
     @cached_property
-    def _below(self) -> Callable[[Prefix], FloatArray]:
-        @lru_cache(maxsize=4096)
-        def below(prefix: Prefix) -> FloatArray:
-            """Cumulative draft law; its last entry above any uniform, at the last token that can be drafted."""
-            law = self.model.draft(prefix)
-            cumulative = np.cumsum(law)
-            cumulative[int(np.flatnonzero(law)[-1]) :] = 1.0
-            return cumulative
-
-        return below
+    def _draft_below(self) -> list[FloatArray]:
+        return self._cumulative(self.model.draft, self.length)
 
     @cached_property
-    def _tree(self) -> Callable[[tuple[Prefix, ...]], Tree]:
+    def _target_below(self) -> list[FloatArray]:
+        return self._cumulative(self.model.target, self.length + 1)
+
+    def _cumulative(self, law: Callable[[Prefix], FloatArray], levels: int) -> list[FloatArray]:
+        """Cumulative laws after all prefixes of 0, 1, ... tokens, each of shape (V**level, V)."""
+        every = ([law(prefix) for prefix in product(range(self.vocab), repeat=level)] for level in range(levels))
+        return [np.cumsum(laws, axis=1) for laws in every]
+
+    @cached_property
+    def _tree(self) -> Callable[[tuple[int, ...]], Tree]:
         @lru_cache(maxsize=4096)
-        def tree(leaves: tuple[Prefix, ...]) -> Tree:
-            return self._as_told(self.model.tree(leaves, self.shape.branching))
+        def tree(leaves: tuple[int, ...]) -> Tree:
+            paths = np.stack(np.unravel_index(leaves, (self.vocab,) * self.length), axis=1)
+            return self._as_told(self.model.tree(paths, self.shape.branching))
 
         return tree
 
@@ -177,7 +203,7 @@ def _checked(role: str, law: Callable[[Prefix], Any], vocab: int) -> Callable[[P
 
 
 def own_models(seed: int, length: int, kinds: Iterable[str]) -> Iterator[tuple[str, Model]]:
-    """Models whose laws after every prefix are of one kind of `otspec.auditing.instances`, over 2 and 3 tokens."""
+    """Models over 2 and 3 tokens whose laws after every prefix are of one kind of the audit's own instances."""
     every = ORDINARY | HOSTILE
     sizes = [2, 3] if 3 ** (length + 1) <= FEW_TEXTS else [2]
     for kind in kinds:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from otspec.auditing.instances import Instance
-from otspec.auditing.signatures import arguments_of
+from otspec.auditing.outcome import Figures
+from otspec.auditing.rules.case import Case
+from otspec.auditing.rules.forms import arguments_of
+from otspec.auditing.rules.instances import Instance
+from otspec.certificate import upper_bound
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, as_float64, as_law
-from otspec.schemes import DraftScheme
+from otspec.laws import FloatArray, IntArray, as_float64, as_law
+from otspec.problem import Problem
+from otspec.schemes import IID, DraftScheme
 from otspec.schemes.catalogue import Builder, named_schemes
 
 MAX_TUPLES = 5_000
 """Tuples of drafts of a position that are listed; a rule is called for each."""
+
+MAX_COMPARED = 1024
+"""Drafts of a drafter are compared with the declared law tuple by tuple up to so many tuples, else by their first."""
 
 Drafter = Callable[[FloatArray, int, np.random.Generator], Any]
 """A function of (q, n, rng) that draws a tuple of drafts, shape (n,)."""
@@ -27,35 +35,97 @@ class Unsuitable(ProblemError):
 
 
 @dataclass(frozen=True, eq=False)
-class PositionCase:
+class PositionCase(Case):
     """An instance, checked, with its drafts."""
 
     name: str
     p: FloatArray
-    """Target law, shape (V,)."""
     q: FloatArray
-    """Law that the drafts are made from, shape (V,) or (n, V)."""
     shown: FloatArray
-    """Law that the rule is told in its place, of the same shape."""
     declared: DraftScheme
     """The draft law that the rule is told of: the scheme of `shown`."""
     drafted: DraftScheme | None
     """The law that the drafts come from; None for a drafter of the user's, whose law is not known."""
 
-    @property
+    @cached_property
     def vocab(self) -> int:
         """Number of tokens V."""
         return self.p.size
 
-    @property
+    @cached_property
     def n(self) -> int:
         """Drafts per position."""
         return self.declared.n
 
     @property
+    def weighed(self) -> FloatArray:
+        """The draft law, shape (V,) or (n, V)."""
+        return self.q
+
+    @property
     def enumerable(self) -> bool:
         """Whether the drafts have a law whose tuples are few enough to be listed."""
         return self.drafted is not None and self.drafted.support_size() <= MAX_TUPLES
+
+    @cached_property
+    def optimum(self) -> float | None:
+        """alpha* of the drafts, or an upper bound where it would take long; None if their law is not known."""
+        return None if self.drafted is None else self._bound(self.drafted)
+
+    @cached_property
+    def optimum_iid(self) -> float | None:
+        """alpha* of as many i.i.d. drafts; None where each draft has a law of its own."""
+        return self._bound(IID(self.q, self.n)) if self.q.ndim == 1 else None
+
+    def _bound(self, scheme: DraftScheme) -> float:
+        return min(upper_bound(Problem(self.p, scheme)), 1.0)
+
+    @cached_property
+    def drafts_tv(self) -> float:
+        """Total variation of the law that the drafts come from to the declared one."""
+        if self.declared is self.drafted:
+            return 0.0
+        assert self.drafted is not None
+        drafts, probabilities = self.drafted.support()
+        return float(np.maximum(probabilities - self.declared.prob(drafts), 0.0).sum())
+
+    @cached_property
+    def _by_tuple(self) -> dict[tuple[int, ...], int] | None:
+        """Row of each declared tuple, if they are few."""
+        if self.declared.support_size() > MAX_COMPARED:
+            return None
+        return {tuple(row): place for place, row in enumerate(self.declared.support().drafts.tolist())}
+
+    @cached_property
+    def declared_law(self) -> FloatArray | None:
+        """Declared law of the tuples, or of the first draft, and 0 for all others; None where the audit drafts itself.
+
+        Raises
+        ------
+        ProblemError
+            If the tuples are too many, and the scheme does not know the law of its first draft.
+        """
+        if self.drafted is not None:
+            return None
+        law = self.declared.first_draft() if self._by_tuple is None else self.declared.support().probabilities
+        if law is None:
+            raise ProblemError(
+                f"the declared {type(self.declared).__name__} has more than {MAX_COMPARED} tuples and does "
+                "not know the law of its first draft, so a drafter cannot be compared with it; take fewer tokens"
+            )
+        return np.append(law / law.sum(), 0.0)
+
+    def places_of(self, drafts: IntArray) -> IntArray:
+        """The place of drafts, shape (texts, n), in `declared_law`; shape (texts,)."""
+        if self._by_tuple is None:
+            return drafts[:, 0]
+        other = len(self._by_tuple)
+        return np.array([self._by_tuple.get(tuple(row), other) for row in drafts.tolist()], dtype=np.int64)
+
+    def figures(self, measured: Mapping[str, Any]) -> Figures:
+        """The figures of this position, from what was measured."""
+        optima = {"optimum": self.optimum, "optimum_iid": self.optimum_iid}
+        return Figures(name=self.name, vocab=self.vocab, **optima, **measured)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,95 @@
+"""A case, one instance of laws that a rule is tried on, and what the rule does there: its law, or draws."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from otspec.auditing.outcome import Figures
+from otspec.laws import BoolArray, FloatArray, IntArray
+
+TEXT = 2
+"""Tokens, or steps, of a text: enough to see that one depends on the other."""
+
+MAX_NUMBERS = 1 << 20
+"""Probabilities that one batch of calls is handed."""
+
+
+class Case(ABC):
+    """One instance of laws that a rule is tried on: a position with its drafts, or the texts of a small model."""
+
+    name: str
+    """Name in the report."""
+    vocab: int
+    """Number of tokens V."""
+    n: int
+    """Drafts of a position, or paths of a tree."""
+    p: FloatArray
+    """Law that the output should have, shape (V,): of a token, or of a text."""
+    q: FloatArray
+    """Law that the drafts are made from, shape (V,) or (n, V)."""
+    shown: FloatArray
+    """Law that the rule is told in place of `q`, of the same shape."""
+    enumerable: bool
+    """Whether all drafts are few enough to be listed."""
+    optimum: float | None
+    """The largest `membership` of any lossless rule; None if it is not known."""
+
+    @property
+    @abstractmethod
+    def weighed(self) -> FloatArray:
+        """Draft law of what p is a law of, shape (V,) or (n, V), by which large vocabularies are grouped."""
+
+    @property
+    def length(self) -> int:
+        """Drafted tokens that a draw can accept: 1 of a position, L of a tree."""
+        return 1
+
+    @property
+    def declared_law(self) -> FloatArray | None:
+        """The declared law of what `Sample.drafts` counts; None where the audit draws the drafts itself."""
+        return None
+
+    @abstractmethod
+    def figures(self, measured: Mapping[str, Any]) -> Figures:
+        """The figures of this case, from what was measured."""
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """What a rule does on one case, summed over all drafts."""
+
+    output: FloatArray
+    """Exact law of the output, of the shape of the case's `p`."""
+    membership: float
+    """The mean share of `Case.length` that is accepted."""
+    said: float | None = None
+    """P(the rule says that it accepted a draft); None if it does not say."""
+    drafts_tv: float | None = None
+    """Total variation of the law of the drafts to the declared one; None where they are the same by construction."""
+
+
+class Sample(NamedTuple):
+    """Draws on one case, in texts of two after each other."""
+
+    outputs: IntArray
+    """Shape (texts, 2): numbers of what p is a law of."""
+    hits: BoolArray
+    """Shape (texts, 2): what a lossless rule has with chance `Case.optimum` at most."""
+    accepted: int
+    """Drafted tokens that are put out, in all."""
+    said: int | None
+    """Draws of which the rule says that it accepted a draft; None if it does not say."""
+    drafts: IntArray | None = None
+    """Shape (texts,): the place of the first step's drafts in `Case.declared_law`; None where that is None."""
+
+
+def draw_each(cumulative: FloatArray, rng: np.random.Generator) -> IntArray:
+    """One draw from each law, by its cumulative sum: shapes (..., V) and (...); probability 0 is never drawn."""
+    total = cumulative[..., -1:]
+    below = (cumulative <= rng.random(total.shape) * total).sum(axis=-1)
+    return cast(IntArray, np.minimum(below, (cumulative < total).sum(axis=-1)))
