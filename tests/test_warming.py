@@ -39,6 +39,8 @@ for rule in Nested(), Nested(sigma=0.0), GreedyMultiPath(), Block(), Traversal()
         rule.stop_law(tree)
 tree = Tree.of([[0, 1], [0, 2]], lambda prefix: [0.5, 0.25, 0.25], lambda prefix: [0.4, 0.3, 0.3])
 Nested().verify(tree, 1)
+columns = [np.asfortranarray(laws) for laws in (tree.target, tree.draft)]  # as those of chosen tokens are laid out
+Nested().verify(Tree.with_laws(tree, *columns), 1)
 for rule in Nested(), GreedyMultiPath(), Block():
     accepted_length(rule, model, (2, 1), samples=2)
 small = synthetic("tiny", vocab=2)

@@ -47,12 +47,13 @@ class Tree(Topology):
     ) -> Tree:
         """A topology with laws, shapes (N, V) and (inner, V), of which nothing is checked.
 
-        Its tokens may be numbered anew, shape (N,).
+        Its tokens may be numbered anew, shape (N,).  Laws are laid out row by row, whatever they were chosen from: the
+        rules are compiled for that alone.
         """
         own = {name: getattr(topology, name) for name in OF_TOPOLOGY}
         if token is not None:
             own["token"] = token
-        return cls(**own, target=target, draft=draft)
+        return cls(**own, target=np.ascontiguousarray(target), draft=np.ascontiguousarray(draft))
 
     @classmethod
     def of(cls, paths: Any, target: Law, draft: Law, branching: Sequence[int] | None = None) -> Tree:
