@@ -12,6 +12,9 @@ from otspec.solvers.max_flow.engines import ENGINES, PACKAGES
 from tests.interpreter import speed_up
 from tests.spellings import not_installed
 
+collect_ignore = ["typed_use.py"]
+"""A script without examples, which --doctest-modules would run in every worker: tests/test_public_face.py runs it."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
