@@ -4,6 +4,7 @@ import json
 import shutil
 import sysconfig
 from dataclasses import replace
+from functools import partial
 from io import StringIO
 from pathlib import Path
 
@@ -14,6 +15,7 @@ torch = pytest.importorskip("torch")
 from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 
 import otspec  # noqa: E402
+from benchmarks.shipped_pair import recipe  # noqa: E402
 from benchmarks.shipped_pair.__main__ import foreign, pair  # noqa: E402
 from benchmarks.shipped_pair.corpus import read_corpus  # noqa: E402
 from benchmarks.shipped_pair.recipe import (  # noqa: E402
@@ -47,8 +49,11 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_run_leaves_a_pair_that_loads_and_is_what_its_record_says(tmp_path: Path, corpus: Path) -> None:
-    pair(tmp_path, steps=4, polish=2, own=2, layers=2, text=corpus)
+def test_a_run_leaves_a_pair_that_loads_and_is_what_its_record_says(
+    tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recipe, "Recipe", partial(Recipe, context=64))
+    pair(tmp_path, steps=6, polish=2, own=2, layers=2, text=corpus)
     record = json.loads((tmp_path / "training.json").read_text())
     assert record["corpus"]["held_out_files"] == ["sched.py"]
     assert record["corpus"]["trained"]["files"] == 2
@@ -58,7 +63,7 @@ def test_a_run_leaves_a_pair_that_loads_and_is_what_its_record_says(tmp_path: Pa
         assert file["counts"].tolist() == np.bincount(np.concatenate(seen), minlength=len(made.tokenizer)).tolist()
     assert sum(value.numel() for value in made.draft.parameters()) == record["draft"]["parameters"]
     curve = [json.loads(line) for line in (tmp_path / "curve.jsonl").read_text().splitlines()]
-    assert [point["step"] for point in curve] == [4, 6, 8]
+    assert [point["step"] for point in curve] == [6, 8, 10]
     assert curve[0]["target_loss"] == curve[1]["target_loss"] == curve[2]["target_loss"] < np.log(2048)
     # The curve is of weights in float32, the record of those saved in float16.
     assert record["sample"]["target_loss"] == pytest.approx(curve[-1]["target_loss"], abs=2e-3)

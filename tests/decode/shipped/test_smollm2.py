@@ -84,15 +84,22 @@ def test_they_know_the_model_in_its_package(kind: str) -> None:
     assert json.loads((PLACE / kind / "config.json").read_text())["target"] == fingerprint(smollm2().target)
 
 
+@cache
+def plain_text(new: int) -> list[list[int]]:
+    models = smollm2()
+    prompt = torch.tensor(encode(models.tokenizer, [QUESTION], special=False))
+    found: list[list[int]] = plain(models.target, prompt, max_new_tokens=new, temperature=0, seed=0).sequences.tolist()
+    return found
+
+
 @needs_it
 @each(kind=KINDS)
 def test_its_greedy_text_comes_in_fewer_passes(kind: str) -> None:
     models = drafting(kind, DrafterRequest(smollm2(), SMOLLM2, "")).models
     prompt = torch.tensor(encode(models.tokenizer, [QUESTION], special=False))
-    settings: dict[str, Any] = {"max_new_tokens": 48, "temperature": 0, "seed": 0}
-    without = plain(models.target, prompt, **settings)
+    settings: dict[str, Any] = {"max_new_tokens": 32, "temperature": 0, "seed": 0}
     found = otspec.generate(models.target, models.draft, prompt, paths=1, depth=3, **settings)
-    assert found.sequences.tolist() == without.sequences.tolist()
+    assert found.sequences.tolist() == plain_text(32)
     assert found.metrics.block_efficiency > {"eagle": 1.4, "parallel": 1.2}[kind]
 
 
@@ -102,7 +109,7 @@ def test_several_paths_of_one_pass_are_verified_together() -> None:
     prompt = torch.tensor(encode(models.tokenizer, [QUESTION], special=False)).repeat(4, 1)
     found = [
         otspec.generate(
-            models.target, models.draft, prompt, paths=paths, depth=3, solver="nested", max_new_tokens=48, seed=0
+            models.target, models.draft, prompt, paths=paths, depth=3, solver="nested", max_new_tokens=24, seed=0
         ).metrics.block_efficiency
         for paths in (1, 4)
     ]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from otspec import IID, DraftScheme, Independent, Problem, Status, WithoutReplacement, optimum, solve
+from otspec.schemes.protocol import Support
 from otspec.solvers import GlobalResolution
 from otspec.solvers.global_resolution.coefficients import Taken
 from otspec.solvers.global_resolution.systems import Split, System
@@ -57,21 +58,21 @@ def test_outer_targets_are_feasible_and_add_up(instance: Instance) -> None:
             assert served[list(some)].sum() <= hit + 1e-12
 
 
-def coefficients(system: System, allowed: Ints) -> dict[frozenset[int], float]:
-    """P(the drafts in the system form each set, and all drafts are allowed), tuple by tuple."""
-    masses: dict[frozenset[int], float] = {}
-    for drafts in itertools.product(allowed.tolist(), repeat=system.n):
-        mine = frozenset(drafts) & frozenset(system.tokens.tolist())
-        if mine:
-            masses[mine] = masses.get(mine, 0.0) + float(system.scheme.prob(np.array(drafts)))
-    return masses
+def coefficients(system: System, tuples: Support, allowed: Ints) -> dict[int, float]:
+    """P(the drafts in the system form each set, in binary code, and all drafts are allowed), tuple by tuple."""
+    drafts, chances = tuples
+    inside = np.isin(np.arange(system.scheme.vocab), system.tokens).astype(np.int64) << np.arange(system.scheme.vocab)
+    codes = np.bitwise_or.reduce(inside[drafts], axis=1)
+    counted = np.isin(drafts, allowed).all(axis=1) & (codes > 0)
+    sums = np.bincount(codes[counted], weights=chances[counted])
+    return {int(one): float(sums[one]) for one in np.unique(codes[counted])}
 
 
-def check_coefficients(system: System, size: int) -> None:
+def check_coefficients(system: System, size: int, tuples: Support) -> None:
     """Those of the first tokens, to the last digits of each."""
-    expected = coefficients(system, np.concatenate((system.tokens[:size], system.rest)))
+    expected = coefficients(system, tuples, np.concatenate((system.tokens[:size], system.rest)))
     index, mass = system.sets(size)
-    found = {frozenset(system.tokens[row[row >= 0]].tolist()): m for row, m in zip(index, mass, strict=True)}
+    found = {code(system.tokens[row[row >= 0]]): m for row, m in zip(index, mass, strict=True)}
     assert len(found) == len(mass) == system.set_count(size)
     for tokens, value in found.items():
         assert value == pytest.approx(expected.get(tokens, 0.0), rel=1e-12, abs=1e-300)
@@ -90,21 +91,21 @@ def schemes(rng: np.random.Generator, n: int) -> list[Taken]:
 def test_coefficients_are_sums_over_tuples(seed: int, n: int) -> None:
     rng = np.random.default_rng((seed, n))
     for scheme in schemes(rng, n):
-        split = Split.of(Problem(rng.dirichlet(np.ones(6)), scheme))
+        split, tuples = Split.of(Problem(rng.dirichlet(np.ones(6)), scheme)), scheme.support()
         for system in (split.outer, split.inner):
             for size in range(system.tokens.size + 1):
-                check_coefficients(system, size)
+                check_coefficients(system, size, tuples)
 
 
 @each(scheme=(IID, WithoutReplacement))
 def test_coefficients_keep_what_inclusion_and_exclusion_lose(scheme: type[IID | WithoutReplacement]) -> None:
     q = np.array([1 - 1.111e-3, 1e-3, 1e-4, 1e-5, 1e-6])
     rare = System("outer", scheme(q, 4), np.arange(1, 5), np.arange(1), np.zeros(4), np.zeros(5), 0.0)
-    check_coefficients(rare, 4)
+    check_coefficients(rare, 4, rare.scheme.support())
     index, mass = rare.sets(4)
     assert 0 < mass[(index >= 0).all(axis=1)].sum() < 1e-15  # the alternating sum gives some 1e-16
     likely = System("outer", scheme(q, 4), np.arange(5), np.arange(0), np.zeros(5), np.zeros(6), 0.0)
-    check_coefficients(likely, 5)
+    check_coefficients(likely, 5, likely.scheme.support())
 
 
 def dropped(system: System, within: Floats, kept: Ints) -> float:
