@@ -49,10 +49,11 @@ class Between(NamedTuple):
             raise ProblemError(
                 f"{name} is {value!r}; pass {f'an integer >= {self.low}' if self.integer else 'a number'}"
             )
-        if self.integer and not self.low <= value <= self.high:
+        number: Any = value
+        if self.integer and not self.low <= number <= self.high:
             most = "" if math.isinf(self.high) else f", at most {self.high:,}"
             raise ProblemError(f"{name} is {value}; pass an integer >= {self.low}{most}")
-        if not self.integer and not (self.low < value < self.high or (self.low_too and value == self.low)):
+        if not self.integer and not (self.low < number < self.high or (self.low_too and number == self.low)):
             ends = f"between {self.low:g} and {self.high:g}" + (f", or is {self.low:g}" if self.low_too else "")
             raise ProblemError(f"{name} is {value}; it lies {ends}{', or is None' if self.optional else ''}")
 

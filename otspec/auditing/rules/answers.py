@@ -160,9 +160,8 @@ def as_laws(answers: Sequence[Any], case: Case, drafts: IntArray, tol: float) ->
         )
     if not all(said is not None for _, said in pairs):
         return laws, None
-    return laws, np.array(
-        [_acceptance(said, *rest, case, tol) for (_, said), *rest in zip(pairs, laws, drafts, strict=False)]
-    )
+    rows = zip(pairs, laws, drafts, strict=False)
+    return laws, np.array([_acceptance(said, law, row, case, tol) for (_, said), law, row in rows])
 
 
 def _acceptance(value: Any, law: FloatArray, drafts: IntArray, case: Case, tol: float) -> float:

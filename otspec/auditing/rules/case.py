@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -19,42 +18,53 @@ MAX_NUMBERS = 1 << 20
 """Probabilities that one batch of calls is handed."""
 
 
-class Case(ABC):
+class Case(Protocol):
     """One instance of laws that a rule is tried on: a position with its drafts, or the texts of a small model."""
 
-    name: str
-    """Name in the report."""
-    vocab: int
-    """Number of tokens V."""
-    n: int
-    """Drafts of a position, or paths of a tree."""
-    p: FloatArray
-    """Law that the output should have, shape (V,): of a token, or of a text."""
-    q: FloatArray
-    """Law that the drafts are made from, shape (V,) or (n, V)."""
-    shown: FloatArray
-    """Law that the rule is told in place of `q`, of the same shape."""
-    enumerable: bool
-    """Whether all drafts are few enough to be listed."""
-    optimum: float | None
-    """The largest `membership` of any lossless rule; None if it is not known."""
+    @property
+    def name(self) -> str:
+        """Name in the report."""
 
     @property
-    @abstractmethod
-    def weighed(self) -> FloatArray:
-        """Draft law of what p is a law of, shape (V,) or (n, V), by which large vocabularies are grouped."""
+    def vocab(self) -> int:
+        """Number of tokens V."""
+
+    @property
+    def n(self) -> int:
+        """Drafts of a position, or paths of a tree."""
 
     @property
     def length(self) -> int:
         """Drafted tokens that a draw can accept: 1 of a position, L of a tree."""
-        return 1
+
+    @property
+    def p(self) -> FloatArray:
+        """Law that the output should have, shape (V,): of a token, or of a text."""
+
+    @property
+    def q(self) -> FloatArray:
+        """Law that the drafts are made from, shape (V,) or (n, V)."""
+
+    @property
+    def shown(self) -> FloatArray:
+        """Law that the rule is told in place of `q`, of the same shape."""
+
+    @property
+    def weighed(self) -> FloatArray:
+        """Draft law of what p is a law of, shape (V,) or (n, V), by which large vocabularies are grouped."""
 
     @property
     def declared_law(self) -> FloatArray | None:
         """The declared law of what `Sample.drafts` counts; None where the audit draws the drafts itself."""
-        return None
 
-    @abstractmethod
+    @property
+    def enumerable(self) -> bool:
+        """Whether all drafts are few enough to be listed."""
+
+    @property
+    def optimum(self) -> float | None:
+        """The largest `membership` of any lossless rule; None if it is not known."""
+
     def figures(self, measured: Mapping[str, Any]) -> Figures:
         """The figures of this case, from what was measured."""
 

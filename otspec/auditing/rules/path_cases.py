@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from otspec.auditing.outcome import PathFigures
-from otspec.auditing.rules.case import Case, draw_each
+from otspec.auditing.rules.case import draw_each
 from otspec.auditing.rules.instances import HOSTILE, ORDINARY, Kind
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray, as_law
@@ -32,7 +32,7 @@ FEW_TEXTS = 81
 
 
 @dataclass(frozen=True, eq=False)
-class PathCase(Case):
+class PathCase:
     """A model, checked, with its drafts."""
 
     name: str
@@ -68,6 +68,9 @@ class PathCase(Case):
     def shown(self) -> FloatArray:
         """Law of one drafted path as the rule is told, shape (V**L,)."""
         return self.q if self.told is None else text_law(self.told, self.vocab, self.length)
+
+    declared_law: ClassVar[None] = None
+    """The audit draws the drafts itself."""
 
     @cached_property
     def weighed(self) -> FloatArray:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from otspec.auditing.outcome import Figures
-from otspec.auditing.rules.case import Case
 from otspec.auditing.rules.forms import arguments_of
 from otspec.auditing.rules.instances import Instance
 from otspec.certificate import upper_bound
@@ -35,7 +34,7 @@ class Unsuitable(ProblemError):
 
 
 @dataclass(frozen=True, eq=False)
-class PositionCase(Case):
+class PositionCase:
     """An instance, checked, with its drafts."""
 
     name: str
@@ -56,6 +55,11 @@ class PositionCase(Case):
     def n(self) -> int:
         """Drafts per position."""
         return self.declared.n
+
+    @property
+    def length(self) -> int:
+        """Drafted tokens that a draw can accept."""
+        return 1
 
     @property
     def weighed(self) -> FloatArray:
@@ -124,8 +128,8 @@ class PositionCase(Case):
 
     def figures(self, measured: Mapping[str, Any]) -> Figures:
         """The figures of this position, from what was measured."""
-        optima = {"optimum": self.optimum, "optimum_iid": self.optimum_iid}
-        return Figures(name=self.name, vocab=self.vocab, **optima, **measured)
+        about: dict[str, Any] = {"name": self.name, "vocab": self.vocab, **measured}
+        return Figures(optimum=self.optimum, optimum_iid=self.optimum_iid, **about)
 
 
 @dataclass(frozen=True, eq=False)
