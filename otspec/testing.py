@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
-from otspec.engine_audit import (
+from otspec.auditing.engines import (
     Engine,
     EngineAudit,
     EngineAuditOptions,
@@ -16,8 +16,8 @@ from otspec.engine_audit import (
     audit_engine,
     audit_texts,
 )
-from otspec.engine_audit.adapters.function import Completes
-from otspec.engine_audit.prompts import DEFAULT
+from otspec.auditing.engines.adapters.function import Completes
+from otspec.auditing.engines.prompts import DEFAULT
 
 
 def assert_lossless(
@@ -35,8 +35,8 @@ def assert_lossless(
     Parameters
     ----------
     subject : Engine, callable or sequence
-        An engine or a function that completes prompts, as `otspec.engine_audit.audit_engine` takes them, or independent
-        texts with drafts of one prompt: strings, or their tokens by number.
+        An engine or a function that completes prompts, as `otspec.auditing.engines.audit_engine` takes them, or
+        independent texts with drafts of one prompt: strings, or their tokens by number.
     plain : sequence, optional
         As many texts without drafts; an engine draws its own.
     law : Laws or callable, optional
@@ -44,9 +44,9 @@ def assert_lossless(
     ends : sequence of int
         Tokens that end a text, if `law` is a function.
     samplings, prompts : optional
-        For an engine, as in `otspec.engine_audit.audit_engine`.
+        For an engine, as in `otspec.auditing.engines.audit_engine`.
     **options
-        The fields of `otspec.engine_audit.EngineAuditSettings`: texts, length, seed, alpha, ...
+        The fields of `otspec.auditing.engines.EngineAuditSettings`: texts, length, seed, alpha, ...
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Audits, of rules and of engines: `otspec.audit`, and `otspec.audit_paths` for several tokens at once.
 
-Sequential tests (`evidence`), settings, outcomes and reports are here; `otspec.auditing.rules` is the front for
-verification rules.  What computes is imported when first needed, so that the command can list the settings at once.
+Sequential tests (`evidence`), settings, outcomes and reports are here; `rules` and `engines` are two fronts on them.
+What computes is imported when first needed, so that the command can list the settings at once.
 """
 
 from typing import TYPE_CHECKING

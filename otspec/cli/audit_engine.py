@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from otspec.auditing.engines.settings import EngineAuditSettings
 from otspec.cli import options
 from otspec.cli.groups import Of, grouped
 from otspec.cli.loading import load
 from otspec.cli.prompts import FORMAT, gather
 from otspec.cli.sampling import OwnConfig, say_own_config
-from otspec.engine_audit.settings import EngineAuditSettings
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
 from otspec.writing import write_text
 
 if TYPE_CHECKING:
-    from otspec.engine_audit import Engine, Laws, Sampling
+    from otspec.auditing.engines import Engine, Laws, Sampling
 
 EXIT = {"no evidence": 0, "not lossless": 1, "cannot tell": 3}
 """Exit status by verdict."""
@@ -91,8 +91,8 @@ def audit_engine(
 
     Exit status 0: no evidence against it; 1: not lossless; 2: wrong input; 3: cannot tell.
     """
-    from otspec.engine_audit import audit_engine as run
-    from otspec.engine_audit.prompts import DEFAULT
+    from otspec.auditing.engines import audit_engine as run
+    from otspec.auditing.engines.prompts import DEFAULT
 
     EngineAuditSettings(**settings)
     samplings = _samplings(temperature, top_k, top_p, min_p)
@@ -128,8 +128,8 @@ def audit_engine(
 
 def _started(name: str, settings: dict[str, Any]) -> Engine:
     """An adapter by its name, or what is named in a module: a function that completes, or a class of engines."""
-    from otspec.engine_audit.adapters import make, start
-    from otspec.engine_audit.adapters.function import Function
+    from otspec.auditing.engines.adapters import make, start
+    from otspec.auditing.engines.adapters.function import Function
 
     if ":" not in name:
         return start(name, settings)
@@ -139,7 +139,7 @@ def _started(name: str, settings: dict[str, Any]) -> Engine:
 
 def _laws(law: str | None, target: str | None, dtype: str | None, own_config: bool) -> Laws | None:
     """The exact laws: of the model that is named, or of the target where transformers reads it."""
-    from otspec.engine_audit import ModelLaws
+    from otspec.auditing.engines import ModelLaws
 
     name = law or _readable(target)
     return None if name is None or name == WITHOUT else ModelLaws.load(name, dtype, own_config=own_config)
@@ -152,7 +152,7 @@ def _readable(model: str | None) -> str | None:
 
 def _samplings(temperature: str, top_k: str | None, top_p: str | None, min_p: str | None) -> list[Sampling]:
     """Every temperature with every truncation."""
-    from otspec.engine_audit import Sampling
+    from otspec.auditing.engines import Sampling
 
     lists = (
         options.numbers_of("--temperature", temperature, options.checked_temperature),

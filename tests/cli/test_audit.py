@@ -63,7 +63,7 @@ class Mine:
         self.off = off
 
     def texts(self, *request, drafts):
-        from otspec.engine_audit import Text
+        from otspec.auditing.engines import Text
         return [Text(tuple(map(int, one)), "") for one in mine(*request, drafts=drafts, off=self.off)]
 
     def acceptance(self):

@@ -1,0 +1,54 @@
+"""The front of audits for whole inference engines: it finds out whether speculative text is the target's own.
+
+Where `otspec.auditing.rules` calls verification rules, an engine is a black box that completes prompts, with drafts and
+without.  What computes is imported when first asked for, so that the command can list the settings at once.
+"""
+
+from typing import TYPE_CHECKING
+
+from otspec.auditing.engines.engine import Acceptance, Engine, EngineDied, Sampling, Text
+from otspec.auditing.engines.settings import EngineAuditOptions, EngineAuditSettings
+from otspec.lazy import names_of
+
+if TYPE_CHECKING:
+    from otspec.auditing.engines.entry import audit_engine
+    from otspec.auditing.engines.given import audit_texts
+    from otspec.auditing.engines.laws import FunctionLaws, Laws, ModelLaws
+    from otspec.auditing.engines.outcome import EngineOutcome, EngineVerdict
+    from otspec.auditing.engines.report import EngineAudit
+
+_HOME_OF = {
+    "EngineAudit": "report",
+    "EngineOutcome": "outcome",
+    "EngineVerdict": "outcome",
+    "FunctionLaws": "laws",
+    "Laws": "laws",
+    "ModelLaws": "laws",
+    "audit_engine": "entry",
+    "audit_texts": "given",
+}
+
+__all__ = [
+    "Acceptance",
+    "Engine",
+    "EngineAudit",
+    "EngineAuditOptions",
+    "EngineAuditSettings",
+    "EngineDied",
+    "EngineOutcome",
+    "EngineVerdict",
+    "FunctionLaws",
+    "Laws",
+    "ModelLaws",
+    "Sampling",
+    "Text",
+    "audit_engine",
+    "audit_texts",
+]
+
+
+__getattr__ = names_of(__name__, {name: f"{__name__}.{module}" for name, module in _HOME_OF.items()})
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

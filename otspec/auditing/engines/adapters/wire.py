@@ -1,0 +1,127 @@
+"""Requests to a server, with patience while it is busy and one sentence for each way in which it fails."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from http.client import HTTPException
+from typing import Any
+
+from otspec.auditing.engines.engine import EngineDied, one_line
+from otspec.errors import ProblemError
+
+BUSY = (429, 503)
+LONGEST_PAUSE = 30.0
+"""Seconds; a server that asks for more patience is taken at this."""
+
+
+class Server:
+    """A server at a URL.
+
+    Parameters
+    ----------
+    url : str
+        With or without ``/v1``.
+    key : str or None
+        Of the header ``Authorization``.
+    timeout : float
+        Seconds.
+    attempts : int
+        Of a request, while the server is busy.
+    pause : callable or None
+        What waits, given the seconds.
+    """
+
+    def __init__(
+        self, url: str, key: str | None, timeout: float, attempts: int, pause: Callable[[float], None] | None
+    ) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise ProblemError(f"url = {url!r}; it begins with http:// or https://")
+        self.url = url.rstrip("/").removesuffix("/v1")
+        self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+        self._timeout, self._attempts, self._pause = timeout, attempts, pause or time.sleep
+
+    def get(self, page: str, *, text: bool = False) -> Any:
+        """A page's JSON, or its text; None if the server has no such page.
+
+        Raises
+        ------
+        ProblemError
+            If no server answers.
+        """
+        try:
+            with self._open(page, None) as answer:
+                content = answer.read().decode()
+            return content if text else json.loads(content)
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code in (401, 403):
+                    raise ProblemError(f"{self.url} wants another key than key= is ({error.code})") from error
+                return None
+        except ValueError:
+            return None
+        except (OSError, HTTPException) as error:
+            raise ProblemError(
+                f"no server answers at {self.url} ({_why(error)}): start one, or mend the URL"
+            ) from error
+
+    def post(self, page: str, body: Mapping[str, Any]) -> Any:
+        """What the server answers to JSON.
+
+        Raises
+        ------
+        EngineDied
+            If it stops to answer, or says that it failed.
+        ProblemError
+            If it refuses the request, or is busy for too long.
+        """
+        asked = f"the request for {body.get('n')} texts of {body.get('prompt')!r}, seed {body.get('seed')}"
+        for attempt in range(self._attempts):
+            try:
+                with self._open(page, json.dumps(body).encode()) as answer:
+                    return json.loads(answer.read())
+            except urllib.error.HTTPError as error:
+                with error:
+                    said = _message(error)
+                    if error.code not in BUSY:
+                        kind = EngineDied if error.code >= 500 else ProblemError
+                        verb = "failed at" if error.code >= 500 else "refuses"
+                        raise kind(f"{self.url} {verb} {asked}: {error.code}, {said}") from error
+                    self._pause(_patience(error.headers.get("Retry-After"), attempt))
+            except (OSError, HTTPException, ValueError) as error:
+                raise EngineDied(f"{self.url} died at {asked}: {_why(error)}") from error
+        raise ProblemError(f"{self.url} was too busy for {asked}, {self._attempts} times: try later, or parallel=1")
+
+    def _open(self, page: str, body: bytes | None) -> Any:
+        request = urllib.request.Request(self.url + page, data=body, headers=self._headers)
+        return urllib.request.urlopen(request, timeout=self._timeout)
+
+
+def _patience(asked: str | None, attempt: int) -> float:
+    """Seconds to wait: as long as the server asks for, otherwise twice as long each time."""
+    try:
+        wanted = float(asked) if asked is not None else 0.5 * 2**attempt
+    except ValueError:  # a date
+        wanted = LONGEST_PAUSE
+    return min(max(wanted, 0.0), LONGEST_PAUSE)
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    """What a server says of an error, in one line."""
+    said = error.read().decode(errors="replace")
+    try:
+        parsed = json.loads(said)
+    except ValueError:
+        parsed = None
+    while isinstance(parsed, Mapping) and (inner := parsed.get("error", parsed.get("message"))) is not None:
+        parsed = inner
+    return one_line(parsed if isinstance(parsed, str) else said or error.reason or error)
+
+
+def _why(error: BaseException) -> str:
+    """The reason of a failure of the network, in a few words."""
+    reason = getattr(error, "reason", error)
+    return getattr(reason, "strerror", None) or str(reason) or type(error).__name__

@@ -1,0 +1,160 @@
+"""What an audit asks of an inference engine: texts, with and without drafts.  An adapter is a class that answers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from otspec.errors import ProblemError
+
+
+class EngineDied(ProblemError):
+    """An engine that was there failed at a request; the message names the request."""
+
+
+def one_line(said: object) -> str:
+    """What an engine says of an error, in one line that is not too long; the error's kind if it says nothing."""
+    return " ".join(str(said).split())[:300] or type(said).__name__
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are drawn: what engines call sampling parameters.
+
+    Examples
+    --------
+    >>> from otspec.auditing.engines import Sampling
+    >>> print(Sampling(0.7, top_k=20))
+    T = 0.7, top-k 20
+    """
+
+    temperature: float = 1.0
+    """0 is greedy."""
+    top_k: int | None = None
+    """Only the k most likely tokens; None or 0 keeps all."""
+    top_p: float | None = None
+    """Only the most likely tokens, until their mass reaches this; None or 1 keeps all."""
+    min_p: float | None = None
+    """Only tokens that have this part of the largest probability; None or 0 keeps all."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise ProblemError(f"temperature = {self.temperature:g}; it is finite and >= 0 (0 means greedy)")
+        if self.top_k is not None and self.top_k < 0:
+            raise ProblemError(f"top_k = {self.top_k}; it is a number of tokens, or None for all of them")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ProblemError(f"top_p = {self.top_p:g}; it is a mass in (0, 1]")
+        if self.min_p is not None and not 0 <= self.min_p <= 1:
+            raise ProblemError(f"min_p = {self.min_p:g}; it is a part of the largest probability, in [0, 1]")
+
+    @property
+    def greedy(self) -> bool:
+        """Whether there is nothing to draw."""
+        return self.temperature == 0
+
+    def __str__(self) -> str:
+        cuts = (("top-k", self.top_k), ("top-p", self.top_p), ("min-p", self.min_p))
+        return ", ".join((f"T = {self.temperature:g}", *(f"{name} {value:g}" for name, value in cuts if value)))
+
+
+class Text(NamedTuple):
+    """One completion of a prompt."""
+
+    tokens: tuple[int, ...]
+    """Ids of the tokens put out, without the prompt's, the one that ended the text included; () where the engine tells
+    none."""
+    text: str
+    """The same in characters."""
+    logprobs: tuple[float, ...] | None = None
+    """Log-probabilities of `tokens`, as many, if the engine tells them."""
+    ended: str = ""
+    """"length", "stop", or "" where the engine does not say."""
+
+
+def as_text(given: Any) -> Text:
+    """A `Text` as it is; a string, or a sequence of token ids, as one.
+
+    Raises
+    ------
+    ProblemError
+        If it is none of these.
+    """
+    if isinstance(given, Text):
+        return given
+    if isinstance(given, str):
+        return Text((), given)
+    try:
+        tokens = tuple(int(token) for token in given)
+    except (TypeError, ValueError) as error:
+        raise ProblemError(f"{given!r} is no text; pass a string, its tokens by number, or an otspec Text") from error
+    return Text(tokens, "")
+
+
+class Acceptance(NamedTuple):
+    """What an engine says of its drafts, since it started."""
+
+    steps: int
+    """Passes of the target in which drafts were verified."""
+    drafted: int
+    accepted: int
+    per_position: tuple[int, ...] = ()
+    """How often the first, second, ... drafted token was accepted."""
+
+    def since(self, earlier: Acceptance | None) -> Acceptance:
+        """What came after an earlier count."""
+        if earlier is None:
+            return self
+        pairs = zip_longest(self.per_position, earlier.per_position, fillvalue=0)
+        return Acceptance(
+            self.steps - earlier.steps,
+            self.drafted - earlier.drafted,
+            self.accepted - earlier.accepted,
+            tuple(now - before for now, before in pairs),
+        )
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """An inference engine, or something that looks like one.
+
+    The constructor of an adapter takes its settings by keyword (``target``, ``draft``, ``drafts``, ``url``, ...).  It
+    raises `ProblemError`, or `otspec.MissingExtra`, in one sentence if its package or its model is missing; `texts`
+    raises `EngineDied` if the engine does not survive a request.
+    """
+
+    @property
+    def name(self) -> str:
+        """As `--json` and tables have it: "vllm"."""
+
+    @property
+    def version(self) -> str:
+        """Of the engine."""
+
+    @property
+    def method(self) -> str:
+        """How it speculates, in words: "draft model, 3 tokens, standard rejection"."""
+
+    def texts(self, prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool) -> list[Text]:
+        """Independent completions of one prompt, in the order of the requests.
+
+        Parameters
+        ----------
+        prompt : str
+        count : int
+            How many; each is a request of its own, all of one batch where the engine has batches.
+        length : int
+            The most tokens of each.
+        sampling : Sampling
+        seed : int
+            Other seeds give other texts; an engine that takes a seed for each request gets ones that follow from it.
+        drafts : bool
+            Whether to speculate.
+        """
+
+    def acceptance(self) -> Acceptance | None:
+        """What became of the drafts since the start; None if the engine does not say."""
+
+    def close(self) -> None:
+        """Give back what the engine holds; it is not asked again."""

@@ -1,0 +1,187 @@
+"""`audit_engine`: draws texts in growing batches, looks at the evidence after each, and says what it came to."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+from otspec.auditing.engines import greedy
+from otspec.auditing.engines.adapters.function import Completes, as_engine
+from otspec.auditing.engines.conclusion import conclude
+from otspec.auditing.engines.engine import Engine, Sampling
+from otspec.auditing.engines.judge import LAW, Cell, Judge, next_batch
+from otspec.auditing.engines.known import ByLaw
+from otspec.auditing.engines.laws import Laws
+from otspec.auditing.engines.outcome import Divergence
+from otspec.auditing.engines.prompts import DEFAULT
+from otspec.auditing.engines.report import EngineAudit
+from otspec.auditing.engines.samples import ByPairs
+from otspec.auditing.engines.settings import EngineAuditOptions, EngineAuditSettings
+from otspec.auditing.engines.source import Draw, Source
+from otspec.auditing.engines.storage import Texts
+from otspec.auditing.evidence import at_look
+from otspec.auditing.outcome import Test
+from otspec.auditing.report import spelled
+from otspec.auditing.settings import Progress, check_progress, no_progress
+from otspec.errors import ProblemError
+
+LOOKS = 4
+"""A bias of the law is not believed before so many: until then requests may turn out not to be independent."""
+
+
+def audit_engine(
+    engine: Engine | Completes,
+    samplings: Sequence[Sampling] = (Sampling(),),
+    prompts: Sequence[str] = DEFAULT,
+    *,
+    laws: Laws | None = None,
+    store: Path | None = None,
+    about: Mapping[str, Any] | None = None,
+    progress: Progress = no_progress,
+    **options: Unpack[EngineAuditOptions],
+) -> EngineAudit:
+    """Find out whether an engine's text with drafts is the target's own.
+
+    Parameters
+    ----------
+    engine : Engine or callable
+        What is audited: an engine, which is not closed, or a function of the prompt, the number of texts, their length,
+        the `Sampling`, the seed and ``drafts=`` to texts, as `Engine.texts` has them.
+    samplings : sequence of Sampling
+        Each is audited; greedy text is compared in any case.
+    prompts : sequence of str
+    laws : Laws, optional
+        The exact laws, as `ModelLaws` has them; without them text with drafts is compared with text without.
+    store : Path, optional
+        A file that keeps the texts: an audit that was interrupted goes on from it.
+    about : mapping, optional
+        What else the texts depend on, such as the engine's settings; a file with other ones is refused.
+    progress : callable
+        Is called with the number of texts drawn, and the budget.
+    **options
+        The fields of `EngineAuditSettings`.
+
+    Returns
+    -------
+    EngineAudit
+
+    Raises
+    ------
+    ProblemError
+        If a setting is out of its range, there is no prompt or no sampling, or the engine answers what it must not.
+    EngineDied
+        If the engine fails at a request.
+    DataError
+        If the file has other texts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from otspec.auditing.engines import FunctionLaws, Sampling, audit_engine
+    >>> def engine(prompt, count, length, sampling, seed, drafts):
+    ...     law = [1, 0, 0] if sampling.greedy else [0.7, 0.2, 0.1]
+    ...     return np.random.default_rng((seed, drafts)).choice(3, (count, length), p=law)
+    >>> audit = audit_engine(engine, prompts=[""], laws=FunctionLaws(lambda before: [0.7, 0.2, 0.1]))
+    >>> audit.verdict.value
+    'no evidence'
+    >>> def forgets(prompt, count, length, sampling, seed, drafts):  # the temperature, with drafts
+    ...     return engine(prompt, count, length, Sampling() if drafts else sampling, seed, drafts)
+    >>> laws = FunctionLaws(lambda before: [0.7, 0.2, 0.1])
+    >>> audit_engine(forgets, prompts=[""], laws=laws).outcome.divergences[0].cause
+    'rule'
+    """
+    audited, settings = as_engine(engine), EngineAuditSettings(**options)
+    acting = _own_config(audited, laws)
+    check_progress(progress)
+    if not samplings:
+        raise ProblemError("there is no sampling; pass one such as Sampling(1.0)")
+    if not prompts or not all(isinstance(prompt, str) for prompt in prompts):
+        raise ProblemError("there are no prompts; pass a list of texts")
+    drawn, distinct = (
+        (sampling for sampling in dict.fromkeys(samplings) if not sampling.greedy),
+        list(dict.fromkeys(prompts)),
+    )
+    cells = [
+        Cell(number, prompt, sampling) for number, (sampling, prompt) in enumerate(itertools.product(drawn, distinct))
+    ]
+    if cells and settings.texts < len(cells):
+        raise ProblemError(
+            f"texts is {settings.texts}, and there are {len(cells)} pairs of prompt and sampling; ask for more"
+        )
+    header = {
+        "otspec": importlib.import_module("otspec").__version__,
+        "engine": [audited.name, audited.version, audited.method],
+        "prompts": list(prompts),
+        "samplings": [[one.temperature, one.top_k, one.top_p, one.min_p] for one in samplings],
+        **settings.drawing(),
+        **({"own_config": acting} if acting else {}),
+        **dict(about or {}),
+    }
+    judge: Judge = ByPairs(cells, settings) if laws is None else ByLaw(cells, settings, laws)
+    with Texts(store, header) as texts:
+        source = Source(audited, texts, settings)
+        divergences = list(_greedy(source, distinct, laws, settings))
+        tests, looks = watch(judge, source.batch(judge), settings.texts // max(len(cells), 1), settings, progress)
+        told = audited.acceptance()
+    found = greedy.finding_of(divergences, len(distinct))
+    outcome = conclude(judge, tests, looks, divergences, found, told, settings)
+    return EngineAudit(outcome, settings, audited.name, audited.version, audited.method, acting)
+
+
+def _own_config(engine: Engine, laws: Laws | None) -> dict[str, Any]:
+    """What of the target's own generation configuration acts on both sides of an audit.
+
+    Raises
+    ------
+    ProblemError
+        If it acts on one of them alone, or otherwise, as far as they say.
+    """
+    sides = [getattr(one, "own_config", None) for one in (engine, laws)]
+    said = [dict(one) for one in sides if one is not None]
+    if said and any(one != said[0] for one in said):
+        raise ProblemError(
+            f"of the target's own generation configuration the engine has {spelled(said[0])} in force, and the exact "
+            f"law {spelled(said[1])}; make both with the same own_config"
+        )
+    return said[0] if said else {}
+
+
+def _greedy(
+    source: Source, prompts: Sequence[str], laws: Laws | None, settings: EngineAuditSettings
+) -> Iterator[Divergence]:
+    length = settings.greedy_length
+    for number, prompt in enumerate(prompts):
+        plain, drafted = (
+            source.get(prompt, 1, length, Sampling(0.0), kind, (number, 2**31)) for kind in ("plain", "drafted")
+        )
+        if found := greedy.compare(prompt, plain[0], drafted[0], length, laws, settings.tolerance):
+            yield found
+
+
+def watch(
+    judge: Judge, draw: Draw, each: int, settings: EngineAuditSettings, progress: Progress
+) -> tuple[tuple[Test, ...], int]:
+    """Draw until the evidence decides, or there are `each` texts of every cell; the tests, and the number of looks."""
+    tests: tuple[Test, ...] = ()
+    look = done = 0
+    while judge.cells and done < each:
+        count = next_batch(done, each, settings.batch)
+        for cell in judge.cells:
+            judge.add(cell, draw(cell, count, look))
+            progress(judge.texts, each * len(judge.cells))
+        done, look, tests = done + count, look + 1, judge.look()
+        if judge.doubt() is not None:
+            break
+        if not settings.all_texts and any(test.rejected for test in tests):
+            law = any(test.rejected and test.name == LAW for test in tests)
+            if not law or (look >= LOOKS and _bounded(judge, settings, look)):
+                break
+    return tests, look
+
+
+def _bounded(judge: Judge, settings: EngineAuditSettings, looks: int) -> bool:
+    """Whether some total variation is known to be above 0."""
+    return any(place.lower > 0 for place in judge.places(at_look(1 - settings.confidence, looks - 1)))

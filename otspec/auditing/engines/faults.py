@@ -1,0 +1,134 @@
+"""What is wrong with texts whatever their law: their ends, and the log-probabilities that come with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from otspec.auditing.engines.draws import ENDED, Draws
+from otspec.auditing.engines.engine import Text
+from otspec.auditing.outcome import Finding
+from otspec.laws import FloatArray
+
+
+class Ends:
+    """Whether texts end where they should.
+
+    Parameters
+    ----------
+    length : int
+        The most tokens that were asked for.
+    ends : frozenset of int
+        Tokens that end a text; empty where they are not known.
+    """
+
+    def __init__(self, length: int, ends: frozenset[int]) -> None:
+        self._length, self._ends = length, ends
+        self._found: dict[str, tuple[int, str]] = {}
+
+    def add(self, prompt: str, texts: Sequence[Text]) -> None:
+        """Look at texts with drafts."""
+        for text in texts:
+            if not text.tokens:
+                continue
+            past = next((place for place, token in enumerate(text.tokens[:-1]) if token in self._ends), None)
+            short = len(text.tokens) < self._length and text.tokens[-1] not in self._ends
+            if len(text.tokens) > self._length:
+                self._note("longer than asked for", f"{len(text.tokens)} tokens, not {self._length}, after {prompt!r}")
+            if past is not None:
+                self._note("going on after the token that ends a text", f"at token {past + 2} after {prompt!r}")
+            if short and text.ended == "length":
+                self._note("cut short", f"{len(text.tokens)} tokens of {self._length} after {prompt!r}")
+
+    def findings(self) -> list[Finding]:
+        """Each kind of fault with the first text that shows it."""
+        return [
+            Finding(f"{count} texts with drafts are {kind}: {example}", bias=True)
+            for kind, (count, example) in self._found.items()
+        ]
+
+    def _note(self, kind: str, example: str) -> None:
+        count, first = self._found.get(kind, (0, example))
+        self._found[kind] = (count + 1, first)
+
+
+class LogProbabilities:
+    """Whether the log-probabilities of texts with drafts are right: the model's, or those of texts without.
+
+    Engines tell those of the model or those of the truncated law at the sampling's temperature; texts without drafts
+    show which.  Wrong ones are a fault that users of them should know of, but no bias of the text.
+
+    Parameters
+    ----------
+    tolerance : float
+        By how much they may be off.
+    """
+
+    def __init__(self, tolerance: float) -> None:
+        self._tolerance = tolerance
+        self._off = {True: [0.0, 0.0], False: [0.0, 0.0]}
+        self._plain: dict[object, float] = {}
+        self._worst: tuple[float, str] = (0.0, "")
+        self._compared = 0
+
+    def add_known(self, texts: Sequence[Text], draws: Draws, *, drafts: bool) -> None:
+        """Compare with the law; `draws` has the texts."""
+        with np.errstate(divide="ignore"):
+            kinds = (draws.raw, np.log(draws.p))
+        for row, text in enumerate(texts):
+            told = told_of(text)
+            if told is None:
+                continue
+            mine = draws.decided[row, : told.size] & (draws.tokens[row, : told.size] != ENDED)
+            for kind, exact in enumerate(kinds):
+                off = _largest(told[: mine.size][mine], exact[row, : told.size][mine])
+                self._off[drafts][kind] = max(self._off[drafts][kind], off)
+            self._compared += drafts
+
+    def add(self, cell: object, texts: Sequence[Text], *, drafts: bool) -> None:
+        """Keep those of texts without drafts, and compare those of texts with drafts after equal prefixes."""
+        for text in texts:
+            told = told_of(text)
+            for place, value in enumerate([] if told is None else told.tolist()):
+                key = (cell, text.tokens[: place + 1])
+                if not drafts:
+                    self._plain.setdefault(key, value)
+                elif key in self._plain:
+                    self._compared += 1
+                    off = abs(value - self._plain[key])
+                    if not off <= self._worst[0]:
+                        self._worst = (off, f"{value:.4g} with drafts and {self._plain[key]:.4g} without")
+
+    def findings(self) -> list[Finding]:
+        """What log-probabilities tell the user."""
+        if not self._compared:
+            return []
+        if self._plain:
+            return [] if self._worst[0] <= self._tolerance else [self._wrong(f"{self._worst[1]} for the same token")]
+        kind = int(np.argmin(self._off[False]))
+        own, drafted = self._off[False][kind], self._off[True][kind]
+        if own > self._tolerance:
+            message = (
+                f"log-probabilities are not judged: those without drafts are off the model's by up to {own:.3g} too"
+            )
+            return [Finding(message, bias=False)]
+        return [] if drafted <= self._tolerance else [self._wrong(f"off by up to {drafted:.3g}, {own:.1g} without")]
+
+    def _wrong(self, how: str) -> Finding:
+        return Finding(f"log-probabilities with drafts are wrong: {how} (tolerance {self._tolerance:g})", bias=False)
+
+
+def told_of(text: Text) -> FloatArray | None:
+    """The log-probabilities of a text, shape (tokens,); None if there are none."""
+    if text.logprobs is None or len(text.logprobs) != len(text.tokens):
+        return None
+    return np.array(text.logprobs, dtype=np.float64)
+
+
+def _largest(told: FloatArray, exact: FloatArray) -> float:
+    if not told.size:
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        off = np.abs(told - exact)
+    return float(np.nan_to_num(off, nan=np.inf).max())

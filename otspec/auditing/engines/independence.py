@@ -1,0 +1,100 @@
+"""Evidence that requests are not independent: texts that repeat, and ranks that go by those of a neighbour."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from otspec.auditing.engines.draws import Draws
+from otspec.auditing.engines.evidence import bins_of
+from otspec.auditing.evidence import STAKES, log_dependence, mean_of
+from otspec.laws import IntArray
+
+BINS = 8
+"""Parts in which ranks of neighbours are compared."""
+
+TELLING = 0.5
+"""A text that repeats one of several says little where these are likely; only less likely ones are bet on."""
+
+THETAS = np.array([0.6, 0.75, 0.9, 0.99])
+"""Chances that it is the neighbour that is equal, of the alternatives."""
+
+
+class Neighbours:
+    """Texts of one prompt and sampling whose law is known, batch by batch."""
+
+    def __init__(self, length: int) -> None:
+        self._wealth = np.zeros(STAKES.size)
+        self._inside: IntArray = np.zeros((BINS, BINS), dtype=np.int64)
+        self._across: IntArray = np.zeros((BINS, BINS), dtype=np.int64)
+        self._last: Draws | None = None
+        self.repeats = 0
+        """Texts that were equal to one before them in the batch, or to that of the same number in the last batch."""
+        self.expected = 0.0
+        """How many there should have been."""
+
+    def add(self, draws: Draws) -> None:
+        """Bet that texts repeat, and count ranks beside those of neighbours."""
+        self._count(draws, draws, 1)
+        if self._last is not None:
+            self._count(self._last, draws, 0)
+        self._bet(draws)
+        self._last = draws
+
+    def evidence(self) -> float:
+        """Log of an e-value against independence."""
+        uniform = np.full(BINS, 1 / BINS)
+        dependence = [float(log_dependence(counts, uniform).sum()) for counts in (self._inside, self._across)]
+        return mean_of(float(np.logaddexp.reduce(self._wealth) - np.log(STAKES.size)), *dependence)
+
+    def _bet(self, draws: Draws) -> None:
+        probabilities, known = np.where(draws.decided, draws.p, 1.0).prod(axis=1), draws.known
+        before: dict[tuple[int, ...], float] = {}
+        for row, text in enumerate(draws.texts):
+            others = dict(before)
+            if self._last is not None and row < len(self._last.texts) and self._last.known[row]:
+                others[self._last.texts[row]] = float(np.where(self._last.decided[row], self._last.p[row], 1.0).prod())
+            chance = sum(others.values())
+            if 0 < chance <= TELLING:  # of texts that are known: whoever is not repeats none, and counts
+                repeated = text in others
+                self.repeats += repeated
+                self.expected += chance
+                self._wealth += np.log1p(STAKES * (1 / chance - 1)) if repeated else np.log1p(-STAKES)
+            if known[row]:
+                before[text] = float(probabilities[row])
+
+    def _count(self, earlier: Draws, later: Draws, lag: int) -> None:
+        """Count pairs of bins, of texts `lag` apart in their batches."""
+        size = min(len(earlier.texts), len(later.texts)) - lag
+        if size <= 0:
+            return
+        both = earlier.decided[:size] & later.decided[lag : size + lag]
+        before, after = bins_of(earlier.ranks[:size][both], BINS), bins_of(later.ranks[lag : size + lag][both], BINS)
+        np.add.at(self._inside if lag else self._across, (before, after), 1)
+
+
+class Coincidences:
+    """Texts of one prompt and sampling whose law is not known: whether neighbours are equal more often than strangers.
+
+    Text 3i of a batch is compared with text 3i + 1, and with text 3i + 2 of the next batch.  If exactly one of them is
+    equal to it, each is so by the toss of a fair coin; no text is used twice.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[object, object]] = []
+        self.neighbour = 0
+        """How often the neighbour was equal, and the stranger was not."""
+        self.stranger = 0
+        """The other way round."""
+
+    def add(self, texts: list[tuple[object, ...]]) -> None:
+        """Compare a batch with the one before, and keep what the next is compared with."""
+        for (text, beside), other in zip(self._waiting, texts[2::3], strict=False):
+            if (text == beside) != (text == other):
+                self.neighbour += text == beside
+                self.stranger += text == other
+        self._waiting = list(zip(texts[::3], texts[1::3], strict=False))
+
+    def evidence(self) -> float:
+        """Log of an e-value against independence."""
+        wins, losses = self.neighbour * np.log(2 * THETAS), self.stranger * np.log(2 * (1 - THETAS))
+        return float(np.logaddexp.reduce(wins + losses) - np.log(THETAS.size))

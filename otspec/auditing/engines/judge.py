@@ -1,0 +1,126 @@
+"""What the two ways to judge texts have in common: with the exact law, and by texts without drafts."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from otspec.auditing.engines.engine import Sampling, Text
+from otspec.auditing.engines.faults import Ends, LogProbabilities
+from otspec.auditing.engines.independence import Coincidences
+from otspec.auditing.engines.outcome import Control, Place
+from otspec.auditing.engines.settings import EngineAuditSettings
+from otspec.auditing.evidence import log_average_and_product
+from otspec.auditing.outcome import Finding, Test
+
+LAW, INDEPENDENCE = "law", "independence"
+TESTS = (LAW, INDEPENDENCE)
+"""Names of the tests, which share alpha."""
+
+FIRST_BATCH = 32
+"""Texts of each cell that the first look is at; each following look has as many as all before, up to a batch."""
+
+
+class Cell(NamedTuple):
+    """One prompt under one sampling."""
+
+    number: int
+    prompt: str
+    sampling: Sampling
+
+    def __str__(self) -> str:
+        return f"{self.sampling}, after {self.prompt!r}"
+
+
+class Batch(NamedTuple):
+    """What was drawn in one cell at one look."""
+
+    drafted: list[Text]
+    plain: list[Text]
+    control: list[Text]
+    """Texts of the control; none where it makes its own."""
+
+
+def next_batch(done: int, most: int, batch: int) -> int:
+    """How many texts of a cell the next look has, after so many, if there are to be `most`."""
+    return min(max(done, FIRST_BATCH), batch, most - done)
+
+
+class Judge(ABC):
+    """Collects texts, and says at every look what they show.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+    settings : EngineAuditSettings
+    ends : frozenset of int
+        Tokens that end a text, where known.
+    """
+
+    compared_with: str
+    """In words: what texts with drafts are compared with."""
+
+    def __init__(self, cells: Sequence[Cell], settings: EngineAuditSettings, ends: frozenset[int]) -> None:
+        self.cells, self.settings = cells, settings
+        self.threshold = math.log(len(TESTS) / settings.alpha)
+        self.texts = self.plain_texts = 0
+        self.undecided = 0
+        self.ends, self.logprobs = Ends(settings.length, ends), LogProbabilities(settings.tolerance)
+        self.coincidences = [Coincidences() for _ in cells]
+        self.caught: int | None = None
+        """How many texts there were when the control was caught."""
+
+    @abstractmethod
+    def control_sampling(self, sampling: Sampling) -> Sampling | None:
+        """Where the control is another temperature of the plain engine: which; None if no more of it is needed."""
+
+    def add(self, cell: Cell, batch: Batch) -> None:
+        """Take in what was drawn."""
+        self.texts += len(batch.drafted)
+        self.plain_texts += len(batch.plain)
+        self.ends.add(cell.prompt, batch.drafted)
+        self.compare(cell, batch)
+
+    @abstractmethod
+    def compare(self, cell: Cell, batch: Batch) -> None:
+        """Hold texts with drafts against what they should be, and the control as well."""
+
+    @abstractmethod
+    def look(self) -> tuple[Test, ...]:
+        """The tests as of now; the control is looked at, too."""
+
+    def dependence(self) -> float:
+        """Evidence that requests are not independent, whatever their law: it goes before a law that looks wrong."""
+        return log_average_and_product(np.array([one.evidence() for one in self.coincidences]))
+
+    @abstractmethod
+    def places(self, miss: float) -> tuple[Place, ...]:
+        """Figures by position, whose bounds hold together but with probability `miss`."""
+
+    @property
+    @abstractmethod
+    def control(self) -> Control:
+        """What became of the biased rule."""
+
+    @abstractmethod
+    def doubt(self) -> str | None:
+        """Why nothing can be concluded, if texts without drafts are not what they are taken for."""
+
+    def findings(self) -> list[Finding]:
+        """What texts show whatever their law."""
+        return [*self.ends.findings(), *self.logprobs.findings()]
+
+    def by_sampling(self) -> dict[Sampling, list[Cell]]:
+        """The cells of each sampling."""
+        found: dict[Sampling, list[Cell]] = {}
+        for cell in self.cells:
+            found.setdefault(cell.sampling, []).append(cell)
+        return found
+
+    def test(self, name: str, hypothesis: str, evidence: float, largest: str) -> Test:
+        """A test at this audit's threshold."""
+        return Test(name, hypothesis, evidence, self.threshold, largest)

@@ -1,0 +1,145 @@
+"""Texts with drafts judged by texts without, where no law is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from otspec.auditing.engines import bounds
+from otspec.auditing.engines.engine import Sampling, Text
+from otspec.auditing.engines.judge import INDEPENDENCE, LAW, Batch, Cell, Judge
+from otspec.auditing.engines.outcome import Control, Place
+from otspec.auditing.engines.pairs import Pairs
+from otspec.auditing.engines.settings import EngineAuditSettings
+from otspec.auditing.evidence import log_average_and_product
+from otspec.auditing.outcome import Test
+
+CHARACTERS = 4
+"""Characters that stand for a token, where the engine tells none."""
+
+COOLER = 0.7
+"""Of the temperature, at which the plain engine is the control."""
+
+PLAIN_COOLER = Control(f"the plain engine at {COOLER:g} of the temperature", None, None)
+"""The control where an engine is at hand."""
+
+Beginning = tuple[object, ...]
+
+
+class ByPairs(Judge):
+    """Compares texts with drafts with as many without, cut after each position.
+
+    Parameters
+    ----------
+    cells, settings
+        As in `Judge`.
+    ends : frozenset of int
+        Tokens that end a text, where known.
+    control : Control, optional
+        The biased rule, where it is not the plain engine at a lower temperature.
+    """
+
+    compared_with = "text without drafts"
+
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        settings: EngineAuditSettings,
+        ends: frozenset[int] = frozenset(),
+        control: Control | None = None,
+    ) -> None:
+        super().__init__(cells, settings, ends)
+        self._cuts: range | None = None
+        self._rule, self._by_tokens = control or PLAIN_COOLER, True
+        self._pairs: list[Pairs] = []
+        self._control: list[Pairs] = []
+        self._texts: list[tuple[list[Beginning], list[Beginning]]] = [([], []) for _ in cells]
+
+    def control_sampling(self, sampling: Sampling) -> Sampling | None:
+        """The same at a lower temperature, until the control is caught."""
+        return replace(sampling, temperature=COOLER * sampling.temperature) if self.caught is None else None
+
+    def compare(self, cell: Cell, batch: Batch) -> None:
+        """Bet on pairs of texts, and on pairs with the control's."""
+        self._begin(batch)
+        self.logprobs.add(cell.number, batch.plain, drafts=False)
+        self.logprobs.add(cell.number, batch.drafted, drafts=True)
+        plain, drafted, control = (
+            [self._symbols(text) for text in texts] for texts in (batch.plain, batch.drafted, batch.control)
+        )
+        for one, other in zip(plain, drafted, strict=True):
+            self._pairs[cell.number].add(one, other)
+        for one, other in zip(plain, control, strict=False):
+            self._control[cell.number].add(one, other)
+        self.coincidences[cell.number].add(drafted)
+        self._texts[cell.number][0].extend(plain)
+        self._texts[cell.number][1].extend(drafted)
+
+    def look(self) -> tuple[Test, ...]:
+        """The tests as of now; the control is looked at, too."""
+        if self.caught is None and _together(self._control) >= self.threshold:
+            self.caught = self.texts
+        law = [_over_cuts(one) for one in self._pairs]
+        alone = [one.evidence() for one in self.coincidences]
+        worst, most = self.cells[int(np.argmax(law))], self.cells[int(np.argmax(alone))]
+        return (
+            self.test(LAW, "text with drafts has the law of text without", _together(self._pairs), str(worst)),
+            self.test(INDEPENDENCE, "requests are independent", self.dependence(), str(most)),
+        )
+
+    def places(self, miss: float) -> tuple[Place, ...]:
+        """Figures by position, whose bounds hold together but with probability `miss`."""
+        cuts = self._cuts or range(1, 2)
+        groups = self.by_sampling()
+        each, found = miss / (2 * len(groups) * len(cuts)), []
+        for sampling, mine in groups.items():
+            evidence = np.array([self._pairs[cell.number].evidence() for cell in mine])
+            for place, cut in enumerate(cuts):
+                plain, drafted = (
+                    [(cell.number, text[:cut]) for cell in mine for text in self._texts[cell.number][kind]]
+                    for kind in (0, 1)
+                )
+                reached = sum(len(text) >= cut for cell in mine for text in self._texts[cell.number][1])
+                found.append(
+                    Place(
+                        str(sampling),
+                        cut,
+                        reached,
+                        log_average_and_product(evidence[:, place]),
+                        bounds.lower_pairs(plain, drafted, each),
+                        bounds.upper_pairs(plain, drafted, each),
+                        mine[int(evidence[:, place].argmax())].prompt,
+                    )
+                )
+        return tuple(found)
+
+    @property
+    def control(self) -> Control:
+        """What became of the biased rule."""
+        return replace(self._rule, caught=self.caught)
+
+    def doubt(self) -> None:
+        """None: nothing is taken for known."""
+
+    def _begin(self, batch: Batch) -> None:
+        """Decide at the first batch whether tokens or characters are compared."""
+        if self._cuts is not None:
+            return
+        self._by_tokens = any(text.tokens for text in (*batch.plain, *batch.drafted))
+        self._cuts = range(1, self.settings.length * (1 if self._by_tokens else CHARACTERS) + 1)
+        self._pairs, self._control = ([Pairs(self._cuts) for _ in self.cells] for _ in range(2))
+
+    def _symbols(self, text: Text) -> Beginning:
+        return text.tokens if self._by_tokens else tuple(text.text)
+
+
+def _over_cuts(pairs: Pairs) -> float:
+    """The average over cuts, whose bets are on the same pairs."""
+    evidence = pairs.evidence()
+    return float(np.logaddexp.reduce(evidence) - np.log(evidence.size))
+
+
+def _together(cells: Sequence[Pairs]) -> float:
+    return log_average_and_product(np.array([_over_cuts(one) for one in cells]))

@@ -1,0 +1,260 @@
+"""Engines of a known law, and what an audit says of them and of their faults."""
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from otspec.auditing.engines import EngineVerdict, FunctionLaws, Laws, Sampling, Text, audit_engine
+from tests.auditing.engines.engines import END, LAWS, MARKOV, QUICK, Faulty, LawEngine, Telling, biased_at, markov
+from tests.each import each
+
+BOTH = {"exact law": LAWS, "two samples": None}
+
+
+@each(laws=list(BOTH))
+def test_a_lossless_engine(laws: str) -> None:
+    audit = audit_engine(Telling(), [Sampling(), Sampling(0.8, top_k=2)], ["", "a"], laws=BOTH[laws], **QUICK)
+    assert audit.verdict is EngineVerdict.NO_EVIDENCE
+    control = audit.outcome.control
+    assert control.caught is not None
+    assert f"was caught at {control.caught:,}" in audit.reason
+    assert audit.outcome.texts == audit.outcome.plain_texts == 3000
+    assert not audit.outcome.findings
+    assert "15 of 30 drafts in 10 steps; by position 0.800, 0.500, 0.200" in str(audit)
+
+
+@each(laws=list(BOTH), position=[1, 2, 3])
+def test_a_bias_and_where_it_is(laws: str, position: int) -> None:
+    audit = audit_engine(Faulty(drafted=biased_at(position)), prompts=["", "a"], laws=BOTH[laws], **QUICK)
+    assert audit.verdict is EngineVerdict.NOT_LOSSLESS
+    evidence = {place.position: place.evidence for place in audit.outcome.places}
+    assert all(evidence[before] < math.log(100) for before in range(1, position))
+    assert evidence[position] > math.log(100)
+    assert ("nothing speaks against the first" in audit.reason) == (position > 1)
+    worst = audit.outcome.worst
+    assert worst is not None
+    assert 0 < worst.lower <= 0.3 + 1e-9
+    if laws == "exact law":  # by two samples, all that follows is off as well
+        assert worst.position == position
+        assert f"position {position} at T = 1 is off by at least" in audit.reason
+
+
+def test_a_bias_under_one_sampling_only() -> None:
+    """Engines forget truncations on the path of the drafts."""
+
+    class Forgetful(LawEngine):
+        def texts(
+            self, prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool
+        ) -> list[Text]:
+            cut = Sampling(sampling.temperature) if drafts else sampling
+            return super().texts(prompt, count, length, cut, seed, drafts=drafts)
+
+    samplings = [Sampling(), Sampling(top_k=2)]
+    audit = audit_engine(Forgetful(markov, markov), samplings, ["a"], laws=LAWS, **QUICK)
+    assert audit.verdict is EngineVerdict.NOT_LOSSLESS
+    assert "at T = 1, top-k 2 is off" in audit.reason
+    assert "evidence infinite" in audit.reason
+    places = {(place.sampling, place.position): place.evidence for place in audit.outcome.places}
+    assert places["T = 1", 2] < math.log(10)
+
+
+def test_a_lossless_engine_is_hardly_ever_called_biased() -> None:
+    """At alpha = 0.1 at most a tenth of them may be, in the long run."""
+    for laws in BOTH.values():
+        verdicts = [
+            audit_engine(
+                Faulty(), prompts=[""], laws=laws, texts=96, length=2, seed=seed, alpha=0.1, greedy_length=1
+            ).verdict
+            for seed in range(24)
+        ]
+        assert verdicts.count(EngineVerdict.NOT_LOSSLESS) <= 3
+
+
+def repeat_the_first(texts: list[Text], sampling: Sampling) -> list[Text]:
+    """One stream of noise for all requests of a batch."""
+    return texts if sampling.greedy else [texts[0]] * len(texts)
+
+
+def repeat_a_neighbour(texts: list[Text], sampling: Sampling) -> list[Text]:
+    """Every text may use the noise of the one before it."""
+    return [texts[row // 2 * 2] for row in range(len(texts))]
+
+
+@each(laws=list(BOTH), change=[repeat_the_first, repeat_a_neighbour])
+def test_noise_that_requests_share(laws: str, change: Callable[[list[Text], Sampling], list[Text]]) -> None:
+    audit = audit_engine(Faulty(change), prompts=[""], laws=BOTH[laws], **{**QUICK, "batch": 32})
+    assert audit.verdict is EngineVerdict.NOT_LOSSLESS
+    (independence,) = [test for test in audit.outcome.tests if test.name == "independence"]
+    assert independence.rejected
+    assert "contradict that requests are independent" in audit.reason
+
+
+def test_greedy_text_that_follows_the_draft() -> None:
+    """At position 4 it takes the least likely token."""
+
+    def wrong(texts: list[Text], sampling: Sampling) -> list[Text]:
+        return [text._replace(tokens=(*text.tokens[:3], 2, *text.tokens[4:])) for text in texts]
+
+    audit = audit_engine(Faulty(lambda t, s: wrong(t, s) if s.greedy else t), prompts=["x"], laws=LAWS, **QUICK)
+    assert audit.verdict is EngineVerdict.NOT_LOSSLESS
+    (found,) = audit.outcome.divergences
+    assert (found.position, found.plain, found.drafted, found.cause) == (4, "0", "2", "rule")
+    assert found.logit_plain == pytest.approx(math.log(0.6))
+    assert found.logit_drafted == pytest.approx(math.log(0.1))
+    assert "first at token 4 after 'x': 2 in place of 0" in audit.reason
+    by_samples = audit_engine(Faulty(lambda t, s: wrong(t, s) if s.greedy else t), prompts=["x"], **QUICK)
+    assert by_samples.verdict is EngineVerdict.NO_EVIDENCE  # it may be a near tie: a finding, no verdict
+    assert "a near tie of the logits or the rule" in by_samples.outcome.findings[0].message
+
+
+class Coarse(FunctionLaws):
+    """Laws of a model in bfloat16."""
+
+    def __init__(self, law: Callable[[tuple[int, ...]], list[float]]) -> None:
+        super().__init__(law)
+        self.rounding = 2.0**-3
+
+
+APART = 0.4 * math.exp(-0.05)
+TIES: dict[str, tuple[list[float], type[FunctionLaws], bool]] = {
+    "of logits .0015 apart": ([0.4003, 0.3997, 0.2], FunctionLaws, True),
+    "of logits .05 apart": ([0.4, APART, 0.2, 0.4 - APART], FunctionLaws, False),
+    "of logits .05 apart, in bfloat16": ([0.4, APART, 0.2, 0.4 - APART], Coarse, True),
+}
+
+
+@each(tie=TIES)
+def test_a_near_tie_is_no_bias_and_as_near_as_the_arithmetic_rounds(
+    tie: tuple[list[float], type[FunctionLaws], bool],
+) -> None:
+    law, kind, near = tie
+    engine = Faulty(lambda t, s: [x._replace(tokens=(1, *x.tokens[1:])) for x in t] if s.greedy else t)
+    engine._after = {False: lambda before: law, True: lambda before: law}
+    audit = audit_engine(engine, prompts=[""], laws=kind(lambda before: law), **QUICK)
+    assert [one.cause for one in audit.outcome.divergences] == ["near tie" if near else "rule"]
+    assert audit.verdict is (EngineVerdict.NO_EVIDENCE if near else EngineVerdict.NOT_LOSSLESS)
+
+
+Change = Callable[[list[Text], Sampling], list[Text]]
+
+
+def drawn(change: Callable[[Text], Text]) -> Change:
+    """Of texts that are not greedy."""
+    return lambda texts, sampling: texts if sampling.greedy else [change(text) for text in texts]
+
+
+def certain(text: Text) -> Text:
+    return text._replace(logprobs=(0.0,) * len(text.tokens))
+
+
+def longer(text: Text) -> Text:
+    return text._replace(tokens=(*text.tokens, 0))
+
+
+def past_the_end(text: Text) -> Text:
+    return longer(text) if text.ended == "stop" and len(text.tokens) == 1 else text
+
+
+def cut_short(text: Text) -> Text:
+    return text._replace(tokens=text.tokens[:1]) if text.ended == "length" else text
+
+
+def without_end(text: Text) -> Text:
+    return text._replace(tokens=text.tokens[:-1]) if text.tokens[-1] == END else text
+
+
+def unlucky(before: tuple[int, ...]) -> list[float]:
+    """Of the two tokens that tie at the border of top-k the last is kept: engines may keep either."""
+    return [0.6, 0.2 - 1e-9, 0.2 + 1e-9]
+
+
+def wrong_logprobs() -> Faulty:
+    """Of plain text too."""
+    engine = Faulty(with_logprobs=True)
+    engine._after = {False: lambda before: MARKOV[0], True: lambda before: MARKOV[0]}
+    return engine
+
+
+ENDING = FunctionLaws(markov, (END,))
+VERDICTS: dict[str, tuple[Callable[[], LawEngine], dict[str, Any], str, str]] = {
+    "longer": (lambda: Faulty(drawn(longer)), {"laws": LAWS}, "not lossless", "longer than asked for"),
+    "past": (lambda: Faulty(drawn(past_the_end), (END,)), {"laws": ENDING}, "not lossless", "going on after"),
+    "short": (lambda: Faulty(drawn(cut_short), (END,)), {"laws": ENDING}, "not lossless", "cut short"),
+    "ends": (lambda: Faulty(ends=(END,)), {"laws": ENDING}, "no evidence", ""),
+    "hidden": (lambda: Faulty(lambda t, s: [*map(without_end, t)], (END,)), {"laws": ENDING}, "no evidence", ""),
+    "logprobs": (lambda: Faulty(with_logprobs=True), {"laws": LAWS}, "no evidence", ""),
+    "logprobs, two samples": (lambda: Faulty(with_logprobs=True), {}, "no evidence", ""),
+    "certain": (
+        *(lambda: Faulty(lambda t, s: [*map(certain, t)], with_logprobs=True), {"laws": LAWS}),
+        *("no evidence", "log-probabilities with drafts are wrong"),  # which is about the text
+    ),
+    "certain, two samples": (
+        *(lambda: Faulty(lambda t, s: [*map(certain, t)], with_logprobs=True), {}),
+        *("no evidence", "log-probabilities with drafts are wrong"),
+    ),
+    "plain ones wrong": (wrong_logprobs, {"laws": FunctionLaws(lambda b: MARKOV[0])}, "no evidence", "not judged"),
+    "characters": (lambda: Faulty(in_characters=True), {"texts": 4000}, "no evidence", ""),
+    "characters, biased": (
+        *(lambda: Faulty(in_characters=True, drafted=biased_at(2)), {"texts": 4000}, "not lossless", ""),
+    ),
+    "plain text": (
+        *(lambda: LawEngine(biased_at(2), biased_at(2)), {"laws": LAWS}, "cannot tell"),
+        "texts without drafts have not the exact law either",
+    ),
+    "few": (Faulty, {"laws": LAWS, "texts": 64}, "cannot tell", "64 texts do not suffice to catch the control"),
+    "few, two samples": (Faulty, {"texts": 64}, "cannot tell", "64 texts do not suffice to catch the control"),
+    "greedy": (Faulty, {"laws": LAWS, "samplings": [Sampling(0.0)]}, "cannot tell", "only greedy text was asked for"),
+    "rounding": (
+        *(lambda: LawEngine(lambda before: [0.6, 0.2, 0.2], unlucky),),
+        *({"laws": FunctionLaws(lambda b: [0.6, 0.2, 0.2]), "samplings": [Sampling(), Sampling(top_k=2)]},),
+        *("no evidence", ""),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_what_is_said_of_an_engine(name: str) -> None:
+    make, asked, verdict, said = VERDICTS[name]
+    audit = audit_engine(make(), prompts=["x"], **{**QUICK, **asked})
+    assert audit.verdict.value == verdict
+    messages = [finding.message for finding in audit.outcome.findings]
+    assert any(said in one for one in (audit.reason, *messages)) if said else not messages
+    if said and verdict == "not lossless":
+        assert any(finding.bias for finding in audit.outcome.findings)
+    if name in ("ends", "hidden"):
+        assert audit.outcome.places[-1].texts < 3000
+    if name == "greedy":
+        assert audit.outcome.texts == 0
+    if name == "rounding":
+        assert audit.outcome.undecided == 4500
+
+
+def test_all_texts_are_drawn_where_asked_for_and_the_result_is_json() -> None:
+    short = audit_engine(Faulty(drafted=biased_at(2)), prompts=["x"], laws=LAWS, **QUICK)
+    whole = audit_engine(Faulty(drafted=biased_at(2)), prompts=["x"], laws=LAWS, all_texts=True, **QUICK)
+    assert short.outcome.texts < whole.outcome.texts == 3000
+    assert short.outcome.worst is not None
+    assert whole.outcome.worst is not None
+    assert short.outcome.worst.lower < whole.outcome.worst.lower <= 0.3
+    found = json.loads(short.to_json())
+    assert (found["engine"], found["verdict"], found["compared_with"]) == ("laws", "not lossless", "exact law")
+    assert found["settings"]["control_bias"] == 0.1
+    assert {"position", "lower", "upper", "evidence", "prompt", "sampling", "texts"} == set(found["places"][0])
+
+
+@each(laws=list(BOTH))
+def test_bounds_hold_the_truth_between_them(laws: str) -> None:
+    """Over ten seeds: the first token is off by 0.3, and so are texts."""
+    chosen: Laws | None = BOTH[laws]
+    for seed in range(10):
+        audit = audit_engine(
+            Faulty(drafted=biased_at(1)), prompts=[""], laws=chosen, all_texts=True, seed=seed,
+            texts=800, length=2, greedy_length=1,
+        )  # fmt: skip
+        first, second = audit.outcome.places
+        assert 0 < first.lower <= 0.3 <= first.upper < 0.9
+        assert second.upper >= 0.3
+        assert second.lower <= (1e-9 if laws == "exact law" else 0.3)

@@ -1,0 +1,121 @@
+"""E-values, summed over all that can be drawn: under the law their mean is at most 1."""
+
+import math
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+import pytest
+
+from otspec.auditing.engines import Sampling
+from otspec.auditing.engines.draws import Draws, read
+from otspec.auditing.engines.evidence import BINS, Position, Positions, of_ranks, together
+from otspec.auditing.engines.independence import Coincidences, Neighbours
+from otspec.auditing.engines.pairs import Pairs
+from otspec.auditing.evidence import CONCENTRATIONS, log_evidence
+from tests.auditing.engines.engines import LAWS, markov, texts_with_probability
+
+
+def drawn(texts: Sequence[tuple[int, ...]], seed: int = 0) -> Draws:
+    """Texts beside the Markov law."""
+    rng = np.random.default_rng(seed)
+    return read(LAWS, "", texts, len(texts[0]), Sampling(), bias=0.1, tolerance=1e-6, rng=rng).drawn
+
+
+def test_the_mean_of_the_evidence_of_nodes_is_one() -> None:
+    """By every alternative, over all triples of texts of two tokens."""
+    means = np.zeros(1 + CONCENTRATIONS.size)
+    for triple in product(texts_with_probability(2), repeat=3):
+        positions = [Position(), Position()]
+        for (tokens, _), (place, position) in product(triple, enumerate(positions)):
+            position.add(tokens[:place], tokens[place], markov(tokens[:place])[tokens[place]], 3)
+        alike = np.sum([position.by_alternative() for position in positions], axis=0)
+        means += math.prod(p for _, p in triple) * np.exp(alike)
+    assert means == pytest.approx(1.0, abs=1e-9)
+
+
+def test_the_mean_of_the_evidence_of_ranks_is_one() -> None:
+    counts = [np.bincount(bins, minlength=BINS) for bins in product(range(BINS), repeat=2)]
+    assert np.mean([math.exp(of_ranks(count)) for count in counts]) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_the_mean_of_bets_on_pairs_is_one() -> None:
+    """Over all pairs of pairs: the second is bet on with what the first taught."""
+    cuts, means = (1, 2), np.zeros(2)
+    texts = list(texts_with_probability(2))
+    for (a, pa), (b, pb), (c, pc), (d, pd) in product(texts, repeat=4):
+        pairs = Pairs(cuts)
+        pairs.add(a, b)
+        pairs.add(c, d)
+        means += pa * pb * pc * pd * np.exp(pairs.evidence())
+    assert means == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("undecided", [None, 1])
+def test_the_mean_of_bets_on_repeats_is_one(undecided: int | None) -> None:
+    """Also if the law after one token hangs on rounding, which texts without that token do not show."""
+    texts = list(texts_with_probability(2))
+    means = 0.0
+    for batch in product(texts, repeat=3):
+        draws = drawn([tokens for tokens, _ in batch])
+        draws.decided[:, 1] &= draws.tokens[:, 0] != undecided
+        one = Neighbours(2)
+        one._bet(draws)
+        means += math.prod(p for _, p in batch) * np.exp(one._wealth).mean()
+    assert means == pytest.approx(1.0, abs=1e-9)
+
+
+def test_the_mean_of_bets_on_coincidences_is_one() -> None:
+    texts = list(texts_with_probability(1))
+    means = 0.0
+    for (a, pa), (b, pb), (c, pc) in product(texts, repeat=3):
+        one = Coincidences()
+        one.add([a, b, (9,)])
+        one.add([(8,), (7,), c])
+        means += pa * pb * pc * math.exp(one.evidence())
+    assert means == pytest.approx(1.0, abs=1e-9)
+
+
+def test_one_node_has_the_evidence_of_the_audit_of_rules() -> None:
+    """The position's is over alternatives as `log_evidence` takes them."""
+    law, counts = np.array([0.6, 0.3, 0.1]), np.array([5, 0, 4])
+    position = Position()
+    for token, count in enumerate(counts):
+        for _ in range(count):
+            position.add((), token, float(law[token]), 3)
+    mean = np.logaddexp.reduce(position.by_alternative()) - math.log(1 + CONCENTRATIONS.size)
+    assert mean == pytest.approx(log_evidence(counts, law))
+
+
+def test_a_token_of_probability_zero_decides_at_once() -> None:
+    position = Position()
+    position.add((), 1, 0.0, 1)
+    assert position.evidence() == np.inf
+    assert together([Position(), position]) == np.inf
+
+
+def test_ranks_of_draws_are_uniform_whatever_the_law() -> None:
+    """Tokens side by side by their probability, a uniform point within each."""
+    rng = np.random.default_rng(0)
+    texts = [(int(token),) for token in rng.choice(3, p=markov(()), size=4000)]
+    ranks = np.sort(drawn(texts).ranks[:, 0])
+    assert np.abs(ranks - np.linspace(0, 1, ranks.size)).max() < 0.03
+    inside = {token: drawn([(token,)] * 50).ranks for token in range(3)}
+    assert inside[0].max() <= 0.6
+    assert inside[1].min() >= 0.6
+    assert inside[1].max() <= 0.9
+    assert inside[2].min() >= 0.9
+
+
+def test_positions_leave_out_what_rounding_decides() -> None:
+    draws = drawn([(0, 1), (1, 1)])
+    draws.decided[0, 1] = False
+    positions = Positions(2)
+    positions.add(draws)
+    assert [int(one.ranks.sum()) for one in positions.each] == [2, 1]
+
+
+def test_the_control_is_off_by_what_it_says() -> None:
+    reading = read(LAWS, "", [(0, 1, 2)], 3, Sampling(), bias=0.1, tolerance=1e-6, rng=np.random.default_rng(0))
+    assert np.isnan(reading.off[0, 0])
+    assert reading.off[0, 1:] == pytest.approx(0.1)

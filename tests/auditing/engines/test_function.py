@@ -1,0 +1,140 @@
+"""A function of the user's as an engine, and texts and engines in the tests of others."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from otspec.auditing.engines import EngineVerdict, FunctionLaws, Sampling, Text, audit_engine
+from otspec.auditing.engines.adapters.function import Function
+from otspec.errors import ProblemError
+from otspec.testing import assert_lossless
+from tests.auditing.engines.engines import LAWS, QUICK, Faulty, biased_at, markov
+from tests.each import each
+
+LAW = FunctionLaws(lambda before: [0.5, 0.3, 0.2])
+SHORT: dict[str, Any] = {"texts": 2000, "length": 2, "control_bias": 0.1, "greedy_length": 2}
+
+
+def drawn(count: int, length: int, sampling: Sampling, seed: int, drafts: bool, off: float) -> Any:
+    law = np.array([0.5 - off * drafts, 0.3 + off * drafts, 0.2])
+    law = np.eye(3)[law.argmax()] if sampling.greedy else law ** (1 / sampling.temperature)
+    return np.random.default_rng((seed, drafts)).choice(3, (count, length), p=law / law.sum())
+
+
+def arrays(
+    prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool, off: float = 0.0
+) -> Any:
+    """Three tokens as an array."""
+    return drawn(count, length, sampling, seed, drafts, off)
+
+
+def strings(prompt: str, count: int, length: int, sampling: Sampling, seed: int, drafts: bool, off: float = 0.0) -> Any:
+    return ["".join("abc"[token] for token in text) for text in drawn(count, length, sampling, seed, drafts, off)]
+
+
+def texts(*request: Any, drafts: bool, **settings: Any) -> Any:
+    """Three tokens as texts."""
+    _, count, length, sampling, seed = request
+    found = drawn(count, length, sampling, seed, drafts, settings.get("off", 0.0))
+    return [Text(tuple(text), "") for text in found.tolist()]
+
+
+@each(complete=[arrays, strings, texts])
+def test_a_function_is_audited_as_an_engine(complete: Callable[..., Any]) -> None:
+    laws = None if complete is strings else LAW
+    assert audit_engine(complete, prompts=[""], laws=laws, **SHORT).verdict is EngineVerdict.NO_EVIDENCE
+    biased = audit_engine(Function(complete, {"off": 0.3}), prompts=[""], laws=laws, **SHORT)
+    assert biased.verdict is EngineVerdict.NOT_LOSSLESS
+    assert biased.engine == complete.__name__
+
+
+def test_its_documentation_and_settings_are_the_method() -> None:
+    assert Function(arrays, {"off": 0.3}).method == "Three tokens as an array, off 0.3"
+    assert Function(strings).method == "a function"
+
+
+def needs(prompt: str, count: int, length: int, sampling: Sampling, seed: int, drafts: bool, model: str) -> Any:
+    """It needs a model."""
+
+
+@pytest.mark.parametrize(
+    ("complete", "settings", "message"),
+    [
+        (3, {}, "3 is no engine; pass a function, or an object with the names of Engine"),
+        (arrays, {"model": "x"}, "arrays has no setting 'model'; it has off"),
+        (lambda prompt, count: [], {}, "<lambda> takes (prompt, count); an engine's function takes prompt, count, len"),
+        (needs, {}, "seed, drafts; model is a setting without a value"),
+        (lambda *request: [], {}, "<lambda> takes (request); an engine's function takes prompt"),
+    ],
+    ids=("no function", "unknown setting", "too few arguments", "a setting without a value", "no drafts"),
+)
+def test_what_is_no_function_for_it(complete: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ProblemError, match=re.escape(message)):
+        Function(complete, settings)
+
+
+def numbers(prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool) -> Any:
+    return [3] * count
+
+
+def test_a_class_in_place_of_an_engine_and_no_texts() -> None:
+    with pytest.raises(ProblemError, match="Function is a class; pass what it makes"):
+        audit_engine(Function, prompts=[""], laws=LAW)  # type: ignore[arg-type]
+    with pytest.raises(ProblemError, match="3 is no text; pass a string, its tokens by number"):
+        audit_engine(numbers, prompts=[""], laws=LAW, **SHORT)
+
+
+# --- `otspec.testing.assert_lossless`, as other packages call it
+
+
+def of_law(law_of: object, count: int, seed: int) -> list[tuple[int, ...]]:
+    engine = Faulty(drafted=law_of)  # type: ignore[arg-type]
+    return [text.tokens for text in engine.texts("", count, 3, Sampling(), seed, drafts=True)]
+
+
+def test_an_engine() -> None:
+    assert assert_lossless(Faulty(), law=markov, prompts=[""], **QUICK).outcome.control.caught
+    with pytest.raises(AssertionError, match=r"^not lossless: .*position 2 at T = 1 is off by at least"):
+        assert_lossless(Faulty(drafted=biased_at(2)), law=markov, prompts=[""], **QUICK)
+
+
+@each(spelled=["tokens", "array", "strings"])
+def test_two_lists_of_texts(spelled: str) -> None:
+    def as_spelled(found: list[tuple[int, ...]]) -> object:
+        if spelled == "array":
+            return np.array(found)
+        return found if spelled == "tokens" else ["".join(map(str, one)) for one in found]
+
+    count = 2000 if spelled == "tokens" else 600
+    plain, same, other = (
+        as_spelled(of_law(law, count, seed)) for seed, law in enumerate((markov, markov, biased_at(2)))
+    )
+    with pytest.raises(AssertionError, match=r"^not lossless: "):
+        assert_lossless(other, plain)  # type: ignore[arg-type]
+    if spelled != "tokens":
+        return
+    audit = assert_lossless(same, plain)  # type: ignore[arg-type]
+    assert audit.outcome.control.caught
+    assert audit.outcome.control.tv is not None
+    assert 0.1 < audit.outcome.control.tv < 0.2
+
+
+@each(law=[markov, LAWS])
+def test_texts_and_the_exact_law(law: object) -> None:
+    assert assert_lossless(of_law(markov, 3000, 0), law=law).outcome.compared_with == "exact law"  # type: ignore[arg-type]
+    with pytest.raises(AssertionError, match=r"^not lossless: "):
+        assert_lossless(of_law(biased_at(3), 3000, 0), law=law)  # type: ignore[arg-type]
+
+
+def test_too_few_texts_do_not_pass() -> None:
+    """A test that could not have failed proves nothing."""
+    with pytest.raises(AssertionError, match=r"^cannot tell: .*do not suffice to catch the control"):
+        assert_lossless(of_law(markov, 50, 0), law=markov)
+
+
+def test_a_setting_out_of_range() -> None:
+    with pytest.raises(ProblemError, match="alpha is 2"):
+        assert_lossless(["a"], ["a"], alpha=2)

@@ -1,0 +1,70 @@
+"""Audits that are interrupted and go on."""
+
+from pathlib import Path
+
+import pytest
+
+from otspec.auditing.engines import Sampling, Text, audit_engine
+from otspec.auditing.engines.storage import Texts
+from otspec.errors import DataError
+from tests.auditing.engines.engines import LAWS, QUICK, Faulty
+
+
+class Interrupted(Faulty):
+    """Is interrupted at its ninth request."""
+
+    def texts(self, prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool) -> list[Text]:
+        if self.requests == 8:
+            raise KeyboardInterrupt
+        return super().texts(prompt, count, length, sampling, seed, drafts=drafts)
+
+
+def test_an_audit_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+    store = tmp_path / "texts.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        audit_engine(Interrupted(), prompts=["", "a"], laws=LAWS, store=store, **QUICK)
+    with store.open("a") as file:
+        file.write('{"request": ["drafted", 0')  # a line that was cut off
+    again, whole = Faulty(), Faulty()
+    resumed = audit_engine(again, prompts=["", "a"], laws=LAWS, store=store, **QUICK)
+    at_once = audit_engine(whole, prompts=["", "a"], laws=LAWS, **QUICK)
+    assert resumed.to_json() == at_once.to_json()
+    assert again.requests == whole.requests - 8
+    more = Faulty()
+    audit_engine(more, prompts=["", "a"], laws=LAWS, store=store, **{**QUICK, "alpha": 0.01})
+    assert more.requests == 0
+
+
+def test_texts_of_another_audit_are_refused(tmp_path: Path) -> None:
+    store = tmp_path / "texts.jsonl"
+    audit_engine(Faulty(), prompts=[""], laws=LAWS, store=store, **QUICK)
+    with pytest.raises(
+        DataError, match=r"texts.jsonl has the texts of another audit, with other prompts; name another"
+    ):
+        audit_engine(Faulty(), prompts=["a"], laws=LAWS, store=store, **QUICK)
+    with pytest.raises(DataError, match="with other settings"):
+        audit_engine(Faulty(), prompts=[""], laws=LAWS, store=store, about={"settings": {"drafts": 3}}, **QUICK)
+
+
+@pytest.mark.parametrize("content", ["no JSON\n", "[1]\n", '{"a": 1}\n{"b": 2}\n'])
+def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path: Path, content: str) -> None:
+    store = tmp_path / "texts.jsonl"
+    store.write_text(content)
+    with pytest.raises(DataError, match=r"texts.jsonl"):
+        audit_engine(Faulty(), prompts=[""], laws=LAWS, store=store, **QUICK)
+    assert store.read_text() == content
+
+
+def test_a_file_in_use_is_refused(tmp_path: Path) -> None:
+    store = tmp_path / "texts.jsonl"
+    with Texts(store, {"a": 1}), pytest.raises(DataError, match="in use by process"):
+        Texts(store, {"a": 1})
+    Texts(store, {"a": 1}).close()
+
+
+def test_texts_come_back_as_they_were(tmp_path: Path) -> None:
+    store, kept = tmp_path / "texts.jsonl", [Text((1, 2), "ä\n", (-0.5, -1.25), "stop"), Text((), "", None, "")]
+    with Texts(store, {}) as texts:
+        assert texts.get(("plain", 0, 1), lambda: kept) == kept
+    with Texts(store, {}) as texts:
+        assert texts.get(("plain", 0, 1), list) == kept
