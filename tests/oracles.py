@@ -90,13 +90,9 @@ class Enumeration:
 
 def enumerate_plan(plan: Plan) -> Enumeration:
     """Put the plan's conditional laws together, tuple by tuple."""
-    problem = plan.problem
-    output = np.zeros(problem.vocab)
-    membership, lowest, normalisation = 0.0, np.inf, 0.0
-    for drafts, probability in zip(*problem.scheme.support(), strict=True):
-        law = plan.conditional(drafts)
-        output += probability * law
-        membership += probability * float(law[np.unique(drafts)].sum())
-        lowest = min(lowest, float(law.min()))
-        normalisation = max(normalisation, abs(float(law.sum()) - 1))
-    return Enumeration(output, membership, lowest, normalisation)
+    drafts, probability = plan.problem.scheme.support()
+    laws = np.array([plan.conditional(row) for row in drafts])
+    drafted = np.zeros(laws.shape, dtype=bool)
+    np.put_along_axis(drafted, drafts, True, axis=1)
+    off = np.abs(laws.sum(axis=1) - 1).max()
+    return Enumeration(probability @ laws, float(probability @ (laws * drafted).sum(axis=1)), float(laws.min()), off)
