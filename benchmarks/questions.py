@@ -17,8 +17,7 @@ import typer
 
 from benchmarks.reporting import Record, show
 from otspec.data import Source, check_positions, open_source
-from otspec.reporting.console import console, errors, progress_bar
-from otspec.reporting.page import DRAWING, lacking
+from otspec.reporting.console import console, progress_bar
 from otspec.reporting.pictures import Picture
 from otspec.reporting.tables import TextTable, markdown_report
 
@@ -69,16 +68,13 @@ def answer(question: Question, measured: Iterable[Record], out: Path | None) -> 
 
 
 def write_report(question: Question, out: Path) -> list[TextTable]:
-    """Write what a folder has on a question, with its picture where that can be drawn; return the tables."""
+    """Write what a folder has on a question, with its picture; return the tables."""
     lines = _log(out, question).read_text().splitlines()
     records = list({question.of(record): record for record in map(json.loads, lines)}.values())
     tables, pictures = question.told(records), []
-    reason = lacking(DRAWING)
-    if question.picture is not None and reason is None:
+    if question.picture is not None:
         pictures = [f"{question.name}.png"]
         question.picture(records).save(out / pictures[0])
-    elif question.picture is not None:
-        errors.print(f"No picture: {reason}", markup=False, highlight=False, soft_wrap=True)
     (out / f"{question.name}.md").write_text(markdown_report(tables, pictures, [], question.name))
     written = (f"{question.name}.jsonl", f"{question.name}.md", *pictures)
     console.print(f"Wrote {', '.join(str(out / name) for name in written)}")

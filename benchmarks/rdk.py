@@ -21,7 +21,7 @@ from scipy.special import softmax
 
 from benchmarks.reporting import Record, finish
 from otspec.laws import FloatArray, IntArray, likeliest
-from otspec.reporting.charts import Axis, Chart, line_chart
+from otspec.reporting.charts import Axis, diagram, line_chart
 from otspec.reporting.console import progress_bar
 from otspec.reporting.layers import curve, line_at, points
 from otspec.reporting.means import means
@@ -237,7 +237,7 @@ def thinned(count: int, most: int = 600) -> IntArray:
 def draw_target(p: FloatArray, path: Path) -> None:
     """Figure 5: the target by rank, and its cumulative mass."""
     ranked, ranks = np.sort(p)[::-1], thinned(p.size)
-    chart = Chart("", [], RANK, Axis("probability", log=10, form=".0e"), curve(ranks, ranked[ranks - 1], "blue"))
+    chart = diagram(RANK, Axis("probability", log=10, form=".0e"), [curve(ranks, ranked[ranks - 1], "blue")])
     chart += line_at(y=1 / p.size, label="uniform")
     chart += line_at(x=p.size / 4, label=f"25 % of the tokens: {quarter(p):.1%}", align="left")
     picture([chart], columns=1).save(path)
@@ -256,7 +256,7 @@ def draw_laws(world: World, pruning: str, path: Path) -> None:
         shares = laws[scheme][order][ranks - 1]
         seen = shares > LEAST
         dots = points(ranks[seen], shares[seen], look.hue)
-        charts.append(Chart(scheme, [], RANK, upright, [*dots, *curve(ranks, target)]))
+        charts.append(diagram(RANK, upright, [dots, curve(ranks, target)], scheme))
     note = f"{PAPER_KEPT} of {order.size} tokens kept. Line: the target; dots: the draft law."
     picture(charts, note=note).save(path)
 

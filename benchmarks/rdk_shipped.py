@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import numpy as np
 from scipy import sparse, stats
 from scipy.special import softmax
@@ -31,7 +32,7 @@ from otspec.decode.shipped import held_out
 from otspec.errors import DataError
 from otspec.extras import require
 from otspec.laws import FloatArray, IntArray
-from otspec.reporting.charts import Axis, Chart, Group, line_chart
+from otspec.reporting.charts import Axis, Group, diagram, line_chart
 from otspec.reporting.console import progress_bar
 from otspec.reporting.layers import curve, histogram, line_at, points, shaded
 from otspec.reporting.means import mean_of, standard_error
@@ -355,39 +356,39 @@ def statistics_of(recording: Recording) -> dict[str, FloatArray]:
     }
 
 
-def _frequencies(occurrences: IntArray, enough: int) -> Chart:
+def _frequencies(occurrences: IntArray, enough: int) -> alt.LayerChart:
     """Shares of the text by rank."""
     seen = occurrences[occurrences > 0]
     line = curve(np.arange(1, seen.size + 1), seen / occurrences.sum(), "blue")
     axes = Axis("rank of the token", log=10, ticks=(1, 10, 100, 1000)), Axis("share of the text", log=10, form=".6~g")
-    chart = Chart("1: token frequencies", [], *axes, line)
+    chart = diagram(*axes, [line], "1: token frequencies")
     return chart + line_at(x=enough, label=f"{enough} of {occurrences.size}: 95 %", align="left")
 
 
-def _fitted_logits(logits: FloatArray) -> list[Chart]:
+def _fitted_logits(logits: FloatArray) -> list[alt.LayerChart]:
     """Logits of one position beside a t law and a normal law, and Q-Q plots with both."""
     law, freedom = fitted_t(logits)
     normal = stats.norm(logits.mean(), logits.std())
     heights, edges = np.histogram(logits, bins=60, density=True)
     places = np.linspace(logits.min(), logits.max(), 200)
     axes = Axis("logit, less the largest"), Axis("density", zero=True)
-    chart = Chart("3, 8: one position, t law red, normal dashed", [], *axes, histogram(heights, edges, "sky"))
+    chart = diagram(*axes, [histogram(heights, edges, "sky")], "3, 8: one position, t law red, normal dashed")
     chart += curve(places, law.pdf(places), "vermillion")
     chart += curve(places, normal.pdf(places), "ink", dash=(4, 3))
     title = f"3: Q-Q with a t law, {freedom:.3g} degrees of freedom"
     return [chart, q_q_plot(logits, law, title), q_q_plot(logits, normal, "8: Q-Q with a normal law")]
 
 
-def _histogram(title: str, values: FloatArray) -> Chart:
+def _histogram(title: str, values: FloatArray) -> alt.LayerChart:
     counts, edges = np.histogram(values, bins=30)
     median, room = float(np.median(values)), 1.2 * float(counts.max())
     side = "left" if median - values.min() > values.max() - median else "right"
     axes = Axis(title.partition(": ")[2]), Axis("positions", ends=(0, room))
-    chart = Chart(title, [], *axes, histogram(counts, edges), height=150)
+    chart = diagram(*axes, [histogram(counts, edges)], title, 150)
     return chart + line_at(x=median, label=f"median {median:.4g}", hue=INK, align=side)
 
 
-def q_q_plot(values: FloatArray, law: Any, title: str, log10: bool = False) -> Chart:
+def q_q_plot(values: FloatArray, law: Any, title: str, log10: bool = False) -> alt.LayerChart:
     """A Q-Q plot with the line on which a perfect fit lies."""
     theory, found = law.ppf(plotting_positions(values.size)), np.sort(values)
     if log10:
@@ -396,7 +397,7 @@ def q_q_plot(values: FloatArray, law: Any, title: str, log10: bool = False) -> C
     of = "log10 of the " if log10 else ""
     axes = Axis(f"{of}quantile of the fitted law"), Axis(f"{of}observed one" if log10 else "observed")
     ends = (found[0], found[-1])
-    return Chart(title, [], *axes, points(theory, found) + curve(ends, ends, "vermillion", width=1))
+    return diagram(*axes, [points(theory, found), curve(ends, ends, "vermillion", width=1)], title)
 
 
 def draw_acceptance(recording: Recording, curves: Curves, path: Path) -> None:
@@ -429,7 +430,7 @@ def draw_acceptance(recording: Recording, curves: Curves, path: Path) -> None:
     sheet([Part("", styles, groups)]).save(path)
 
 
-def _block(recording: Recording) -> Chart:
+def _block(recording: Recording) -> alt.LayerChart:
     """Figure 11: a block of M."""
     tokens = frequency_prune(np.bincount(recording.texts.ravel(), minlength=recording.vocab), BLOCK)
     affinity = affinity_from_factor(factor_of(recording.target), BLOCK_TAU, tokens=tokens)
@@ -441,7 +442,7 @@ def _block(recording: Recording) -> Chart:
     ]
     ends = (0, BLOCK)
     axes = Axis("to token, by frequency", ends=ends), Axis("from token", ends=ends, falling=True, grid=False)
-    return Chart("", [], *axes, shaded(rows, "log10 of M", (-9, 0), RAMP), height=560)
+    return diagram(*axes, [shaded(rows, "log10 of M", (-9, 0), RAMP)], height=560)
 
 
 def sizes_of(text: str) -> list[int]:

@@ -19,7 +19,7 @@ _EXTRAS = {
     "solvers": ("highspy", "networkx", "igraph", "ot"),
     "convex": ("cvxpy",),
     "bench": ("pyarrow", "pydantic"),
-    "report": ("vl_convert", "jinja2"),
+    "report": ("altair", "vl_convert", "jinja2"),
     "sweeps": ("joblib", "dask", "distributed"),
     "ray": ("ray",),
     "triton": ("triton",),
@@ -45,6 +45,18 @@ def installed(package: str) -> bool:
 def missing(packages: Iterable[str]) -> tuple[str, ...]:
     """Those of the optional packages that are not installed."""
     return tuple(package for package in packages if not installed(package))
+
+
+def require_extra(*extras: str) -> None:
+    """Check that all packages of some extras are there, without importing them.
+
+    Raises
+    ------
+    MissingExtra
+        Of the first that is not.
+    """
+    for package in missing(package for extra in extras for package in _EXTRAS[extra]):
+        raise MissingExtra(f"{package} is not installed and is needed here: {WAYS_OUT[package]}")
 
 
 def require(module: str) -> ModuleType:

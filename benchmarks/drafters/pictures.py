@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import altair as alt
 import numpy as np
 
 from benchmarks.drafters.plan import Learner, Plan
 from benchmarks.drafters.tables import CHAIN, GREEDY, by_offset, by_window, held_out, of_way, reach, taus
 from benchmarks.reporting import Record
-from otspec.reporting.charts import SERIES, Axis, Chart, Group, Row, dot_chart, line_chart
+from otspec.reporting.charts import Axis, Group, dot_chart, line_chart, rows_of
 from otspec.reporting.layers import line_at
+from otspec.reporting.means import SERIES, Row
 from otspec.reporting.pictures import Part, sheet
 from otspec.reporting.style import Look, looks
 
@@ -29,15 +31,15 @@ def draw(plan: Plan, records: Sequence[Record], path: Path) -> None:
     accepted = "Mean over seeds, and the standard deviation over them. Hollow: temperature 0."
     kinds = [
         Group("Accepted drafts a step", accepted, [_accepted(there, records, styles)], columns=1),
-        Group("By depth, and by position in the text", "", [chart for chart in lines if chart.rows]),
+        Group("By depth, and by position in the text", "", [chart for chart in lines if rows_of(chart)]),
     ]
     offsets = _offsets(there, records, origins)
     less = "Held-out acceptance of steered drafts less that of distilled ones."
     steered = Part("", origins, [Group("What steering adds", less, [offsets], columns=1)])
-    sheet([Part("", styles, kinds), *([steered] if offsets.rows else [])]).save(path)
+    sheet([Part("", styles, kinds), *([steered] if rows_of(offsets) else [])]).save(path)
 
 
-def _accepted(there: Sequence[Learner], records: Sequence[Record], styles: Mapping[str, Look]) -> Chart:
+def _accepted(there: Sequence[Learner], records: Sequence[Record], styles: Mapping[str, Look]) -> alt.LayerChart:
     """Figure 5: accepted drafts a step, filled at T = 1, hollow at T = 0."""
     rows: list[Row] = []
     for one in there:
@@ -49,7 +51,7 @@ def _accepted(there: Sequence[Learner], records: Sequence[Record], styles: Mappi
     return dot_chart(rows, Axis("accepted drafts a step", zero=True), styles)
 
 
-def _depths(mine: Sequence[Learner], records: Sequence[Record], styles: Mapping[str, Look]) -> Chart:
+def _depths(mine: Sequence[Learner], records: Sequence[Record], styles: Mapping[str, Look]) -> alt.LayerChart:
     rows = [
         {SERIES: one.kind, "x": depth, "y": share}
         for one in mine
@@ -59,7 +61,7 @@ def _depths(mine: Sequence[Learner], records: Sequence[Record], styles: Mapping[
     return line_chart(rows, *axes, styles, "shipped draft, and of the target")
 
 
-def _positions(mine: Sequence[Learner], records: Sequence[Record], styles: Mapping[str, Look]) -> Chart:
+def _positions(mine: Sequence[Learner], records: Sequence[Record], styles: Mapping[str, Look]) -> alt.LayerChart:
     """Figure 4."""
     rows = [
         {SERIES: one.kind, "x": middle, "y": accepted}
@@ -70,7 +72,7 @@ def _positions(mine: Sequence[Learner], records: Sequence[Record], styles: Mappi
     return line_chart(rows, *axes, styles, BEGUN["plain"])
 
 
-def _offsets(there: Sequence[Learner], records: Sequence[Record], styles: Mapping[str, Look]) -> Chart:
+def _offsets(there: Sequence[Learner], records: Sequence[Record], styles: Mapping[str, Look]) -> alt.LayerChart:
     """What steering adds to distillation, by how old it is."""
     rows: list[Row] = []
     for one in there:

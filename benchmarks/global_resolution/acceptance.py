@@ -12,8 +12,8 @@ from pathlib import Path
 
 from benchmarks.global_resolution.common import ANCHORS, NS, acceptances, ks_in, label, mean, worst_gap
 from benchmarks.reporting import Record, measure_and_tell, options
-from otspec.reporting.charts import SERIES, Axis, ends_of, line_chart
-from otspec.reporting.means import means
+from otspec.reporting.charts import Axis, ends_of, line_chart
+from otspec.reporting.means import SERIES, means
 from otspec.reporting.pictures import picture
 from otspec.reporting.style import INK, MARKERS, Look, ordered
 from otspec.reporting.tables import TextTable

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated
 
+import altair as alt
 import numpy as np
 import typer
 
@@ -20,7 +21,8 @@ from benchmarks.questions import Out, Question, answer
 from benchmarks.reporting import Record
 from benchmarks.tables import gain_over, pivot, with_error
 from otspec.paths import PathVerifier, Tree
-from otspec.reporting.charts import SERIES, Axis, Chart, Group, column_chart, line_chart
+from otspec.reporting.charts import Axis, Group, column_chart, line_chart
+from otspec.reporting.means import SERIES
 from otspec.reporting.pictures import Part, Picture, sheet
 from otspec.reporting.style import Look, looks
 from otspec.reporting.tables import TextTable
@@ -153,7 +155,7 @@ def picture(records: Sequence[Record]) -> Picture:
     return sheet([Part("", styles, groups)])
 
 
-def _growth(times: Sequence[Record], axis: str, styles: Mapping[str, Look]) -> Chart:
+def _growth(times: Sequence[Record], axis: str, styles: Mapping[str, Look]) -> alt.LayerChart:
     """Time over V, K or L."""
     mine = [one for one in times if one["axis"] == axis]
     rows = [{SERIES: one["verifier"], "x": one[FIELDS[axis]], "y": one["ms"]} for one in mine]

@@ -11,9 +11,9 @@ from benchmarks.comparing import ratio
 from benchmarks.reporting import Record
 from benchmarks.shortlists.drafting import DEPTH, FAMILIES, FLOOR, FULL, ORACLE, RDK, SHARES
 from otspec.laws import FloatArray
-from otspec.reporting.charts import SERIES, Axis, Row, line_chart
-from otspec.reporting.layers import band, line_at
-from otspec.reporting.means import standard_error
+from otspec.reporting.charts import Axis, line_chart
+from otspec.reporting.layers import band, behind, line_at
+from otspec.reporting.means import SERIES, Row, standard_error
 from otspec.reporting.pictures import picture
 from otspec.reporting.style import looks
 from otspec.reporting.tables import TextTable
@@ -160,8 +160,9 @@ def draw(summary: Summary, path: Path) -> None:
     rows.append(_row(RDK, summary.size(("FR-Spec", SHARES[0])), summary.efficiency(kernel)))
     efficiency, error = summary.efficiency(whole)
     sizes = Axis("mean shortlist, tokens", log=2, form=".0f")
-    whole_head = band(efficiency - error, efficiency + error) + line_at(y=efficiency, label=FULL, align="left")
-    tokens = whole_head + line_chart(rows, sizes, Axis(f"tokens a call, L = {DEPTH}"), styles, "block verification")
+    whole_head = [band(efficiency - error, efficiency + error), line_at(y=efficiency, label=FULL, align="left")]
+    drawn = line_chart(rows, sizes, Axis(f"tokens a call, L = {DEPTH}"), styles, "block verification")
+    tokens = behind(whole_head, drawn)
     places = [str(place + 1) for place in range(DEPTH)]
     rates = [
         _row(name, places[place], summary.rate(key, place))

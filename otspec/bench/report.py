@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from otspec.bench.records import Record
 from otspec.reporting import page
-from otspec.reporting.charts import SERIES
+from otspec.reporting.charts import rows_of
+from otspec.reporting.means import SERIES
 from otspec.reporting.pictures import Part, sheet
 from otspec.reporting.tables import TextTable, markdown_report
 from otspec.writing import write_text
@@ -56,7 +57,7 @@ class Report:
     """Parts of the page; their groups of charts say which picture they belong to."""
 
 
-def write(report: Report, run: Run, may_have: Sequence[str]) -> str | None:
+def write(report: Report, run: Run, may_have: Sequence[str]) -> None:
     """Write a report into the folder of its run.
 
     Parameters
@@ -65,29 +66,17 @@ def write(report: Report, run: Run, may_have: Sequence[str]) -> str | None:
     run : Run
     may_have : sequence of str
         Names of pictures: those of earlier records do not stay beside a newer report.
-
-    Returns
-    -------
-    str or None
-        What could not be written, and the way out: pictures and the page take optional packages.
     """
     pictures = pictures_of(report)
-    drawable = not page.lacking(page.DRAWING)
     for name in may_have:
-        if name not in pictures or not drawable:
+        if name not in pictures:
             (run.path / name).unlink(missing_ok=True)
-    if drawable:
-        for name, parts in pictures.items():
-            sheet(parts).save(run.path / name)
+    for name, parts in pictures.items():
+        sheet(parts).save(run.path / name)
     paragraphs = [*about(run, report.machine), *report.notes]
-    text = markdown_report(report.tables, list(pictures) if drawable else [], paragraphs, report.title)
+    text = markdown_report(report.tables, list(pictures), paragraphs, report.title)
     write_text(run.path / TEXT, text)
-    reason = page.lacking()
-    if reason:
-        (run.path / PAGE).unlink(missing_ok=True)
-        return f"No {PAGE}{'' if drawable else ' and no pictures'}: {reason}"
     page.write_page(run.path / PAGE, report.title, paragraphs, report.sections)
-    return None
 
 
 def pictures_of(report: Report) -> dict[str, list[Part]]:
@@ -96,7 +85,7 @@ def pictures_of(report: Report) -> dict[str, list[Part]]:
     for section in report.sections:
         for name in dict.fromkeys(group.picture for group in section.groups if group.picture and group.charts):
             groups = [group for group in section.groups if group.picture == name]
-            shown = {row.get(SERIES) for group in groups for chart in group.charts for row in chart.rows}
+            shown = {row.get(SERIES) for group in groups for chart in group.charts for row in rows_of(chart)}
             series = {label: look for label, look in section.series.items() if label in shown}
             found.setdefault(name, []).append(Part(section.title, series, groups))
     return found

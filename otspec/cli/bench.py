@@ -16,7 +16,7 @@ from otspec.cli.measuring import Against, asked, check_budget, conclude, only_co
 from otspec.cli.names import PROFILES, SCHEMES
 from otspec.cli.sources import by_name
 from otspec.errors import ProblemError
-from otspec.extras import require
+from otspec.extras import require, require_extra
 from otspec.reporting.console import console, numbers
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def bench(
         return
     if only_compared(context, out, against):
         return
-    require("pyarrow")  # before the work, not after it
+    require_extra("bench", "report")  # before the work, not after it
     check_budget(budget, "cell")
     from otspec.bench import Benchmark, grid, run
     from otspec.bench.records import RecordFolder

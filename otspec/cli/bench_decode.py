@@ -18,6 +18,7 @@ from otspec.cli.prompts import FORMAT, TASKS, ChatOptions, Prompt, read_prompts,
 from otspec.cli.sampling import NONE, DecodingOptions, MaxNewTokens, PairOptions, TruncationOptions
 from otspec.decode.settings import DraftSettings
 from otspec.errors import DataError
+from otspec.extras import require_extra
 from otspec.reporting.console import numbers, progress_as_ours
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
@@ -190,6 +191,7 @@ def bench_decode(
     """
     if only_compared(context, out, against):
         return
+    require_extra("bench", "report")  # before the work, not after it
     check_budget(budget, "rule")
     asked_for = text.read(pair.target)
     alone = pair.names[1] == NONE and drafter is None

@@ -10,7 +10,7 @@ import typer
 from otspec.cli import options
 from otspec.cli.measuring import Against, asked, check_budget, conclude, only_compared, resumed
 from otspec.cli.sources import by_name
-from otspec.extras import require
+from otspec.extras import require_extra
 
 
 def bench_paths(
@@ -57,7 +57,7 @@ def bench_paths(
     """
     if only_compared(context, out, against):
         return
-    require("pyarrow")  # before the work, not after it
+    require_extra("bench", "report")  # before the work, not after it
     check_budget(budget, "rule")
     from otspec.bench.paths.driver import PathsBenchmark, run
     from otspec.bench.paths.summary import REFERENCE

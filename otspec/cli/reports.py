@@ -26,11 +26,9 @@ def report(folder: Run, beside: Sequence[Run] = ()) -> None:
     found = kind.report(folder)
     if found is None:
         return
-    lacking = write(found, folder, kind.pictures(folder.identity))
+    write(found, folder, kind.pictures(folder.identity))
     for table in found.screen:
         console.print(table.on_screen(console.width))
-    if lacking:
-        console.print(lacking, soft_wrap=True)
 
 
 def written(folder: Run) -> list[str]:

@@ -1,27 +1,27 @@
-"""Charts as data: Vega-Lite, in the one style of `otspec.reporting.style`, for pages and pictures alike.
+"""Charts by Altair, in the one style of `otspec.reporting.style`, for pages and pictures alike.
 
-Vega-Lite rather than Plotly or Bokeh: its bundle takes 0.9 MB of a page (Plotly 4.7), its charts are data with a
-grammar, and vl-convert carries the bundle and fonts, so that no network is needed.  A chart is made without optional
-packages; `otspec.reporting.pictures` draws it, and `otspec.reporting.page` lets it answer a pointer.
+A chart is Altair's own `LayerChart`: more marks are added with ``+``, right of it to be drawn above, those of
+`otspec.reporting.layers` among them.  `otspec.reporting.pictures` draws charts, and `otspec.reporting.page` lets them
+answer a pointer; vl-convert carries the scripts and fonts of both, so that no network is needed.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from otspec.extras import require
+from otspec.reporting.means import SERIES, Row
 from otspec.reporting.style import DARK, LIGHT, Look, Theme
 
-Row = dict[str, Any]
-"""A point of a chart: the value of every field, `SERIES` among them."""
-Layer = dict[str, Any]
-"""A mark with its encoding, as Vega-Lite has it; rows and axes that it does not name are those of its chart."""
-SERIES = "series"
-"""The field that says which line, dot or column a point belongs to."""
+require("altair")  # where it is missing, the error says how to get it
+
+import altair as alt  # noqa: E402
+
+Channel = TypeVar("Channel")
 HOVER = "hover"
 """The field with what a hover shows on a page: a mapping of words."""
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -31,6 +31,11 @@ HEIGHT, STEP = 240, 24
 """Pixels of a chart, and of a line of words in one whose bars lie."""
 MARGIN = 0.04
 """Share of an axis beyond the figures at its ends."""
+DECADES = {
+    "condition": {"test": "abs(log(datum.value) / LN10 - round(log(datum.value) / LN10)) < 1e-6", "value": 1},
+    "value": 0.3,
+}
+"""Grid lines of a logarithmic axis: powers of ten before the others."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +63,18 @@ class Axis:
     grid: bool | None = None
     """Whether it has grid lines; by default an upright axis has."""
 
-    def channel(self) -> dict[str, Any]:
-        """Type, scale and axis of an encoding, as Vega-Lite has them."""
-        return {"title": self.title or None, **(self._of_numbers() if self.places is None else self._of_words())}
+    def along(self, letter: str, field: str = "") -> Any:
+        """The channel ``x`` or ``y`` with this axis, of the field of that name or of another."""
+        channel = alt.X if letter == "x" else alt.Y
+        scale, axis = self._of_numbers() if self.places is None else self._of_words()
+        kind = {"type": "quantitative"} if self.places is None else {"type": "nominal", "sort": list(self.places)}
+        return channel(field=field or letter, title=self.title or None, scale=scale, axis=axis, **kind)
 
-    def _of_words(self) -> dict[str, Any]:
-        assert self.places is not None
-        scale = {"type": "band", "domain": list(self.places), "paddingInner": self.apart}
-        axis = {"grid": False, "labelExpr": "split(datum.value, '\\n')"}
-        return {"type": "nominal", "sort": list(self.places), "scale": scale, "axis": axis}
+    def _of_words(self) -> tuple[alt.Scale, alt.Axis]:
+        scale = alt.Scale(type="band", domain=list(self.places or ()), paddingInner=self.apart)
+        return scale, alt.Axis(grid=False, labelExpr="split(datum.value, '\\n')")
 
-    def _of_numbers(self) -> dict[str, Any]:
+    def _of_numbers(self) -> tuple[alt.Scale, alt.Axis]:
         scale: dict[str, Any] = {"type": "log", "base": self.log, "nice": False} if self.log else {"zero": self.zero}
         if self.ends is not None:
             scale |= {"domain": list(self.ends), "nice": False}
@@ -78,53 +84,9 @@ class Axis:
             scale["reverse"] = True
         axis: dict[str, Any] = {"gridOpacity": DECADES} if self.log == 10 else {}
         form = self.form or (",.6~g" if self.ticks else None)
-        given = {"values": self.ticks and list(self.ticks), "format": form, "grid": self.grid}
-        return {
-            "type": "quantitative",
-            "scale": scale,
-            "axis": axis | {k: v for k, v in given.items() if v is not None},
-        }
-
-
-DECADES = {
-    "condition": {"test": "abs(log(datum.value) / LN10 - round(log(datum.value) / LN10)) < 1e-6", "value": 1},
-    "value": 0.3,
-}
-"""Grid lines of a logarithmic axis: powers of ten before the others."""
-
-
-@dataclass(frozen=True)
-class Chart:
-    """Marks over two axes.  More of `otspec.reporting.layers` is added with ``+``: right of it to be drawn above."""
-
-    title: str
-    rows: Sequence[Row]
-    """Of all layers that have none of their own."""
-    x: Axis
-    y: Axis
-    layers: Sequence[Layer]
-    height: int = HEIGHT
-    """Pixels."""
-
-    def __add__(self, layers: Sequence[Layer]) -> Chart:
-        return replace(self, layers=[*self.layers, *layers])
-
-    def __radd__(self, layers: Sequence[Layer]) -> Chart:
-        return replace(self, layers=[*layers, *self.layers])
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        """The chart in Vega-Lite, but for its title and its width: which depend on where it stands."""
-        layers = [self._on_axes(one) for one in self.layers]
-        return {"data": {"values": plain(self.rows)}, "height": self.height, "layer": layers}
-
-    def _on_axes(self, one: Layer) -> Layer:
-        """A layer whose places are of this chart's axes; what is placed by pixels stays."""
-        encoding = dict(one["encoding"])
-        for letter, axis in (("x", self.x), ("y", self.y)):
-            if {"field", "datum"} & encoding.get(letter, {}).keys():
-                encoding[letter] = {**axis.channel(), **encoding[letter]}
-        return {**one, "encoding": encoding}
+        chosen = {"values": self.ticks and list(self.ticks), "format": form, "grid": self.grid}
+        axis |= {name: value for name, value in chosen.items() if value is not None}
+        return alt.Scale(**scale), alt.Axis(**axis)
 
 
 class Group(NamedTuple):
@@ -132,7 +94,7 @@ class Group(NamedTuple):
 
     title: str
     note: str
-    charts: Sequence[Chart]
+    charts: Sequence[alt.LayerChart]
     columns: int = 2
     """How many charts stand side by side in a picture, at most; one that stands alone is wide on a page, too."""
     picture: str = ""
@@ -150,7 +112,7 @@ def line_chart(
     pointed: bool = True,
     size: int = 45,
     height: int = HEIGHT,
-) -> Chart:
+) -> alt.LayerChart:
     """Lines with intervals; over places, the series stand beside each other at each.
 
     Parameters
@@ -171,26 +133,27 @@ def line_chart(
         Pixels.
     """
     marked = [{**row, "part": True} if styles[row[SERIES]].hollow else row for row in rows]
-    base: dict[str, Any] = {"x": {"field": "x"}, "y": {"field": "y"}, "color": colours_of(styles)}
+    base = alt.Chart().encode(x.along("x"), y.along("y"), colours_of(styles))
     if x.places is not None:
-        base["xOffset"] = {"field": SERIES, "type": "nominal", "scale": {"domain": list(styles)}}
-    layers = _intervals(marked, base)
+        base = base.encode(xOffset=alt.XOffset(SERIES, type="nominal", scale=alt.Scale(domain=list(styles))))
+    layers = _intervals(marked, base.mark_rule(), y, "y")
     if joined:
-        dashes = by_series(styles, [look.strokes for look in styles.values()])
-        layers.append(layer("line", {**base, "strokeDash": dashes}, "!datum.part"))
+        dashes = by_series(alt.StrokeDash, styles, [look.strokes for look in styles.values()])
+        layers.append(base.mark_line().encode(dashes).transform_filter("!datum.part"))
     if any(row.get("open") for row in marked):
-        rising = {**base, "y2": {"value": 0}}
-        layers.append(layer({"type": "rule", "strokeDash": [2, 3]}, rising, "datum.open"))
-        arrow = {"type": "point", "shape": "triangle-up", "size": 55, "filled": True}
-        layers.append(layer(arrow, {**base, "y": {"value": 4}}, "datum.open"))
+        arrow = base.mark_point(shape="triangle-up", size=55, filled=True).encode(y=alt.value(4))
+        layers += [
+            one.transform_filter("datum.open")
+            for one in (base.mark_rule(strokeDash=[2, 3]).encode(y2=alt.value(0)), arrow)
+        ]
     if pointed:
-        layers += _points(marked, {**base, "shape": _shapes(styles)}, size)
-    return Chart(title, marked, x, y, layers, height)
+        layers += _points(marked, base, styles, size)
+    return chart_of(layers, marked, title, height)
 
 
 def column_chart(
     rows: Sequence[Row], x: Axis, y: Axis, styles: Mapping[str, Look], title: str = "", *, height: int = HEIGHT
-) -> Chart:
+) -> alt.LayerChart:
     """Upright columns beside each other at each place, with intervals.
 
     Parameters
@@ -205,16 +168,17 @@ def column_chart(
     height : int
         Pixels.
     """
-    beside = {"field": SERIES, "type": "nominal", "scale": {"domain": list(styles), "paddingInner": 0.1}}
-    base = {"x": {"field": "x"}, "y": {"field": "y"}, "xOffset": beside}
-    pale = {"condition": {"test": "datum.pale", "value": 0.4}, "value": 1}
-    fills = by_series(styles, [look.fill() for look in styles.values()])
-    columns = layer("bar", {**base, "color": fills, "fillOpacity": pale})
-    intervals = _intervals(rows, base, color=LIGHT.ink)
-    return Chart(title, rows, x, replace(y, zero=True), [columns, *intervals], height)
+    beside = alt.XOffset(SERIES, type="nominal", scale=alt.Scale(domain=list(styles), paddingInner=0.1))
+    upright = replace(y, zero=True)
+    base = alt.Chart().encode(x.along("x"), upright.along("y"), xOffset=beside)
+    fills = by_series(alt.Color, styles, [look.fill() for look in styles.values()])
+    columns = base.mark_bar().encode(
+        fills, fillOpacity=alt.when("datum.pale").then(alt.value(0.4)).otherwise(alt.value(1))
+    )
+    return chart_of([columns, *_intervals(rows, base.mark_rule(color=LIGHT.ink), upright, "y")], rows, title, height)
 
 
-def dot_chart(rows: Sequence[Row], x: Axis, styles: Mapping[str, Look], title: str = "") -> Chart:
+def dot_chart(rows: Sequence[Row], x: Axis, styles: Mapping[str, Look], title: str = "") -> alt.LayerChart:
     """Points with intervals, one above the other.
 
     Parameters
@@ -226,13 +190,13 @@ def dot_chart(rows: Sequence[Row], x: Axis, styles: Mapping[str, Look], title: s
     styles : mapping of str to Look
     title : str
     """
-    order = list(dict.fromkeys(row["y"] for row in rows))
-    base = {"x": {"field": "x"}, "y": {"field": "y"}, "color": colours_of(styles)}
-    layers = [*_intervals(rows, base, "x", strokeWidth=2), *_points(rows, {**base, "shape": _shapes(styles)}, 60)]
-    return Chart(title, rows, replace(x, grid=True), Axis(places=order), layers, STEP * max(len(order), 2))
+    lines, across = _lines(rows), replace(x, grid=True)
+    base = alt.Chart().encode(across.along("x"), lines.along("y"), colours_of(styles))
+    layers = [*_intervals(rows, base.mark_rule(strokeWidth=2), across, "x"), *_points(rows, base, styles, 60)]
+    return chart_of(layers, rows, title, _height(lines))
 
 
-def bar_chart(rows: Sequence[Row], x: Axis, parts: Mapping[str, Look], title: str = "") -> Chart:
+def bar_chart(rows: Sequence[Row], x: Axis, parts: Mapping[str, Look], title: str = "") -> alt.LayerChart:
     """Bars made of parts, one above the other.
 
     Parameters
@@ -244,20 +208,38 @@ def bar_chart(rows: Sequence[Row], x: Axis, parts: Mapping[str, Look], title: st
         In the order in which they follow each other.
     title : str
     """
-    order = list(dict.fromkeys(row["y"] for row in rows))
-    places = {part: at for at, part in enumerate(parts)}
-    shades = {"domain": list(parts), "range": [look.colour() for look in parts.values()]}
-    legend = {"orient": "top", "title": None, "columns": 3}
-    encoding = {
-        "x": {"field": "x", "stack": "zero"},
-        "y": {"field": "y"},
-        "color": {"field": "part", "type": "nominal", "scale": shades, "legend": legend},
-        "order": {"field": "at", "type": "quantitative"},
-    }
-    data = [{**row, "at": places[row["part"]]} for row in rows]
-    upright = Axis(places=order)
-    across = replace(x, grid=True, zero=True)
-    return Chart(title, data, across, upright, [layer("bar", encoding)], STEP * max(len(order), 2))
+    lines, places = _lines(rows), {part: at for at, part in enumerate(parts)}
+    shades = by_series(alt.Color, parts, [look.colour() for look in parts.values()], "part")
+    bars = alt.Chart().mark_bar()
+    bars = bars.encode(replace(x, grid=True, zero=True).along("x").stack("zero"), lines.along("y"))
+    bars = bars.encode(shades.legend(orient="top", title=None, columns=3), order=alt.Order("at", type="quantitative"))
+    return chart_of([bars], [{**row, "at": places[row["part"]]} for row in rows], title, _height(lines))
+
+
+def diagram(x: Axis, y: Axis, layers: Sequence[alt.Chart], title: str = "", height: int = HEIGHT) -> alt.LayerChart:
+    """A chart of marks that have rows of their own, as those of `otspec.reporting.layers` have, over two axes."""
+    axes = alt.Chart(alt.Data(values=[])).mark_point().encode(x.along("x"), y.along("y"))
+    return _titled(alt.layer(axes, *layers), title, height)
+
+
+def chart_of(layers: Sequence[alt.Chart], rows: Iterable[Row], title: str, height: int) -> alt.LayerChart:
+    """Marks over one set of rows."""
+    return _titled(alt.layer(*layers, data=alt.Data(values=plain(rows))), title, height)
+
+
+def _titled(chart: alt.LayerChart, title: str, height: int) -> alt.LayerChart:
+    return chart.properties(height=height, **({"title": title} if title else {}))
+
+
+def title_of(chart: alt.LayerChart) -> str:
+    """The title of a chart; nothing where it has none."""
+    return "" if chart.title is alt.Undefined else str(chart.title)
+
+
+def rows_of(chart: alt.LayerChart) -> list[Row]:
+    """What a chart shows."""
+    rows: list[Row] = chart.data.values
+    return rows
 
 
 def plain(rows: Iterable[Row]) -> list[Row]:
@@ -271,11 +253,6 @@ def hover_text(title: str, **figures: Any) -> dict[str, str]:
     """What a hover shows: a title, and figures by their names, underscores as spaces, those that are None left out."""
     shown = {name.replace("_", " "): str(value) for name, value in figures.items() if value is not None}
     return {"title": title, **shown}
-
-
-def number(value: float) -> float | None:
-    """A number for JSON, which has none for NaN."""
-    return None if math.isnan(value) else float(value)
 
 
 def ends_of(rows: Sequence[Row], log: int = 0) -> tuple[float, float] | None:
@@ -304,49 +281,57 @@ def ends_of(rows: Sequence[Row], log: int = 0) -> tuple[float, float] | None:
     return low - beyond, high + beyond
 
 
-def layer(mark: str | dict[str, Any], encoding: Mapping[str, Any], test: str = "") -> Layer:
-    """A mark for every row, or for those that pass a test, an expression of Vega's."""
-    kind = {"type": mark} if isinstance(mark, str) else mark
-    return {**({"transform": [{"filter": test}]} if test else {}), "mark": kind, "encoding": dict(encoding)}
-
-
-def by_series(styles: Mapping[str, Look], values: Sequence[Any], field: str = SERIES) -> dict[str, Any]:
-    """An encoding that differs by series; the key of a picture, or the chips of a page, explain it.
+def by_series(
+    channel: type[Channel], styles: Mapping[str, Look], values: Sequence[Any], field: str = SERIES
+) -> Channel:
+    """A channel, such as `altair.Color`, that differs by series; the key of a picture, or chips of a page, explain it.
 
     Parameters
     ----------
+    channel : type
     styles : mapping of str to Look
     values : sequence
         What stands for each series, in their order.
     field : str
         Where rows have the name of their series.
     """
-    scale = {"domain": list(styles), "range": list(values)}
-    return {"field": field, "type": "nominal", "scale": scale, "legend": None}
+    scale = alt.Scale(domain=list(styles), range=list(values))
+    return channel(field=field, type="nominal", scale=scale, legend=None)  # type: ignore[call-arg]
 
 
-def colours_of(styles: Mapping[str, Look]) -> dict[str, Any]:
+def colours_of(styles: Mapping[str, Look], field: str = SERIES) -> alt.Color:
     """The encoding of colours by series."""
-    return by_series(styles, [look.colour() for look in styles.values()])
+    return by_series(alt.Color, styles, [look.colour() for look in styles.values()], field)
 
 
-def _intervals(rows: Sequence[Row], base: Mapping[str, Any], letter: str = "y", **mark: Any) -> list[Layer]:
+def shapes_of(styles: Mapping[str, Look], field: str = SERIES) -> alt.Shape:
+    """The encoding of markers by series."""
+    return by_series(alt.Shape, styles, [look.marker.vega for look in styles.values()], field)
+
+
+def _lines(rows: Sequence[Row]) -> Axis:
+    """An upright axis of the words of lines, in their order."""
+    return Axis(places=list(dict.fromkeys(row["y"] for row in rows)))
+
+
+def _height(lines: Axis) -> int:
+    return STEP * max(len(lines.places or ()), 2)
+
+
+def _intervals(rows: Sequence[Row], rule: alt.Chart, axis: Axis, letter: str) -> list[alt.Chart]:
     """Intervals along an axis, where rows have them."""
     if not any(row.get("low") is not None for row in rows):
         return []
-    encoding = {**base, letter: {"field": "low"}, f"{letter}2": {"field": "high"}}
-    return [layer({"type": "rule", **mark}, encoding, "isValid(datum.low)")]
+    ends = {letter: axis.along(letter, "low"), f"{letter}2": "high"}
+    return [rule.encode(**ends).transform_filter("isValid(datum.low)")]
 
 
-def _points(rows: Sequence[Row], encoding: Mapping[str, Any], size: int) -> list[Layer]:
+def _points(rows: Sequence[Row], base: alt.Chart, styles: Mapping[str, Look], size: int) -> list[alt.Chart]:
     """Markers, filled, and hollow for what is over a part of the data only."""
-    filled = [layer({"type": "point", "filled": True, "size": size}, encoding, "!datum.part")]
-    hollow = [layer({"type": "point", "filled": False, "size": size}, encoding, "datum.part")]
-    return [*filled, *(hollow if any(row.get("part") for row in rows) else [])]
-
-
-def _shapes(styles: Mapping[str, Look]) -> dict[str, Any]:
-    return by_series(styles, [look.marker.vega for look in styles.values()])
+    shaped = base.encode(shapes_of(styles))
+    filled = shaped.mark_point(filled=True, size=size).transform_filter("!datum.part")
+    hollow = shaped.mark_point(filled=False, size=size).transform_filter("datum.part")
+    return [filled, hollow] if any(row.get("part") for row in rows) else [filled]
 
 
 def config(theme: Theme, words: int = 180) -> dict[str, Any]:

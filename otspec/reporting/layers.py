@@ -1,34 +1,36 @@
-"""What is drawn over a chart, or makes up a diagram: reference lines, words, curves, areas, cells.
+"""What is drawn over a chart, or makes up a diagram: reference lines, words, curves, histograms.
 
-Each function returns layers with rows of their own, to be added to a `otspec.reporting.charts.Chart` with ``+``.
+Each function returns a chart of Altair's with rows of its own, to be added to another with ``+``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import altair as alt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from otspec.reporting.charts import SERIES, Layer, Row, colours_of, plain
-from otspec.reporting.style import GREY, INK, LIGHT, Look, colour
+from otspec.reporting.charts import plain
+from otspec.reporting.means import Row
+from otspec.reporting.style import GREY, INK, LIGHT, colour
 
 
 def line_at(
     *,
-    x: float | str | None = None,
-    y: float | str | None = None,
+    x: float | None = None,
+    y: float | None = None,
     label: str = "",
     align: str = "",
     hue: str = GREY,
     dash: Sequence[float] = (5, 3),
-) -> list[Layer]:
+) -> alt.LayerChart:
     """A line across the whole chart: upright at x, or level at y.
 
     Parameters
     ----------
-    x, y : float or str, optional
+    x, y : float, optional
         One of the two: where it stands.
     label : str
         Words beside it.
@@ -39,45 +41,50 @@ def line_at(
     dash : sequence of float
         Pixels drawn and left out; none for a whole line.
     """
-    place: dict[str, Any] = {"x": {"datum": x}} if y is None else {"y": {"datum": y}}
-    drawn = [_own([{}], {"type": "rule", "color": colour(hue), "strokeDash": list(dash)}, place)]
+    upright = y is None
+    place = alt.Chart(alt.Data(values=[{}])).encode(**({"x": alt.datum(x)} if upright else {"y": alt.datum(y)}))
+    drawn = [place.mark_rule(color=colour(hue), strokeDash=list(dash))]
     if label:
         left = align == "left"
         # Upright: at the top, beside the line.  Level: at an end, above it.
-        beside = {"y": {"value": 0}} if y is None else {"x": {"value": 0 if left else "width"}}
-        put = {"dx": -5 if left else 5, "baseline": "top"} if y is None else {"dy": -6}
-        end = "right" if left == (y is None) else "left"
-        mark = {"type": "text", "text": label, "color": LIGHT.ink, "fontSize": 11, "align": end, **put}
-        drawn.append(_own([{}], mark, {**place, **beside}))
-    return drawn
+        beside = {"y": alt.value(0)} if upright else {"x": alt.value(0 if left else "width")}
+        put: dict[str, Any] = {"dx": -5 if left else 5, "baseline": "top"} if upright else {"dy": -6}
+        put |= {"align": "right" if left == upright else "left", "color": LIGHT.ink, "fontSize": 11}
+        drawn.append(place.mark_text(text=label, **put).encode(**beside))
+    return alt.layer(*drawn)
 
 
-def band(low: float, high: float) -> list[Layer]:
+def band(low: float, high: float) -> alt.Chart:
     """A level band across the whole chart, as of an interval."""
-    mark = {"type": "rect", "color": LIGHT.faint, "opacity": 0.6}
-    return [_own([{}], mark, {"y": {"datum": low}, "y2": {"datum": high}})]
+    marked = alt.Chart(alt.Data(values=[{}])).mark_rect(color=LIGHT.faint, opacity=0.6)
+    return marked.encode(y=alt.datum(low), y2=alt.datum(high))
+
+
+def behind(marks: Sequence[alt.Chart | alt.LayerChart], chart: alt.LayerChart) -> alt.LayerChart:
+    """A chart with marks that are drawn before its own."""
+    found = chart.copy()
+    found.layer = [*marks, *found.layer]
+    return found
 
 
 def curve(
     x: Iterable[float], y: Iterable[float], hue: str = INK, *, dash: Sequence[float] = (), width: float = 1.6
-) -> list[Layer]:
+) -> alt.Chart:
     """A line through points, as many of x as of y."""
-    mark = {"type": "line", "color": colour(hue), "strokeDash": list(dash), "strokeWidth": width}
     rows = [{"at": at, "x": float(one), "y": float(other)} for at, (one, other) in enumerate(zip(x, y, strict=True))]
-    order = {"field": "at", "type": "quantitative"}
-    return [_own(rows, mark, {"x": {"field": "x"}, "y": {"field": "y"}, "order": order})]
+    line = _own(rows).mark_line(color=colour(hue), strokeDash=list(dash), strokeWidth=width)
+    return line.encode(order=alt.Order("at", type="quantitative"))
 
 
-def points(x: Iterable[float], y: Iterable[float], hue: str = "blue", *, size: float = 9) -> list[Layer]:
+def points(x: Iterable[float], y: Iterable[float], hue: str = "blue", *, size: float = 9) -> alt.Chart:
     """Small dots, as many of x as of y; `size` is their area in square pixels."""
     rows = [{"x": float(one), "y": float(other)} for one, other in zip(x, y, strict=True)]
-    mark = {"type": "circle", "color": colour(hue), "size": size, "opacity": 1}
-    return [_own(rows, mark, {"x": {"field": "x"}, "y": {"field": "y"}})]
+    return _own(rows).mark_circle(color=colour(hue), size=size, opacity=1)
 
 
 def words(
     rows: Sequence[Row], *, hue: str = INK, size: int = 11, align: str = "center", rise: int = 0, right: int = 0
-) -> list[Layer]:
+) -> alt.Chart:
     """Words at points.
 
     Parameters
@@ -93,50 +100,19 @@ def words(
     rise, right : int
         Pixels by which the words stand above their points, and right of them.
     """
-    mark = {"type": "text", "color": colour(hue), "fontSize": size, "dy": -rise, "dx": right, "align": align}
-    return [_own(rows, mark, {"x": {"field": "x"}, "y": {"field": "y"}, "text": {"field": "text"}})]
+    mark: dict[str, Any] = {"color": colour(hue), "fontSize": size, "dy": -rise, "dx": right, "align": align}
+    return _own(rows).mark_text(**mark).encode(text=alt.Text("text", type="nominal"))
 
 
-def segments(rows: Sequence[Row], styles: Mapping[str, Look], *, width: float = 1.6) -> list[Layer]:
-    """Level lines; rows have `SERIES`, ``x`` and ``x2``, their ends, and ``y``."""
-    encoding = {"x": {"field": "x"}, "x2": {"field": "x2"}, "y": {"field": "y"}, "color": colours_of(styles)}
-    return [_own(rows, {"type": "rule", "strokeWidth": width}, encoding)]
-
-
-def areas(rows: Sequence[Row], styles: Mapping[str, Look], *, opacity: float = 0.85) -> list[Layer]:
-    """Areas; rows have `SERIES`, ``x``, and ``low`` and ``high``, between which the area is at x."""
-    encoding = {
-        "x": {"field": "x"},
-        "y": {"field": "low", "stack": None},
-        "y2": {"field": "high"},
-        "color": colours_of(styles),
-    }
-    return [_own(rows, {"type": "area", "opacity": opacity, "line": False}, encoding)]
-
-
-def between(name: str, x: ArrayLike, low: ArrayLike, high: ArrayLike) -> list[Row]:
-    """Rows for `areas`: a series between two curves, all of shape (n,)."""
-    ends = zip(*(np.asarray(values, dtype=float).tolist() for values in (x, low, high)), strict=True)
-    return [{SERIES: name, "x": at, "low": one, "high": other} for at, one, other in ends]
-
-
-def cells(rows: Sequence[Row], styles: Mapping[str, Look], *, opacity: float = 1.0) -> list[Layer]:
-    """Rectangles; rows have `SERIES`, ``x``, ``x2``, ``y`` and ``y2``, their ends."""
-    ends = {letter: {"field": letter} for letter in ("x", "x2", "y", "y2")}
-    mark = {"type": "rect", "opacity": opacity, "stroke": LIGHT.paper, "strokeWidth": 0.6}
-    return [_own(rows, mark, {**ends, "color": colours_of(styles)})]
-
-
-def histogram(values: ArrayLike, edges: ArrayLike, hue: str = "blue") -> list[Layer]:
+def histogram(values: ArrayLike, edges: ArrayLike, hue: str = "blue") -> alt.Chart:
     """Columns from 0 to the values, shape (n,), between edges, shape (n + 1,), as `numpy.histogram` returns them."""
     places = np.asarray(edges, dtype=float)
     columns = zip(places[:-1], places[1:], np.asarray(values, dtype=float), strict=True)
     rows = [{"x": left, "x2": right, "y": value, "y2": 0.0} for left, right, value in columns]
-    mark = {"type": "rect", "color": colour(hue), "stroke": LIGHT.paper, "strokeWidth": 0.5}
-    return [_own(rows, mark, {letter: {"field": letter} for letter in ("x", "x2", "y", "y2")})]
+    return _own(rows).mark_rect(color=colour(hue), stroke=LIGHT.paper, strokeWidth=0.5).encode(x2="x2", y2="y2")
 
 
-def shaded(rows: Sequence[Row], title: str, ends: tuple[float, float], ramp: Sequence[str]) -> list[Layer]:
+def shaded(rows: Sequence[Row], title: str, ends: tuple[float, float], ramp: Sequence[str]) -> alt.Chart:
     """Rectangles whose colours say a number.
 
     Parameters
@@ -150,12 +126,16 @@ def shaded(rows: Sequence[Row], title: str, ends: tuple[float, float], ramp: Seq
     ramp : sequence of str
         Colours, from the least to the largest.
     """
-    encoding: dict[str, Any] = {letter: {"field": letter} for letter in ("x", "x2", "y", "y2")}
-    scale = {"domain": list(ends), "range": list(ramp), "clamp": True}
-    legend = {"title": title, "gradientLength": 180, "orient": "top", "direction": "horizontal"}
-    encoding["color"] = {"field": "shade", "type": "quantitative", "scale": scale, "legend": legend}
-    return [_own(rows, {"type": "rect"}, encoding)]
+    scale = alt.Scale(domain=list(ends), range=list(ramp), clamp=True)
+    legend = alt.Legend(title=title, gradientLength=180, orient="top", direction="horizontal")
+    shades = alt.Color("shade", type="quantitative", scale=scale, legend=legend)
+    return _own(rows).mark_rect().encode(shades, x2="x2", y2="y2")
 
 
-def _own(rows: Sequence[Row], mark: Mapping[str, Any], encoding: Mapping[str, Any]) -> Layer:
-    return {"data": {"values": plain(rows)}, "mark": dict(mark), "encoding": dict(encoding)}
+def _own(rows: Sequence[Row]) -> alt.Chart:
+    """Rows with their places: numbers, or words."""
+    kinds = {
+        letter: "nominal" if any(isinstance(row[letter], str) for row in rows) else "quantitative" for letter in "xy"
+    }
+    places = alt.X("x", type=kinds["x"]), alt.Y("y", type=kinds["y"])
+    return alt.Chart(alt.Data(values=plain(rows))).encode(*places)

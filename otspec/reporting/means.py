@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from otspec.laws import FloatArray
-from otspec.reporting.charts import SERIES, Row, number
 from otspec.reporting.columns import NOTHING
 
 Item = TypeVar("Item")
 Group = TypeVar("Group", bound=Hashable)
+Row = dict[str, Any]
+"""A point of a chart: the value of every field, `SERIES` among them."""
+SERIES = "series"
+"""The field that says which line, dot or column a point belongs to."""
+
+
+def number(value: float) -> float | None:
+    """A number for JSON, which has none for NaN."""
+    return None if math.isnan(value) else float(value)
 
 
 def grouped(records: Iterable[Item], of: Callable[[Item], Group]) -> dict[Group, list[Item]]:

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from otspec.extras import WAYS_OUT, missing, require
+import altair as alt
+
+from otspec.caches import user_cache
+from otspec.extras import require
 from otspec.reporting import charts
-from otspec.reporting.charts import HOVER, SCHEMA, SERIES, Chart, Group, Layer
+from otspec.reporting.charts import HOVER, SCHEMA, Group
+from otspec.reporting.means import SERIES
 from otspec.reporting.style import DARK, HUES, LIGHT, Look
 from otspec.reporting.tables import TextTable
 from otspec.writing import write_whole
 
-DRAWING = ("vl_convert",)
-"""What charts are drawn with."""
-PACKAGES = (*DRAWING, "jinja2")
-"""What a page is made with: the extra `report`."""
 HIDDEN, HOVERED = "hidden", "hovered"
 """What the page tells its charts: the series switched off, and the one that is pointed at."""
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
@@ -40,14 +40,6 @@ class Section:
     """The first stands before the charts."""
 
 
-def lacking(packages: Sequence[str] = PACKAGES) -> str | None:
-    """Why no page can be made, or whatever takes these packages, and the way out; None if it can."""
-    absent = missing(packages)
-    if not absent:
-        return None
-    return f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not installed: {WAYS_OUT[absent[0]]}"
-
-
 def write_page(path: Path, title: str, paragraphs: Sequence[str], sections: Sequence[Section]) -> None:
     """Write a page, whole or not at all.
 
@@ -62,7 +54,7 @@ def write_page(path: Path, title: str, paragraphs: Sequence[str], sections: Sequ
     Raises
     ------
     MissingExtra
-        If a package of `PACKAGES` is not installed.
+        If vl-convert or Jinja is not installed.
     """
     jinja = require("jinja2")
     environment = jinja.Environment(
@@ -87,24 +79,28 @@ def write_page(path: Path, title: str, paragraphs: Sequence[str], sections: Sequ
         library=_library() if drawn else "",
         key=sort_key,
         marked=_marked,
+        title_of=charts.title_of,
     )
     write_whole(path, text)
 
 
-def answering(chart: Chart) -> dict[str, Any]:
-    """A chart that is as wide as its place, and heeds the chips above it and a pointer."""
+def answering(chart: alt.LayerChart) -> dict[str, Any]:
+    """A chart in Vega-Lite that is as wide as its place, and heeds the chips above it and a pointer."""
+    spec = chart.to_dict(validate=False)
+    for name in ("config", "title"):
+        spec.pop(name, None)
     return {
-        **chart.spec,
+        **spec,
         "$schema": SCHEMA,
         "width": "container",
         "autosize": {"type": "fit-x", "contains": "padding"},
         "params": [{"name": HIDDEN, "value": []}, {"name": HOVERED, "value": ""}],
         "transform": [{"filter": f"indexof({HIDDEN}, datum.{SERIES}) < 0"}],
-        "layer": [layer if "data" in layer else _heeding(layer) for layer in chart.spec["layer"]],
+        "layer": [layer if "data" in layer else _heeding(layer) for layer in spec["layer"]],
     }
 
 
-def _heeding(layer: Layer) -> Layer:
+def _heeding(layer: dict[str, Any]) -> dict[str, Any]:
     """A layer whose marks stand back while another series is pointed at, and tell their figures."""
     pointed_at = {"test": f"{HOVERED} == '' || {HOVERED} == datum.{SERIES}", "value": 1}
     answer = {"opacity": {"condition": pointed_at, "value": 0.15}, "tooltip": {"field": HOVER, "type": "nominal"}}
@@ -117,11 +113,19 @@ def sort_key(cell: str) -> str:
     return found[0].replace(",", "") if found else ""
 
 
-@cache
 def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script that can stand inside a page."""
-    script = require("vl_convert").javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return re.sub(r"<(?=/script|!--|script)", r"\\x3c", script, flags=re.IGNORECASE)  # in strings; code has no such
+    """Vega, Vega-Lite and Vega-Embed as one script that can stand inside a page; made once for each vl-convert."""
+    drawing = require("vl_convert")
+    stored = user_cache() / f"vega-embed-{drawing.__version__}.js"
+    try:
+        return stored.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        script = drawing.javascript_bundle("window.vegaEmbed = vegaEmbed;")  # seconds
+    script = re.sub(r"<(?=/script|!--|script)", r"\\x3c", script, flags=re.IGNORECASE)  # in strings; code has no such
+    with suppress(OSError):  # it is made again, then
+        stored.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(stored, script)
+    return script
 
 
 def _blocks(paragraph: str) -> list[tuple[str, list[list[tuple[bool, str]]]]]:

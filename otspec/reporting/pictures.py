@@ -5,15 +5,17 @@ A sheet is narrow, so that a phone shows its letters: charts stand below each ot
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import altair as alt
+
 from otspec.extras import require
-from otspec.reporting.charts import SCHEMA, Axis, Chart, Group, config
-from otspec.reporting.key import LETTER, key
+from otspec.reporting.charts import SCHEMA, Group, by_series, colours_of, config, shapes_of, title_of
 from otspec.reporting.png import smaller
 from otspec.reporting.style import LIGHT, Look
 from otspec.writing import write_whole
@@ -23,11 +25,15 @@ WIDTH, GAP = 680, 26
 SCALE = 2.0
 """Pixels of a .png for each of those."""
 NUMBERS = 56
-"""Pixels left of a chart, for an upright axis of numbers with its title.  Words take more, inside of the chart."""
+"""Pixels left of a chart, for an upright axis of numbers with its title; of words it takes more."""
 WORDS = 290
 """Pixels after which words beside an axis are cut."""
-APART = {"scale": dict.fromkeys(("color", "shape", "strokeDash", "xOffset"), "independent")}
-"""Scales of which each chart has its own."""
+LETTER = 6.2
+"""Pixels of a letter, in the mean."""
+SYMBOL, LINE = 26, 20
+"""Pixels of a symbol of the key, and of a line there."""
+LABEL = "label"
+"""The field with the name of a series, in the key."""
 
 
 class Part(NamedTuple):
@@ -71,7 +77,7 @@ class Picture:
 
 
 def picture(
-    charts: Sequence[Chart],
+    charts: Sequence[alt.LayerChart],
     series: Mapping[str, Look] | None = None,
     *,
     columns: int = 2,
@@ -82,7 +88,7 @@ def picture(
 
     Parameters
     ----------
-    charts : sequence of Chart
+    charts : sequence of altair.LayerChart
     series : mapping of str to Look, optional
         What a key explains: the series of the charts, by their names.
     columns : int
@@ -92,7 +98,8 @@ def picture(
 
     Examples
     --------
-    >>> from otspec.reporting.charts import SERIES, Axis, line_chart
+    >>> from otspec.reporting.charts import Axis, line_chart
+    >>> from otspec.reporting.means import SERIES
     >>> from otspec.reporting.style import looks
     >>> rows = [{SERIES: "interval", "x": n, "y": y} for n, y in ((1, 0.71), (2, 0.78), (4, 0.83))]
     >>> chart = line_chart(rows, Axis("drafts n"), Axis("acceptance"), looks(["interval"]), "One position")
@@ -107,17 +114,22 @@ def sheet(parts: Sequence[Part]) -> Picture:
     settings = config(LIGHT, WORDS) | {"font": "sans-serif", "background": LIGHT.paper, "concat": {"spacing": GAP}}
     settings["axisY"] |= {"minExtent": 30}
     rows = [row for at, part in enumerate(parts) for row in _rows(part, below=at > 0)]
-    layout = {"padding": 12, "spacing": 0, "resolve": APART}
-    return Picture({"$schema": SCHEMA, "config": settings, **layout, "vconcat": rows})
+    whole = _apart(alt.vconcat(*rows, spacing=0)).properties(padding=12)
+    return Picture({**whole.to_dict(validate=False), "$schema": SCHEMA, "config": settings})
 
 
-def _rows(part: Part, below: bool) -> list[dict[str, Any]]:
+def _apart(charts: Any) -> Any:
+    """Each chart has scales of its own."""
+    return charts.resolve_scale(**dict.fromkeys(("color", "shape", "strokeDash", "xOffset"), "independent"))
+
+
+def _rows(part: Part, below: bool) -> list[Any]:
     """The title with the key, and the groups with theirs; `below` another part."""
     groups = [group for group in part.groups if group.charts]
-    rows = [_text([part.title], 15, 20 if below else 0, 8)] if part.title else []
+    rows: list[Any] = [_text([part.title], 15, 20 if below else 0, 8)] if part.title else []
     if part.series:
         marks = {mark for group in groups for mark in _marks(group)}
-        rows.append(key(part.series, marks, WIDTH, -NUMBERS, above=16 if below and not part.title else 0))
+        rows.append(_key(part.series, marks, above=16 if below and not part.title else 0))
     for at, group in enumerate(groups):
         above = 16 if at else 4
         if group.title:
@@ -125,64 +137,93 @@ def _rows(part: Part, below: bool) -> list[dict[str, Any]]:
         if group.note:
             wrapped = textwrap.wrap(group.note, round(1.12 * WIDTH / LETTER))
             rows.append(_text(wrapped, 11, 0 if group.title else above, 6, LIGHT.grey, "normal"))
-        rows.append(_charts(group))
+        columns = max(1, min(group.columns, len(group.charts)))
+        width = round((WIDTH - GAP * (columns - 1)) / columns - NUMBERS)
+        rows.append(_apart(alt.concat(*(_placed(one, width) for one in group.charts), columns=columns, align="each")))
     return rows
 
 
-def _charts(group: Group) -> dict[str, Any]:
-    columns = max(1, min(group.columns, len(group.charts)))
-    width = (WIDTH - GAP * (columns - 1)) / columns - NUMBERS
-    charts = [_unit(chart, round(width)) for chart in group.charts]
-    return {"concat": charts, "columns": columns, "align": "each", "resolve": APART}
+def _placed(chart: alt.LayerChart, width: int) -> alt.LayerChart:
+    """A chart of a width, with its title; all charts of a sheet have their left edges in line."""
+    found = chart.copy().properties(width=width)
+    if title := title_of(chart):
+        settings = {"fontWeight": "normal", "fontSize": 12, "anchor": "start", "frame": "group", "color": LIGHT.ink}
+        found = found.properties(title=alt.Title(title, **settings))
+    if (room := _room(chart) - NUMBERS) > 0:  # of words, beside which the chart begins farther right
+        for one in _units(found):
+            across, upright = one.encoding.x, one.encoding.y
+            if isinstance(across, alt.X):
+                across["scale"]["range"] = [room, width]
+            if isinstance(upright, alt.Y):
+                upright["axis"]["offset"] = -room
+    return found
 
 
-def _unit(chart: Chart, width: int) -> dict[str, Any]:
-    """A chart of a width, with its title."""
-    title = {"text": chart.title, "fontWeight": "normal", "fontSize": 12, "anchor": "start", "frame": "group"}
-    spec = {**chart.spec, "width": width, **({"title": {**title, "color": LIGHT.ink}} if chart.title else {})}
-    return _indented(spec, _room(chart.y) - NUMBERS, width)
-
-
-def _indented(spec: dict[str, Any], room: float, width: int) -> dict[str, Any]:
-    """A chart whose upright axis begins so much farther right: all charts of a sheet have their left edges in line."""
-    if room <= 0:
-        return spec
-    for layer in spec["layer"]:
-        for letter, more in (("x", {"scale": {"range": [room, width]}}), ("y", {"axis": {"offset": -room}})):
-            channel = layer["encoding"].get(letter, {})
-            for name, settings in more.items():
-                if name in channel:
-                    channel[name] = {**channel[name], **settings}
-    return spec
-
-
-def _room(axis: Axis) -> float:
-    """Pixels left of an upright axis."""
-    if axis.places is None:
+def _room(chart: alt.LayerChart) -> float:
+    """Pixels left of the upright axis of a chart."""
+    axes = [one.encoding.y for one in _units(chart) if isinstance(one.encoding.y, alt.Y)]
+    places = next((axis["sort"] for axis in axes if isinstance(axis["sort"], list)), None)
+    if places is None:
         return NUMBERS
-    longest = max((len(line) for place in axis.places for line in place.split("\n")), default=0)
+    longest = max((len(line) for place in places for line in place.split("\n")), default=0)
     return min(LETTER * longest, WORDS) + 8
 
 
-def _text(
-    lines: Sequence[str], size: int, above: int, below: int, colour: str = LIGHT.ink, weight: str = "bold"
-) -> dict[str, Any]:
-    """Lines of text as a chart of their own, with so many pixels above and below."""
-    height = round(1.35 * size)
-    rows = [{"text": line, "y": above + height * at} for at, line in enumerate(lines)]
-    mark = {"type": "text", "align": "left", "baseline": "top", "fontSize": size, "fontWeight": weight, "color": colour}
-    upright = {"field": "y", "type": "quantitative", "scale": None, "axis": None}
-    encoding = {"x": {"value": -NUMBERS}, "y": upright, "text": {"field": "text", "type": "nominal"}}
-    return {
-        "data": {"values": rows},
-        "width": WIDTH - NUMBERS,
-        "height": above + height * len(lines) + below,
-        "mark": mark,
-        "encoding": encoding,
-    }
+def _units(chart: alt.LayerChart) -> list[alt.Chart]:
+    """Layers that are marks, and not made of layers themselves."""
+    return [one for one in chart.layer if isinstance(one, alt.Chart)]
 
 
 def _marks(group: Group) -> set[str]:
     """Marks by which charts show their series."""
-    layers = [layer for chart in group.charts for layer in chart.layers]
-    return {layer["mark"]["type"] for layer in layers if "scale" in layer["encoding"].get("color", {})}
+    layers = [one for chart in group.charts for one in _units(chart)]
+    return {one.mark if isinstance(one.mark, str) else one.mark.type for one in layers if one.encoding.color}
+
+
+def _key(series: Mapping[str, Look], marks: set[str], above: float) -> alt.LayerChart:
+    """What explains series, as many in a line as there is room for.
+
+    With ``line`` among the marks that show them a symbol is a line, with ``point`` it has a marker; without both it is
+    a square.
+    """
+    wide = SYMBOL + 14 + LETTER * max(map(len, series))
+    columns = max(1, min(len(series), math.floor(WIDTH / wide)))
+    rows = []
+    for at, (label, look) in enumerate(series.items()):
+        left, y = wide * (at % columns) - NUMBERS, above + LINE * (at // columns + 0.5)
+        ends = {"left": left, "right": left + 18, "middle": left + 9, "words": left + SYMBOL}
+        rows.append({LABEL: label, "hollow": look.hollow, "y": y, **ends})
+    base = alt.Chart().encode(_pixels(alt.Y, "y"))
+    layers = [base.mark_text(align="left", color=LIGHT.ink).encode(_pixels(alt.X, "words"), text=f"{LABEL}:N")]
+    coloured = base.encode(_pixels(alt.X, "middle"), colours_of(series, LABEL))
+    if "line" in marks:
+        dashes = by_series(alt.StrokeDash, series, [look.strokes for look in series.values()], LABEL)
+        line = coloured.mark_rule(strokeWidth=1.6).encode(_pixels(alt.X, "left"), dashes, x2="right")
+        layers.append(line.transform_filter("!datum.hollow"))
+    if "point" in marks:
+        for test in ("datum.hollow", "!datum.hollow"):
+            marker = coloured.mark_point(size=45, filled=test.startswith("!")).encode(shapes_of(series, LABEL))
+            layers.append(marker.transform_filter(test))
+    if not marks & {"line", "point"}:
+        fills = by_series(alt.Color, series, [look.fill() for look in series.values()], LABEL)
+        layers.append(coloured.mark_square(size=110, opacity=1).encode(fills))
+    height = above + LINE * math.ceil(len(series) / columns) + 10
+    drawn = alt.layer(*layers, data=alt.Data(values=rows))
+    return drawn.properties(width=WIDTH - NUMBERS, height=height)
+
+
+def _text(
+    lines: Sequence[str], size: int, above: int, below: int, colour: str = LIGHT.ink, weight: str = "bold"
+) -> alt.Chart:
+    """Lines of text as a chart of their own, with so many pixels above and below."""
+    height = round(1.35 * size)
+    rows = [{"text": line, "y": above + height * at} for at, line in enumerate(lines)]
+    mark: dict[str, Any] = {"align": "left", "baseline": "top", "fontSize": size, "fontWeight": weight, "color": colour}
+    text = alt.Chart(alt.Data(values=rows)).mark_text(**mark)
+    text = text.encode(_pixels(alt.Y, "y"), x=alt.value(-NUMBERS), text="text:N")
+    return text.properties(width=WIDTH - NUMBERS, height=above + height * len(lines) + below)
+
+
+def _pixels(channel: Any, field: str) -> Any:
+    """Places in pixels."""
+    return channel(field, type="quantitative", scale=None, axis=None)

@@ -17,13 +17,12 @@ from otspec.bench.report import write
 from otspec.bench.solvers.charts import chart_groups, series_of
 from otspec.bench.solvers.summary import optima, summarise
 from otspec.bench.solvers.tables import failures_table, overview_table, results_table
-from otspec.reporting.page import PACKAGES, Section, lacking, sort_key, write_page
+from otspec.reporting.page import Section, sort_key, write_page
 from otspec.reporting.style import DARK, HUES, LIGHT
 from otspec.reporting.tables import literal
 from tests.bench.test_report import HERE, run_of
 from tests.pages import Browser, Reader, charts_of, no_browser
 
-needs_packages = pytest.mark.skipif(bool(lacking()), reason=str(lacking()))
 EVIL = "mine:</script><script>boom()</script><b>&\"'`<!--"
 """A name that would break out of whatever is not escaped."""
 
@@ -85,7 +84,6 @@ def page_of(kind: str, folder: Path) -> Path:
     return run.path / "report.html"
 
 
-@needs_packages
 def test_the_page_is_one_file_that_loads_nothing(page: Path) -> None:
     found = Reader(page.read_text())
     loading = {"src", "href", "srcset", "data", "action"}
@@ -101,7 +99,6 @@ def test_the_page_is_one_file_that_loads_nothing(page: Path) -> None:
     assert page.stat().st_size < 1_500_000
 
 
-@needs_packages
 def test_nothing_in_a_name_breaks_out_of_the_page(page: Path) -> None:
     found = Reader(page.read_text())
     assert [attrs.get("type") for attrs, _ in found.scripts] == ["application/json", "module", "module"]
@@ -118,7 +115,6 @@ def test_nothing_in_a_name_breaks_out_of_the_page(page: Path) -> None:
             assert f"| {written} |" in table.markdown()
 
 
-@needs_packages
 def test_charts_hold_every_point_with_its_interval_and_open_ends(page: Path) -> None:
     settings, best, *charts = charts_of(page)
     rows = [chart["data"]["values"] for chart in charts]
@@ -151,7 +147,6 @@ def test_charts_hold_every_point_with_its_interval_and_open_ends(page: Path) -> 
         assert (colours["interval (suboptimal)"], colours["lp (suboptimal)"]) == (HUES["blue"], LIGHT.ink)
 
 
-@needs_packages
 def test_charts_of_decoding_have_the_intervals_of_the_tables(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from otspec.bench.decoding import charts, labels, summary
@@ -203,7 +198,6 @@ def test_charts_of_decoding_have_the_intervals_of_the_tables(tmp_path: Path) -> 
     assert charts_drawn([record(NESTED, 0, 0, 0, message="too large")]) == []
 
 
-@needs_packages
 def test_charts_of_paths_have_what_rules_accept_and_how_deep_they_get(tmp_path: Path) -> None:
     gains, accepted, reach, *_ = (chart["data"]["values"] for chart in charts_of(page_of("paths", tmp_path)))
     assert [(row["x"], row["y"], row["series"]) for row in gains] == [(at, pytest.approx(0.1), "nested") for at in "ab"]
@@ -219,17 +213,6 @@ def test_figures_sort_by_their_first_number() -> None:
     ]
 
 
-def test_where_the_extra_is_missing_a_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    how = 'not installed: pip install "otspec-toolkit[report]"'
-    for absent, said in (
-        (PACKAGES, f"vl_convert, jinja2 are {how}"),
-        (("vl_convert",), f"vl_convert is {how}"),
-        ((), None),
-    ):
-        monkeypatch.setattr("otspec.extras.installed", lambda package, absent=absent: package not in absent)
-        assert lacking() == said
-
-
 # --- in a browser
 
 POINTS = "[data-chart='{}'] path[aria-roledescription='{}']"
@@ -240,7 +223,7 @@ PAPER = "return getComputedStyle(document.body).backgroundColor"
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """One for all; each test opens its page anew."""
-    if reason := no_browser() or lacking():
+    if reason := no_browser():
         pytest.skip(reason)
     shown = Browser(tmp_path_factory.mktemp("profile"))
     yield shown

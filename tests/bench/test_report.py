@@ -13,8 +13,8 @@ from otspec.bench.report import PAGE, TEXT, pictures_of, write
 from otspec.bench.solvers.cells import Cell
 from otspec.bench.stored import StoredRun
 from otspec.extras import installed
+from otspec.reporting.charts import rows_of
 from otspec.reporting.columns import Column, figure, milliseconds, table
-from otspec.reporting.page import DRAWING, lacking
 from tests.bench.records import CODE, recorded_trees
 from tests.each import each
 from tests.pages import Reader
@@ -69,40 +69,26 @@ def test_a_report_is_written_whole(kind: str, tmp_path: Path) -> None:
     assert report is not None
     for name in declared.pictures(run.identity):
         (run.path / name).write_text("of earlier records")
-    said = write(report, run, declared.pictures(run.identity))
-    drawn = set() if lacking(DRAWING) else set(pictures_of(report))
-    page = set() if lacking() else {PAGE}
-    assert {path.name for path in run.path.iterdir()} == {TEXT, *page, *drawn}
+    write(report, run, declared.pictures(run.identity))
+    drawn = set(pictures_of(report))
+    assert {path.name for path in run.path.iterdir()} == {TEXT, PAGE, *drawn}
     assert set(pictures_of(report)) <= set(declared.pictures(run.identity))
-    assert bool(said) == bool(lacking())
     text = (run.path / TEXT).read_text()
     assert all(table.markdown() in text for table in report.tables)
     assert all(f"![{name}]({name})" in text for name in drawn)
     assert "Measured on: P" in text
     assert {one.title for one in report.screen} <= {one.title for one in report.tables}
-    if page:
-        shown = [[tuple(row) for row in rows] for rows in Reader((run.path / PAGE).read_text()).tables]
-        assert sorted(shown) == sorted([one.header, *one.rows] for one in report.tables)
+    shown = [[tuple(row) for row in rows] for rows in Reader((run.path / PAGE).read_text()).tables]
+    assert sorted(shown) == sorted([one.header, *one.rows] for one in report.tables)
     # Pictures are of the page's charts, and have the key of what they show.
     on_page = [chart for section in report.sections for group in section.groups for chart in group.charts]
     for parts in pictures_of(report).values():
         for part in parts:
             charts = [chart for group in part.groups for chart in group.charts]
             assert all(chart in on_page for chart in charts)
-            assert set(part.series) == {row["series"] for chart in charts for row in chart.rows} & set(part.series)
+            assert set(part.series) == {row["series"] for chart in charts for row in rows_of(chart)} & set(part.series)
             assert part.series
     assert declared.report(StoredRun(run.path, run.identity, run.runs, [])) is None
-
-
-def test_without_packages_that_draw_the_rest_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    run = run_of("solvers", tmp_path / "run")
-    report = kind_of("solvers").report(run)
-    assert report is not None
-    monkeypatch.setattr("otspec.extras.installed", lambda package: package != "vl_convert")
-    said = write(report, run, kind_of("solvers").pictures(run.identity))
-    assert said == 'No report.html and no pictures: vl_convert is not installed: pip install "otspec-toolkit[report]"'
-    assert [path.name for path in run.path.iterdir()] == [TEXT]
-    assert ".png" not in (run.path / TEXT).read_text()
 
 
 def test_fields_of_tables_are_those_of_the_records(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import otspec as package  # noqa: E402
 from otspec.bench.decoding.cells import DecodingCell  # noqa: E402
 from otspec.decode.drafters.heads.model import MlpSpeculator  # noqa: E402
 from otspec.decode.pair.loading import load_models  # noqa: E402
-from otspec.reporting.page import DRAWING, lacking  # noqa: E402
 from tests.cli.running import Otspec, Pair, lines_of  # noqa: E402
 from tests.cli.test_prompts import LINES, write  # noqa: E402
 
@@ -25,7 +24,7 @@ def test_bench_measures_reports_and_resumes(otspec: Otspec, saved: Pair, prompts
     shown = otspec(f"{line} --first 2").out
     assert "global_resolution/interval" in shown
     assert shown.count("Speed-up: temperature") == 2
-    drawn = [*([] if lacking() else ["report.html"]), *([] if lacking(DRAWING) else ["report.png"])]
+    drawn = ["report.html", "report.png"]
     assert {path.name for path in Path("out").iterdir()} == {".lock", "report.md", *drawn, LOG.name, "run.json"}
     report = Path("out/report.md").read_text()
     assert report.count("| 2 | 2 | nested (drafts top-k 9) |") == 1

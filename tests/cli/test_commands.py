@@ -13,8 +13,6 @@ import pytest
 import otspec as package
 from otspec.cli.solvers import examples, schemes_table
 from otspec.data import open_source
-from otspec.extras import installed
-from otspec.reporting.page import DRAWING, lacking
 from otspec.solver import REGISTRY
 from tests.cli.running import Otspec, lines_of
 from tests.cli.running import otspec_command as otspec_command  # for tests of other rooms
@@ -88,14 +86,13 @@ def test_bench_measures_reports_and_resumes(otspec: Otspec, monkeypatch: pytest.
     pytest.importorskip("pyarrow")
     line = "bench --k 5,V --n 2 --solver max_flow,slackness --positions 3 --data p.npz --out out"
     assert "(V, 2)" in otspec(line).out
-    drawn = {*([] if lacking(DRAWING) else ["lines.png", "report.png"]), *([] if lacking() else ["report.html"])}
+    drawn = {"lines.png", "report.png", "report.html"}
     files = {".lock", "report.md", "results.jsonl", "results.parquet", "run.json"}
     assert {path.name for path in Path("out").iterdir()} == files | drawn
     report = Path("out/report.md").read_text()
     assert "| (5, 2) | max_flow |" in report
-    if not lacking():
-        rows = [row[2:-2].split(" | ") for row in report.splitlines() if row.startswith("| ") and row[2:5] != "---"]
-        assert [row for table in Reader(Path("out/report.html").read_text()).tables for row in table] == rows
+    rows = [row[2:-2].split(" | ") for row in report.splitlines() if row.startswith("| ") and row[2:5] != "---"]
+    assert [row for table in Reader(Path("out/report.html").read_text()).tables for row in table] == rows
     log = LOG.read_text()
     said = otspec(line).out
     assert LOG.read_text() == log
@@ -108,18 +105,11 @@ def test_bench_measures_reports_and_resumes(otspec: Otspec, monkeypatch: pytest.
     after = lines_of(LOG)
     assert len(after) == len(before)
     assert [one for one in after if one in before] == [one for one in before if one["solver"] == "slackness"]
-    reports = (("vl_convert", "No report.html and no pictures"), ("jinja2", "No report.html"))
-    for absent, lost in () if lacking() else reports:
-        for name in drawn:
-            Path("out", name).write_text("of earlier records")
-        with monkeypatch.context() as patch:
-            patch.setattr("otspec.extras.installed", lambda package, absent=absent: package != absent)
-            told = otspec(line).out
-        assert f'{lost}: {absent} is not installed: pip install "otspec-toolkit[report]"' in told
-        pictures = "report.png, lines.png, " if absent == "jinja2" and installed("vl_convert") else ""
-        assert f"Wrote out/report.md, {pictures}results.jsonl, results.parquet" in told
-        assert {path.read_bytes()[:4] for path in Path("out").glob("*.png")} <= {b"\x89PNG"}
-        assert not Path("out/report.html").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr("otspec.extras.installed", lambda package: package != "vl_convert")
+        said = otspec(f"{line} --positions 4", 2).err  # before the work, not after it
+    assert 'vl_convert is not installed and is needed here: pip install "otspec-toolkit[report]"' in said
+    assert lines_of(LOG) == after
     assert "holds another run: its seed is 0, yours 1" in otspec(f"{line} --seed 1", 2).err
 
 
@@ -142,8 +132,7 @@ def test_bench_takes_several_files_and_any_law_and_names_the_row_that_is_wrong(
     report = Path("out/report.md").read_text()
     for name in ("p.npz", "holed.npz"):
         assert f"## Solvers on {name}, without_replacement, temperature 0.8, top-p 0.9" in report
-    if not lacking(DRAWING):
-        assert {"report_1_p.npz.png", "lines_2_holed.npz.png"} <= {path.name for path in Path("out").iterdir()}
+    assert {"report_1_p.npz.png", "lines_2_holed.npz.png"} <= {path.name for path in Path("out").iterdir()}
 
 
 @pytest.mark.usefixtures("no_pictures")

@@ -1,18 +1,19 @@
 """Charts of every sort, of made figures."""
 
+import altair as alt
+
 from otspec.reporting.charts import (
     HOVER,
-    SERIES,
     Axis,
-    Chart,
-    Row,
     bar_chart,
     column_chart,
+    diagram,
     dot_chart,
     hover_text,
     line_chart,
 )
-from otspec.reporting.layers import areas, band, cells, curve, histogram, line_at, points, segments, shaded, words
+from otspec.reporting.layers import band, behind, curve, histogram, line_at, points, shaded, words
+from otspec.reporting.means import SERIES, Row
 from otspec.reporting.style import RAMP, Look, looks
 
 NAMES = ("interval", "max_flow:engine=igraph", "lp", "paper: General LP")
@@ -39,18 +40,17 @@ def lying() -> list[Row]:
     ]
 
 
-def diagram() -> Chart:
+def of_layers() -> alt.LayerChart:
     """Of layers alone."""
-    ends = {SERIES: "interval", "x": 0.2, "x2": 0.8}
-    made = Chart("diagram", [], Axis("u", ends=(0, 1)), Axis("density", ends=(0, 3)), [])
-    made += curve([0, 0.5, 1], [0, 1, 3]) + points([0.1, 0.2], [1, 2]) + histogram([1, 2], [0.0, 0.5, 1.0])
-    made += segments([{**ends, "y": 1.0}], STYLES) + cells([{**ends, "y": 0.0, "y2": 0.5}], STYLES)
-    made += areas([{SERIES: "lp", "x": x, "low": 0.0, "high": x} for x in (0.0, 1.0)], STYLES)
-    made += shaded([{**ends, "y": 2.0, "y2": 3.0, "shade": -4.0}], "log10 of M", (-9, 0), RAMP)
-    return made + band(1.0, 1.2) + line_at(y=1.0, label="a tenth") + words([{"x": 0.5, "y": 1, "text": "token 0"}])
+    block = {"x": 0.2, "x2": 0.8, "y": 2.0, "y2": 3.0, "shade": -4.0}
+    drawn = [curve([0, 0.5, 1], [0, 1, 3]), points([0.1, 0.2], [1, 2]), histogram([1, 2], [0.0, 0.5, 1.0])]
+    made = diagram(Axis("u", ends=(0, 1)), Axis("density", ends=(0, 3)), drawn, "diagram")
+    made += shaded([block], "log10 of M", (-9, 0), RAMP)
+    made = behind([band(1.0, 1.2)], made) + line_at(y=1.0, label="a tenth")
+    return made + words([{"x": 0.5, "y": 1, "text": "token 0"}])
 
 
-def every_chart() -> dict[str, Chart]:
+def every_chart() -> dict[str, alt.LayerChart]:
     """By name."""
     share = Axis("acceptance", form=".0%")
     levels, over = Axis("time, ms", log=10), Axis("drafts n", log=2, ticks=(1, 2, 4), falling=True)
@@ -63,5 +63,5 @@ def every_chart() -> dict[str, Chart]:
         "columns": column_chart(pale, Axis("laws", places=PLACES), Axis("accepted tokens"), STYLES),
         "dots": dot_chart(lying(), Axis("times as fast"), STYLES, "over generate") + line_at(x=1.0),
         "bars": bar_chart(parts, Axis("ms per token"), STYLES, "the fastest first"),
-        "diagram": diagram(),
+        "diagram": of_layers(),
     }

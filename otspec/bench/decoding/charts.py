@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import altair as alt
+
 from otspec.bench.decoding.cells import DecodingCell
 from otspec.bench.decoding.drafters import compared, drafter_of
 from otspec.bench.decoding.labels import label, whole_label
 from otspec.bench.decoding.summary import BASELINES, DecodingSummary, at_shape, by_rule, fastest_first, shapes
 from otspec.bench.intervals import Estimate
 from otspec.decode.base.metrics import Metrics
-from otspec.reporting.charts import (
-    HOVER,
-    SERIES,
-    Axis,
-    Chart,
-    Group,
-    Row,
-    bar_chart,
-    dot_chart,
-    hover_text,
-    line_chart,
-    number,
-)
+from otspec.reporting.charts import HOVER, Axis, Group, bar_chart, dot_chart, hover_text, line_chart
 from otspec.reporting.layers import line_at
+from otspec.reporting.means import SERIES, Row, number
 from otspec.reporting.style import Look, looks
 
 PICTURE, DRAFTERS = "report.png", "drafters.png"
@@ -58,7 +49,7 @@ def chart_groups(summaries: Sequence[DecodingSummary]) -> list[Group]:
     return [group for group in groups if group.charts]
 
 
-def _efficiencies(summaries: Sequence[DecodingSummary], styles: dict[str, Look]) -> list[Chart]:
+def _efficiencies(summaries: Sequence[DecodingSummary], styles: dict[str, Look]) -> list[alt.LayerChart]:
     """Every rule by K, a chart for each L, as in the table of them; what has no drafts, so 1, is left out."""
     drafting = [one for one in summaries if one.cell.depth or one.cell.paths > 1]
     settings = shapes(drafting)
@@ -77,7 +68,7 @@ def _efficiencies(summaries: Sequence[DecodingSummary], styles: dict[str, Look])
     return charts
 
 
-def _speed_up(summaries: Sequence[DecodingSummary], styles: dict[str, Look], baseline: DecodingCell) -> Chart:
+def _speed_up(summaries: Sequence[DecodingSummary], styles: dict[str, Look], baseline: DecodingCell) -> alt.LayerChart:
     """Over one baseline, the fastest cell first."""
     beside = [(one, one.speed_ups[baseline]) for one in fastest_first(summaries) if baseline in one.speed_ups]
     rows = [
@@ -88,7 +79,7 @@ def _speed_up(summaries: Sequence[DecodingSummary], styles: dict[str, Look], bas
     return dot_chart(rows, Axis("times as fast"), styles, f"over {baseline.method}") + line_at(x=1.0)
 
 
-def _phases(summaries: Sequence[DecodingSummary]) -> list[Chart]:
+def _phases(summaries: Sequence[DecodingSummary]) -> list[alt.LayerChart]:
     rows: list[Row] = [
         {
             SERIES: label(one),
@@ -105,7 +96,7 @@ def _phases(summaries: Sequence[DecodingSummary]) -> list[Chart]:
     return [bar_chart(rows, Axis("ms per token"), looks(Metrics().seconds), "the fastest first")] if rows else []
 
 
-def _drafters(summaries: Sequence[DecodingSummary], styles: dict[str, Look]) -> list[Chart]:
+def _drafters(summaries: Sequence[DecodingSummary], styles: dict[str, Look]) -> list[alt.LayerChart]:
     """Acceptance by depth, as in Figure 5 of [berdozsteering], a chart for each rule and K with several drafters."""
     panels: dict[str, list[DecodingSummary]] = {}
     for one in compared(summaries):
@@ -113,7 +104,7 @@ def _drafters(summaries: Sequence[DecodingSummary], styles: dict[str, Look]) -> 
     return [_by_depth(mine, styles, title) for title, mine in panels.items()]
 
 
-def _by_depth(summaries: Sequence[DecodingSummary], styles: dict[str, Look], title: str) -> Chart:
+def _by_depth(summaries: Sequence[DecodingSummary], styles: dict[str, Look], title: str) -> alt.LayerChart:
     rows: list[Row] = [
         {
             SERIES: label(one),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import altair as alt
+
 from otspec.bench.paths.summary import PathsSummary
 from otspec.bench.paths.tables import label
-from otspec.reporting.charts import HOVER, SERIES, Axis, Chart, Group, Row, dot_chart, hover_text, line_chart, number
+from otspec.reporting.charts import HOVER, Axis, Group, dot_chart, hover_text, line_chart
+from otspec.reporting.means import SERIES, Row, number
 from otspec.reporting.style import Look, looks
 
 PICTURE = "report.png"
@@ -33,7 +36,7 @@ def _rules(summaries: Sequence[PathsSummary]) -> list[PathsSummary]:
     return [one for one in summaries if one.trees]
 
 
-def _accepted(rules: Sequence[PathsSummary], styles: Mapping[str, Look]) -> Chart:
+def _accepted(rules: Sequence[PathsSummary], styles: Mapping[str, Look]) -> alt.LayerChart:
     rows: list[Row] = [
         {
             SERIES: label(one),
@@ -48,7 +51,7 @@ def _accepted(rules: Sequence[PathsSummary], styles: Mapping[str, Look]) -> Char
     return dot_chart(rows, Axis("accepted tokens of a tree"), styles)
 
 
-def _reach(rules: Sequence[PathsSummary], styles: Mapping[str, Look]) -> Chart:
+def _reach(rules: Sequence[PathsSummary], styles: Mapping[str, Look]) -> alt.LayerChart:
     rows: list[Row] = [
         {SERIES: label(one), "x": depth, "y": share, HOVER: hover_text(label(one), **{f">= {depth}": f"{share:.3f}"})}
         for one in rules

@@ -11,9 +11,9 @@ from otspec.bench.paths.summary import PathsSummary
 from otspec.bench.paths.tables import label
 from otspec.bench.records import Record
 from otspec.bench.report import Run
-from otspec.reporting.charts import HOVER, SERIES, Axis, Group, Row, hover_text, line_chart, number
+from otspec.reporting.charts import HOVER, Axis, Group, hover_text, line_chart
 from otspec.reporting.columns import NOTHING, Column, table
-from otspec.reporting.means import grouped
+from otspec.reporting.means import SERIES, Row, grouped, number
 from otspec.reporting.page import Section
 from otspec.reporting.style import looks
 from otspec.reporting.tables import TextTable

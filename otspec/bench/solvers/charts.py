@@ -12,9 +12,10 @@ import numpy as np
 from otspec.bench.solvers.panels import Panel, panels_of, written
 from otspec.bench.solvers.summary import Optima, Summary
 from otspec.bench.solvers.tables import labels_of
-from otspec.reporting.charts import HOVER, SERIES, Axis, Group, Row, ends_of, hover_text, line_chart, number
+from otspec.reporting.charts import HOVER, Axis, Group, ends_of, hover_text, line_chart
 from otspec.reporting.columns import milliseconds
 from otspec.reporting.layers import words
+from otspec.reporting.means import SERIES, Row, number
 from otspec.reporting.published import OURS, PUBLISHED, PublishedTime
 from otspec.reporting.style import INK, MARKERS, Look, hue_of, looks
 

@@ -24,6 +24,7 @@ from otspec.bench.decoding.tables import (
     task_tables,
 )
 from otspec.bench.intervals import difference, mean, quotient, ratio
+from otspec.reporting.charts import rows_of
 from tests.bench.decoding.fakes import ASSISTED, GENERATE, INTERVAL, NESTED, VANILLA, record
 
 BLOCK = DecodingCell("block", paths=1, depth=8)
@@ -245,7 +246,7 @@ def test_drafters_are_compared_by_means_over_repeats_welchs_test_and_speed_ups_o
     assert fewer[7].startswith("4.00")
     (group,) = [one for one in chart_groups(summaries) if one.picture == "drafters.png"]
     (chart,) = group.charts
-    assert {(row["series"], row["x"]): row["y"] for row in chart.rows} == {
+    assert {(row["series"], row["x"]): row["y"] for row in rows_of(chart)} == {
         (one.cell.name + (" (drafted by fr:9)" if one.cell.drafter else ""), 1): one.total.acceptance[0]
         for one in compared(summaries)
     }
