@@ -17,7 +17,7 @@ from otspec.auditing.engines import (
     audit_texts,
 )
 from otspec.auditing.engines.adapters.function import Completes
-from otspec.auditing.engines.prompts import DEFAULT
+from otspec.auditing.engines.engine import DEFAULT_PROMPTS
 
 
 def assert_lossless(
@@ -27,7 +27,7 @@ def assert_lossless(
     law: Laws | Callable[..., Any] | None = None,
     ends: Sequence[int] = (),
     samplings: Sequence[Sampling] = (Sampling(),),
-    prompts: Sequence[str] = DEFAULT,
+    prompts: Sequence[str] = DEFAULT_PROMPTS,
     **options: Unpack[EngineAuditOptions],
 ) -> EngineAudit:
     """Assert that nothing speaks against an engine, or against texts, and that a biased rule would have been caught.

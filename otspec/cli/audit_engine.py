@@ -92,11 +92,11 @@ def audit_engine(
     Exit status 0: no evidence against it; 1: not lossless; 2: wrong input; 3: cannot tell.
     """
     from otspec.auditing.engines import audit_engine as run
-    from otspec.auditing.engines.prompts import DEFAULT
+    from otspec.auditing.engines.engine import DEFAULT_PROMPTS
 
     EngineAuditSettings(**settings)
     samplings = _samplings(temperature, top_k, top_p, min_p)
-    texts = [one.turns[0] for one in gather(prompt or [], prompts)] if prompt or prompts else DEFAULT
+    texts = [one.turns[0] for one in gather(prompt or [], prompts)] if prompt or prompts else DEFAULT_PROMPTS
     given = {"target": target, "draft": draft, "drafts": drafts, "url": url, "plain_url": plain_url, "model": model}
     asked = {name: value for name, value in given.items() if value is not None} | dict(map(_setting, more or []))
     if not own_config and engine in OF_TARGET:

@@ -10,34 +10,15 @@ import otspec
 from otspec import AuditVerdict
 from otspec.auditing.rules.path_cases import case_of
 from otspec.auditing.rules.paths import chains
-from otspec.paths import Block, Model, Nested, Tree, synthetic, tree_law
+from otspec.paths import Block, Model, Nested, Tree, tree_law
 from otspec.verification.reference.enumeration import number_of_trees, trees_of
 from otspec.verification.trees.shape import Shape
+from tests.auditing.forms import MODELS, NoBlock
 from tests.oracles import Floats, Ints
-
-MODELS = [synthetic("tiny", 2, seed) for seed in range(2)]
-COARSE = 0.3
-"""A resolution that takes some 400 draws a model."""
-
-
-class NoBlock(Block):
-    """Adds the next token from the target where it ought to come from the residual law."""
-
-    def stop_law(self, tree: Tree) -> Floats:
-        stops = super().stop_law(tree).sum(axis=1, keepdims=True)
-        return stops * tree.target
-
-    def verify(self, tree: Tree, rng: Any) -> Any:
-        verdict = super().verify(tree, rng)
-        return verdict._replace(token=int(rng.choice(tree.target.shape[1], p=tree.target[verdict.node])))
 
 
 def as_tree_law(tree: Tree) -> Floats:
     return Block().stop_law(tree)
-
-
-def as_tree(tree: Tree, rng: np.random.Generator) -> Any:
-    return Block().verify(tree, rng)
 
 
 def without_rounding(*arrays: Any) -> bytes:
@@ -63,24 +44,6 @@ def test_lossless_rules_pass_exactly(rule: Any, count: int) -> None:
         assert one.bound is not None  # type: ignore[attr-defined]
         assert one.excess <= 1e-7  # HiGHS keeps its constraints to that
     assert "drafted tokens on the mean; a lossless rule accepts at most" in str(audit)
-
-
-@pytest.mark.parametrize("rule", [Block(), as_tree], ids=["verifier", "tree"])
-def test_lossless_rules_pass_by_draws(rule: Any) -> None:
-    audit = otspec.audit_paths(rule, 2, 2, models=MODELS, method="sampled", resolution=COARSE)
-    assert audit.verdict is AuditVerdict.LOSSLESS
-    assert audit.outcome.method == "sampled"
-    assert audit.outcome.draws < 20_000
-
-
-@pytest.mark.parametrize("method", ["exact", "sampled"])
-def test_a_token_of_the_wrong_law_is_found(method: str) -> None:
-    audit = otspec.audit_paths(NoBlock(), 1, 2, models=MODELS, method=method)
-    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
-    assert audit.tv is not None
-    assert audit.tv > 0.03
-    again = otspec.audit_paths(NoBlock(), 1, 2, models=MODELS, method=method)
-    assert audit.as_dict() == again.as_dict()
 
 
 def test_the_distance_and_the_length_are_those_of_enumeration() -> None:
@@ -155,39 +118,6 @@ def test_noise_that_is_used_twice_is_seen_by_pairs() -> None:
     audit = otspec.audit_paths(Remembers(), 1, 2, models=far)
     assert audit.verdict is AuditVerdict.NOT_LOSSLESS
     assert [test.rejected for test in audit.outcome.tests if test.name == "pairs"] == [True]
-
-
-@pytest.mark.parametrize(
-    ("rule", "message"),
-    [
-        (lambda target, draft, paths, rng: [9], "puts out token 9; token ids run from 0 to 1"),
-        (lambda target, draft, paths, rng: [0, 0, 0, 0], "puts out 4 tokens; a path of 2 gives 1 to 3"),
-        (lambda target, draft, paths, rng: [1 - paths[0, 0], 0], "was not drafted"),
-        (lambda target, draft, paths, rng: 3, "which is not a sequence of token ids"),
-        (lambda target, draft, paths: {(0,): 0.5}, "sums to 0.5"),
-        (lambda target, draft, paths: [0.5, 0.5], "not a dictionary from tuples of tokens"),
-        (lambda target, draft, paths: {(0,): "all"}, "which is not a number"),
-        (lambda tree, rng: (99, 0), "accepts node 99 of a tree"),
-        (lambda tree, rng: (0, 1, 0), "says that it accepted 1 tokens, and node 0 has 0"),
-        (lambda tree, rng: "no", "returns 'no', not (node, token)"),
-        (lambda tree: np.zeros(3), "not a law of shape"),
-        (lambda tree: np.full_like(tree.target, np.nan), "not finite"),
-        (lambda tree: tree.target - 1.0, "below 0"),
-        (lambda tree: 1 / 0, "raises ZeroDivisionError"),
-    ],
-)
-def test_an_output_that_is_none_is_no_lossless_one(rule: Any, message: str) -> None:
-    audit = otspec.audit_paths(rule, 1, 2, models=MODELS)
-    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
-    assert message in audit.findings[0].message
-    assert audit.worst is not None
-    assert audit.worst.drafts is not None
-
-
-def test_time_that_is_up() -> None:
-    audit = otspec.audit_paths(Block(), 1, 2, models=MODELS, max_seconds=1e-9)
-    assert audit.verdict is AuditVerdict.INCONCLUSIVE
-    assert "were up after 0 of 2 models" in audit.reason
 
 
 @pytest.mark.parametrize("branching", [(2,), (2, 1), (1, 2), (2, 2)])

@@ -12,8 +12,8 @@ from otspec.lazy import names_of
 
 if TYPE_CHECKING:
     from otspec.auditing.engines.entry import audit_engine
-    from otspec.auditing.engines.given import audit_texts
     from otspec.auditing.engines.laws import FunctionLaws, Laws, ModelLaws
+    from otspec.auditing.engines.offline import audit_texts
     from otspec.auditing.engines.outcome import EngineOutcome, EngineVerdict
     from otspec.auditing.engines.report import EngineAudit
 
@@ -25,7 +25,7 @@ _HOME_OF = {
     "Laws": "laws",
     "ModelLaws": "laws",
     "audit_engine": "entry",
-    "audit_texts": "given",
+    "audit_texts": "offline",
 }
 
 __all__ = [

@@ -9,6 +9,14 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from otspec.errors import ProblemError
 
+DEFAULT_PROMPTS = (
+    "import numpy as",
+    "The capital of the country is",
+    "def read(path",
+    "Once there was a",
+)
+"""Of several kinds; after them a model is neither sure nor at a loss."""
+
 
 class EngineDied(ProblemError):
     """An engine that was there failed at a request; the message names the request."""

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import importlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
+
+import numpy as np
 
 from otspec.auditing.engines import greedy
 from otspec.auditing.engines.adapters.function import Completes, as_engine
 from otspec.auditing.engines.conclusion import conclude
-from otspec.auditing.engines.engine import Engine, Sampling
-from otspec.auditing.engines.judge import LAW, Cell, Judge, next_batch
-from otspec.auditing.engines.known import ByLaw
+from otspec.auditing.engines.engine import DEFAULT_PROMPTS, Engine, EngineDied, Sampling, Text
+from otspec.auditing.engines.exact_law import ExactLawTest
+from otspec.auditing.engines.judge import LAW, Batch, Cell, Judge, next_batch
 from otspec.auditing.engines.laws import Laws
 from otspec.auditing.engines.outcome import Divergence
-from otspec.auditing.engines.prompts import DEFAULT
 from otspec.auditing.engines.report import EngineAudit
-from otspec.auditing.engines.samples import ByPairs
 from otspec.auditing.engines.settings import EngineAuditOptions, EngineAuditSettings
-from otspec.auditing.engines.source import Draw, Source
 from otspec.auditing.engines.storage import Texts
+from otspec.auditing.engines.two_sample import TwoSampleTest
 from otspec.auditing.evidence import at_look
 from otspec.auditing.outcome import Test
 from otspec.auditing.report import spelled
@@ -32,10 +32,67 @@ LOOKS = 4
 """A bias of the law is not believed before so many: until then requests may turn out not to be independent."""
 
 
+Draw = Callable[[Cell, int, int], Batch]
+"""From a cell, how many texts and the number of the look to what was drawn."""
+
+
+class Source:
+    """Texts of an engine, each request asked for once.
+
+    Parameters
+    ----------
+    engine : Engine
+    texts : Texts
+        Those that are there already.
+    settings : EngineAuditSettings
+    """
+
+    def __init__(self, engine: Engine, texts: Texts, settings: EngineAuditSettings) -> None:
+        self._engine, self._texts, self._settings = engine, texts, settings
+
+    def get(
+        self, prompt: str, count: int, length: int, sampling: Sampling, kind: str, place: tuple[int, int]
+    ) -> list[Text]:
+        """Texts of a prompt; `kind` is "drafted", "plain" or "control", `place` the number of cell and look."""
+        kinds = ("drafted", "plain", "control")
+        seeds = np.random.SeedSequence((self._settings.seed, kinds.index(kind), *place))
+        seed = int(seeds.generate_state(1)[0]) % 2**31
+
+        def make() -> list[Text]:
+            try:
+                return self._engine.texts(prompt, count, length, sampling, seed, drafts=kind == "drafted")
+            except (ProblemError, ImportError):
+                raise
+            except Exception as error:
+                request = f"{count} texts of {length} tokens after {prompt!r}, {sampling}, {kind}"
+                raise EngineDied(f"{self._engine.name} died at {request}: {type(error).__name__}: {error}") from error
+
+        drawn = self._texts.get((kind, *place, count), make)
+        if len(drawn) != count:
+            raise ProblemError(
+                f"{self._engine.name} was asked for {count} texts after {prompt!r} and gave {len(drawn)}"
+            )
+        return drawn
+
+    def batch(self, judge: Judge) -> Draw:
+        """What draws a batch of a cell for this judge."""
+
+        def draw(cell: Cell, count: int, look: int) -> Batch:
+            length, place = self._settings.length, (cell.number, look)
+            drafted, plain = (
+                self.get(cell.prompt, count, length, cell.sampling, kind, place) for kind in ("drafted", "plain")
+            )
+            other = judge.control_sampling(cell.sampling)
+            control = [] if other is None else self.get(cell.prompt, count, length, other, "control", place)
+            return Batch(drafted, plain, control)
+
+        return draw
+
+
 def audit_engine(
     engine: Engine | Completes,
     samplings: Sequence[Sampling] = (Sampling(),),
-    prompts: Sequence[str] = DEFAULT,
+    prompts: Sequence[str] = DEFAULT_PROMPTS,
     *,
     laws: Laws | None = None,
     store: Path | None = None,
@@ -120,7 +177,7 @@ def audit_engine(
         **({"own_config": acting} if acting else {}),
         **dict(about or {}),
     }
-    judge: Judge = ByPairs(cells, settings) if laws is None else ByLaw(cells, settings, laws)
+    judge: Judge = TwoSampleTest(cells, settings) if laws is None else ExactLawTest(cells, settings, laws)
     with Texts(store, header) as texts:
         source = Source(audited, texts, settings)
         divergences = list(_greedy(source, distinct, laws, settings))

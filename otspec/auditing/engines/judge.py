@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from otspec.auditing.engines.engine import Sampling, Text
-from otspec.auditing.engines.faults import Ends, LogProbabilities
+from otspec.auditing.engines.format_checks import Ends, LogProbabilities
 from otspec.auditing.engines.independence import Coincidences
 from otspec.auditing.engines.outcome import Control, Place
 from otspec.auditing.engines.settings import EngineAuditSettings

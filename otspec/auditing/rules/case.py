@@ -77,7 +77,7 @@ class Law:
     """Exact law of the output, of the shape of the case's `p`."""
     membership: float
     """The mean share of `Case.length` that is accepted."""
-    said: float | None = None
+    reported: float | None = None
     """P(the rule says that it accepted a draft); None if it does not say."""
     drafts_tv: float | None = None
     """Total variation of the law of the drafts to the declared one; None where they are the same by construction."""
@@ -92,7 +92,7 @@ class Sample(NamedTuple):
     """Shape (texts, 2): what a lossless rule has with chance `Case.optimum` at most."""
     accepted: int
     """Drafted tokens that are put out, in all."""
-    said: int | None
+    reported: int | None
     """Draws of which the rule says that it accepted a draft; None if it does not say."""
     drafts: IntArray | None = None
     """Shape (texts,): the place of the first step's drafts in `Case.declared_law`; None where that is None."""

@@ -32,13 +32,13 @@ def judge(subject: Subject[C], settings: AuditSettings, progress: Progress = no_
         If an exact audit is asked for, and not possible; or if no case of the audit's own suits the drafts.
     """
     if settings.method != "sampled" and subject.has_law:
-        cases = subject.given or subject.cases(settings.seed, sampled=False)
+        cases = subject.user_cases or subject.cases(settings.seed, sampled=False)
         listed = [case for case in cases if case.enumerable]
-        if listed and len(listed) >= len(subject.given):
+        if listed and len(listed) >= len(subject.user_cases):
             return enumerate_cases(subject, listed, settings, progress)
     if settings.method == "exact":
         raise ProblemError(subject.not_enumerable)
-    cases = subject.given or subject.cases(settings.seed, sampled=True)
+    cases = subject.user_cases or subject.cases(settings.seed, sampled=True)
     return sample_cases(subject, cases, settings, progress)
 
 
@@ -58,7 +58,7 @@ class Enumerated(NamedTuple, Generic[C]):
             "tv_interval": (tv, tv),
             "tv_tokens": tv,
             "membership": law.membership,
-            "step_acceptance": law.said,
+            "step_acceptance": law.reported,
             "drafts_tv": law.drafts_tv,
         }
         return cls(case, law, case.figures(measured))

@@ -181,7 +181,7 @@ def to_sample(seed: int, n: int, rows: int | None) -> list[Instance]:
     return found
 
 
-def given(pairs: Sequence[Any] | None, logits: Sequence[Any] | None) -> list[Instance]:
+def from_user(pairs: Sequence[Any] | None, logits: Sequence[Any] | None) -> list[Instance]:
     """The instances that the user brought, numbered: pairs of laws, then pairs of logits.
 
     Parameters
@@ -202,13 +202,13 @@ def given(pairs: Sequence[Any] | None, logits: Sequence[Any] | None) -> list[Ins
     return [Instance(f"instance {number}", *pair) for number, pair in enumerate([*_pairs("instances", pairs), *laws])]
 
 
-def _pairs(name: str, given: Any) -> list[tuple[Any, Any]]:
-    if given is None:
+def _pairs(name: str, values: Any) -> list[tuple[Any, Any]]:
+    if values is None:
         return []
     try:
-        found = [(target, draft) for target, draft in given]
+        found = [(target, draft) for target, draft in values]
     except (TypeError, ValueError) as error:
-        raise ProblemError(f"{name} is {given!r}; pass a list of pairs, of target and draft") from error
+        raise ProblemError(f"{name} is {values!r}; pass a list of pairs, of target and draft") from error
     if not found:
         raise ProblemError(f"{name} is empty; leave it out for the default, or pass at least one pair")
     return found

@@ -41,7 +41,7 @@ class PathCase:
     shape: Shape
     vocab: int
     """Number of tokens V."""
-    told: Callable[[Prefix], FloatArray] | None
+    declared: Callable[[Prefix], FloatArray] | None
     """The draft laws that the rule is told of, where they are others than the model's: prefix to law, shape (V,)."""
 
     @cached_property
@@ -67,7 +67,7 @@ class PathCase:
     @cached_property
     def shown(self) -> FloatArray:
         """Law of one drafted path as the rule is told, shape (V**L,)."""
-        return self.q if self.told is None else text_law(self.told, self.vocab, self.length)
+        return self.q if self.declared is None else text_law(self.declared, self.vocab, self.length)
 
     declared_law: ClassVar[None] = None
     """The audit draws the drafts itself."""
@@ -98,7 +98,7 @@ class PathCase:
     def trees(self) -> Iterator[tuple[float, Tree]]:
         """Every tree that can be drafted, in every order, with its probability, as the rule sees it."""
         for chance, tree in trees_of(self.model, self.shape, exchangeable=False):
-            yield chance, self._as_told(tree)
+            yield chance, self._with_declared(tree)
 
     def drawn(self, rows: int, rng: np.random.Generator) -> tuple[list[Tree], IntArray]:
         """Draft so many trees: those that differ, as the rule sees them, and which each row has, shape (rows,)."""
@@ -111,7 +111,7 @@ class PathCase:
         return [self._tree(tuple(row)) for row in leaves.tolist()], which.reshape(rows)
 
     def texts(self, numbers: IntArray, lengths: IntArray, rng: np.random.Generator) -> IntArray:
-        """The numbers of texts of L + 1 tokens that begin as told and go on by the target, shape (rows,).
+        """The numbers of texts of L + 1 tokens that begin in some way and go on by the target, shape (rows,).
 
         Parameters
         ----------
@@ -155,15 +155,15 @@ class PathCase:
         @lru_cache(maxsize=4096)
         def tree(leaves: tuple[int, ...]) -> Tree:
             paths = np.stack(np.unravel_index(leaves, (self.vocab,) * self.length), axis=1)
-            return self._as_told(self.model.tree(paths, self.shape.branching))
+            return self._with_declared(self.model.tree(paths, self.shape.branching))
 
         return tree
 
-    def _as_told(self, tree: Tree) -> Tree:
-        if self.told is None:
+    def _with_declared(self, tree: Tree) -> Tree:
+        if self.declared is None:
             return tree
-        told = np.array([self.told(tree.prefix(node)) for node in range(tree.inner)])
-        return Tree.with_laws(tree, tree.target, told)
+        laws = np.array([self.declared(tree.prefix(node)) for node in range(tree.inner)])
+        return Tree.with_laws(tree, tree.target, laws)
 
 
 def case_of(name: str, model: Model, shape: Shape, shown: Callable[[FloatArray], Any] | None) -> PathCase:
@@ -182,8 +182,8 @@ def case_of(name: str, model: Model, shape: Shape, shown: Callable[[FloatArray],
             f"audit counts at most {MAX_TEXTS:,}; take fewer"
         )
     target, draft = (_checked(name, law, vocab) for name, law in (("target", model.target), ("draft", model.draft)))
-    told = None if shown is None else _checked("shown", lambda prefix: shown(draft(prefix).copy()), vocab)
-    return PathCase(name, Model(target, draft), shape, vocab, told)
+    declared = None if shown is None else _checked("shown", lambda prefix: shown(draft(prefix).copy()), vocab)
+    return PathCase(name, Model(target, draft), shape, vocab, declared)
 
 
 def _checked(role: str, law: Callable[[Prefix], Any], vocab: int) -> Callable[[Prefix], FloatArray]:

@@ -59,7 +59,7 @@ class DraftedTree(Subject[PathCase]):
         self._shape, self._shown, self._rule = shape, shown, rule
         self.form = path_form_of(rule, form)
         self._begin = self._starts(rule)
-        self.given = [] if models is None else self._cases(_numbered(models))
+        self.user_cases = [] if models is None else self._cases(_numbered(models))
         self.drafts = _described(shape)
         self.has_law = self.form in (PathForm.VERIFIER, PathForm.TREE_LAW, PathForm.CHAINS_LAW)
 
@@ -80,8 +80,8 @@ class DraftedTree(Subject[PathCase]):
 
     def law(self, case: PathCase) -> Law:
         """Sum the law of the texts over all trees that can be drafted."""
-        asked: Any = SimpleNamespace(stop_law=lambda tree: self._laws(case, [tree], np.zeros(1, dtype=np.int64))[0])
-        found = law_over(case.trees(), asked, case.model, case.length)
+        verifier: Any = SimpleNamespace(stop_law=lambda tree: self._laws(case, [tree], np.zeros(1, dtype=np.int64))[0])
+        found = law_over(case.trees(), verifier, case.model, case.length)
         return Law(found.output.ravel(), found.mean_accepted / case.length)
 
     def sample(self, cases: Sequence[PathCase], texts: int) -> list[Sample]:

@@ -76,7 +76,7 @@ class Position(Subject[PositionCase]):
         self._drafting = Drafting.of(scheme, drafter, shown)
         self._drafter = self._drafting.drafter
         self._begin = self._starts(self._rule, self._drafter)
-        self.given = [self._drafting.case(instance, self._n) for instance in families.given(instances, logits)]
+        self.user_cases = [self._drafting.case(instance, self._n) for instance in families.from_user(instances, logits)]
         self.drafts = self._drafting.label
         self.own_drafter = self._drafter is not None
         self.has_law = self.form in (Form.LAW, Form.PLAN) and not self.own_drafter
@@ -131,7 +131,7 @@ class Position(Subject[PositionCase]):
     def law(self, case: PositionCase) -> Law:
         """Sum the law over all tuples of drafts."""
         assert case.drafted is not None
-        output, membership, said = np.zeros(case.vocab), 0.0, 0.0
+        output, membership, reported = np.zeros(case.vocab), 0.0, 0.0
         says = True
         tuples, chances = case.drafted.support()
         for part in _parts(len(tuples), case.vocab):
@@ -142,8 +142,8 @@ class Position(Subject[PositionCase]):
             np.put_along_axis(drafted, drafts, True, axis=1)
             membership += float(chance @ np.where(drafted, laws, 0.0).sum(axis=1))
             says = says and accepted is not None
-            said += 0.0 if accepted is None else float(chance @ accepted)
-        return Law(output, membership, said if says else None, case.drafts_tv)
+            reported += 0.0 if accepted is None else float(chance @ accepted)
+        return Law(output, membership, reported if says else None, case.drafts_tv)
 
     def sample(self, cases: Sequence[PositionCase], texts: int) -> list[Sample]:
         """So many texts of each case; a rule of batches has instances over one vocabulary take turns in each."""
@@ -274,10 +274,10 @@ class Position(Subject[PositionCase]):
                 if self._drafter is not None:
                     rows = np.stack([self._drafted(cases[place]) for place in owner])
                     drafts[part, :, step] = rows.reshape(-1, len(cases), rows.shape[1])
-                drawn, said = self._rows(cases, owner, rows)
+                drawn, some = self._rows(cases, owner, rows)
                 tokens[part, :, step] = drawn.reshape(-1, len(cases))
-                says = says and said is not None
-                accepted[part, :, step] = -1 if said is None else said.reshape(-1, len(cases))
+                says = says and some is not None
+                accepted[part, :, step] = -1 if some is None else some.reshape(-1, len(cases))
         return [
             self._sample(
                 case,
@@ -325,9 +325,9 @@ class Position(Subject[PositionCase]):
             if name not in self.mutations and not np.array_equal(array, tensor.numpy()):
                 self.mutations[name] = cases[0]
         (answer,) = answers
-        given, said = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
-        tokens = as_integers(given, "tokens", len(owner))
-        accepted = None if said is None else as_integers(said, "accepted drafts", len(owner))
+        values, reported = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
+        tokens = as_integers(values, "tokens", len(owner))
+        accepted = None if reported is None else as_integers(reported, "accepted drafts", len(owner))
         if wrong := fault(tokens, accepted, cases[0].vocab, drafts):
             raise Invalid(wrong[1], drafts[wrong[0]], cases[owner[wrong[0]]])
         return tokens, accepted

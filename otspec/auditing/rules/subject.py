@@ -52,7 +52,7 @@ class Subject(ABC, Generic[C]):
     """Name of the form in which the rule is called."""
     drafts: str
     """The drafts, in words."""
-    given: Sequence[C]
+    user_cases: Sequence[C]
     """The cases that the user brought, checked; where there are none, the audit tries its own."""
     has_law: bool
     """Whether the output law can be enumerated: the rule gives its law, and the drafts have a known one."""
@@ -159,7 +159,7 @@ class Subject(ABC, Generic[C]):
                 self._check_time()
             try:
                 answer = call(*handed)
-                found.append(answer if isinstance(answer, int | np.integer) else _kept(answer))
+                found.append(answer if isinstance(answer, int | np.integer) else _snapshot(answer))
             except Exception as error:
                 return found, error
         return found, None
@@ -168,7 +168,7 @@ class Subject(ABC, Generic[C]):
 UNCHANGING = frozenset((int, float, bool, type(None), np.int64, np.float64))
 
 
-def _kept(answer: Any) -> Any:
+def _snapshot(answer: Any) -> Any:
     """An answer as it is now: a rule may hand out one buffer again and again."""
     if isinstance(answer, tuple) and UNCHANGING.issuperset(map(type, answer)):
         return answer

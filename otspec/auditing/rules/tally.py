@@ -66,7 +66,7 @@ class Tally:
         self.draws = 0
         """Outputs that were drawn."""
         self.hits = self.accepted = 0
-        self.said: int | None = 0
+        self.reported: int | None = 0
         self.looks = 0
         """How often the draws were looked at."""
         self.figures: Figures | None = None
@@ -121,7 +121,7 @@ class Tally:
         self.firsts += np.bincount(tokens[:, 0], minlength=self.p.size)
         self.hits += int(sample.hits.sum())
         self.accepted += sample.accepted
-        self.said = None if self.said is None or sample.said is None else self.said + sample.said
+        self.reported = None if self.reported is None or sample.reported is None else self.reported + sample.reported
         if self.drafts is not None and sample.drafts is not None:
             self.drafts += np.bincount(sample.drafts, minlength=self.drafts.size)
         pairs = self.pair_cells[tokens]
@@ -183,7 +183,7 @@ class Tally:
             "tv_interval": (max(tv - radius, 0.0), min(tv + radius, 1.0)),
             "membership": self.accepted / self.draws / self.case.length,
             "membership_error": rate_radius(self.draws, miss / 2),
-            "step_acceptance": None if self.said is None else self.said / self.draws,
+            "step_acceptance": None if self.reported is None else self.reported / self.draws,
             "grouped": self.grouped,
             "tv_tokens": min(tv_tokens, 1.0),
         }

@@ -11,7 +11,7 @@ from otspec.auditing.engines import Sampling
 from otspec.auditing.engines.draws import Draws, read
 from otspec.auditing.engines.evidence import BINS, Position, Positions, of_ranks, together
 from otspec.auditing.engines.independence import Coincidences, Neighbours
-from otspec.auditing.engines.pairs import Pairs
+from otspec.auditing.engines.two_sample import Pairs
 from otspec.auditing.evidence import CONCENTRATIONS, log_evidence
 from tests.auditing.engines.engines import LAWS, markov, texts_with_probability
 

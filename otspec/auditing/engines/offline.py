@@ -11,13 +11,13 @@ import numpy as np
 from otspec.auditing.engines.conclusion import conclude
 from otspec.auditing.engines.engine import Sampling, Text, as_text
 from otspec.auditing.engines.entry import watch
+from otspec.auditing.engines.exact_law import ExactLawTest
 from otspec.auditing.engines.judge import Batch, Cell, Judge
-from otspec.auditing.engines.known import ByLaw
 from otspec.auditing.engines.laws import Laws
 from otspec.auditing.engines.outcome import Control
 from otspec.auditing.engines.report import EngineAudit
-from otspec.auditing.engines.samples import ByPairs
 from otspec.auditing.engines.settings import EngineAuditOptions, EngineAuditSettings
+from otspec.auditing.engines.two_sample import TwoSampleTest
 from otspec.auditing.settings import no_progress
 from otspec.errors import ProblemError
 
@@ -74,9 +74,9 @@ def audit_texts(
     judge: Judge
     if laws is None:
         control, rule = repeated(without, np.random.default_rng((settings.seed, 2)))
-        judge = ByPairs(cells, settings, control=rule)
+        judge = TwoSampleTest(cells, settings, control=rule)
     else:
-        control, judge = [], ByLaw(cells, settings, laws)
+        control, judge = [], ExactLawTest(cells, settings, laws)
     done = 0
 
     def draw(cell: Cell, count: int, look: int) -> Batch:

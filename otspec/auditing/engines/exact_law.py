@@ -22,7 +22,7 @@ from otspec.errors import ProblemError
 from otspec.laws import FloatArray
 
 
-class ByLaw(Judge):
+class ExactLawTest(Judge):
     """Compares texts with the exact law, position by position.
 
     Parameters

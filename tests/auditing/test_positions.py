@@ -1,0 +1,317 @@
+"""What is special to rules for one position: solvers, drafters, batches, what a rule says, and what it is told."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import otspec
+from otspec import IID, AuditVerdict, Problem, ProblemError, WithoutReplacement
+from otspec.schemes.catalogue import OWN as SCHEMES
+from otspec.solvers import RRS, RSD
+from tests.auditing import decoder_rules as rules
+from tests.auditing.decoder_rules import BIASED, LOSSLESS, as_law
+from tests.auditing.forms import of_rows
+from tests.each import each
+from tests.oracles import Floats, Ints
+
+COARSE = 0.2
+"""A resolution that takes some 10 000 draws in all."""
+
+
+@pytest.mark.parametrize("name", LOSSLESS)
+def test_rules_of_decoders_pass(name: str) -> None:
+    entry = LOSSLESS[name]
+    audit = otspec.audit(entry.law, entry.scheme, entry.n)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+    assert audit.outcome.method == "exact"
+    assert len(audit.instances) > 30
+    assert max(one.tv for one in audit.instances) <= 1e-12
+    assert not audit.findings
+    for one in audit.instances:
+        assert one.optimum is not None
+        assert one.membership <= one.optimum + 1e-12
+    drawn = otspec.audit(entry.sampler, entry.scheme, entry.n, resolution=COARSE)
+    assert drawn.verdict is AuditVerdict.LOSSLESS
+    assert drawn.outcome.method == "sampled"
+    assert all(one.tv_interval[1] <= COARSE for one in drawn.instances)
+    assert {one.vocab for one in drawn.instances} >= {4, 5, 50, 1000}
+
+
+@pytest.mark.parametrize("name", BIASED)
+def test_biased_rules_of_decoders_are_flagged(name: str) -> None:
+    entry = BIASED[name]
+    audit = otspec.audit(entry.law, entry.scheme, entry.n)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert audit.tv is not None
+    assert audit.tv > 0.1
+    # The witness is enough to see it again.
+    worst = audit.worst
+    assert worst is not None
+    output = np.zeros(len(worst.p))
+    for drafts, chance in zip(*SCHEMES[entry.scheme](np.array(worst.q), worst.n).support(), strict=True):
+        output += chance * entry.law(np.array(worst.p), np.array(worst.q), drafts)
+    np.testing.assert_allclose(output, worst.output, atol=1e-12)
+    assert np.abs(output - worst.p).sum() / 2 == pytest.approx(audit.tv, abs=1e-12)
+    drawn = otspec.audit(entry.sampler, entry.scheme, entry.n)
+    assert drawn.verdict is AuditVerdict.NOT_LOSSLESS
+    assert drawn.outcome.draws < 20_000
+    assert drawn.outcome.tests[0].rejected
+
+
+@pytest.mark.parametrize(
+    ("rule", "solver", "scheme"), [(rules.rrs, RRS, "without_replacement"), (rules.rsd, RSD, "iid")]
+)
+def test_the_distance_is_the_one_that_solvers_measure(rule: rules.Rule, solver: type[RRS | RSD], scheme: str) -> None:
+    rng = np.random.default_rng(0)
+    pairs = [tuple(rng.dirichlet(np.ones(4), 2)) for _ in range(5)]
+    audit = otspec.audit(as_law(rule), scheme, 2, instances=pairs)
+    for one, (p, q) in zip(audit.instances, pairs, strict=True):
+        plan = solver(allow_biased=True).biased_plan(Problem(p, SCHEMES[scheme](q, 2)), q)
+        assert one.tv == pytest.approx(plan.deviation / 2, abs=1e-12)
+        assert one.membership == pytest.approx(plan.membership, abs=1e-12)
+        assert one.optimum == pytest.approx(plan.bound, abs=1e-12)
+
+
+def test_accepting_more_than_the_optimum_is_said() -> None:
+    audit = otspec.audit(as_law(rules.siblings_by_ratio), "top_k")
+    assert "it accepts more than any lossless rule can" in str(audit)
+    assert max(one.excess for one in audit.instances) > 0.3
+    assert audit.mean("optimum_iid") != audit.mean("optimum")
+
+
+def truncated(q: Floats, n: int) -> IID:
+    """Drafts of the two likeliest tokens."""
+    return IID(rules.top(q, 2), n)
+
+
+def test_drafts_truncated_and_the_raw_q_told() -> None:
+    rng = np.random.default_rng(1)
+    pairs = [(rules.top(p, 2), q) for p, q in rng.dirichlet(np.ones(4), (20, 2))]
+    audit = otspec.audit(as_law(rules.single), "iid", 1, drafter=truncated, instances=pairs)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert any("the drafts do not have the law that the rule is told of" in one.message for one in audit.findings)
+    told = otspec.audit(as_law(rules.single), truncated, 1, shown=lambda q: rules.top(q, 2), instances=pairs)
+    assert told.verdict is AuditVerdict.LOSSLESS
+
+
+def test_a_plan_for_other_drafts_is_asked_what_it_does_with_these() -> None:
+    audit = otspec.audit(RRS(allow_biased=True), WithoutReplacement, 2)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    refused = otspec.audit("rrs", "without_replacement", 2)
+    assert refused.verdict is AuditVerdict.INCONCLUSIVE
+    assert "refused on" in str(refused)
+
+
+OURS = [*(("iid", rule) for rule in ("kseq", "interval", "naive", "max_flow")), ("hub_pairs", "spechub")]
+
+
+@each(case=[*OURS, ("iid", lambda problem: otspec.solve(problem).plan)])
+def test_our_solvers_pass(case: tuple[str, Any]) -> None:
+    scheme, rule = case
+    assert otspec.audit(rule, scheme, n=2).verdict is AuditVerdict.LOSSLESS
+
+
+def test_a_rule_may_be_told_distinct_laws() -> None:
+    def rule(p: Floats, q: Floats, drafts: Ints) -> Floats:
+        tests, last = rules.recursive(p, q, drafts.tolist())
+        return as_law(lambda *_: rules.Script(tests, last))(p, q, drafts)
+
+    audit = otspec.audit(rule, "independent", 2)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+    assert audit.mean("optimum_iid") is None
+    only_first = otspec.audit(lambda p, q, drafts: as_law(rules.rrs)(p, q[0], drafts), "independent", 2)
+    assert only_first.verdict is AuditVerdict.NOT_LOSSLESS
+
+
+def test_writing_to_the_arguments_is_seen_and_undone() -> None:
+    def rule(p: Floats, q: Floats, drafts: Ints) -> Floats:
+        law = p.copy()
+        p *= 0.5
+        drafts[:] = 0
+        return law
+
+    audit = otspec.audit(rule)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+    assert [one.message.partition(" (")[0] for one in audit.findings] == [
+        "the rule writes to its argument p",
+        "the rule writes to its argument drafts",
+    ]
+
+
+def test_step_acceptance_is_reported_where_the_rule_says_it() -> None:
+    def rule(p: Floats, q: Floats, drafts: Ints) -> tuple[Floats, float]:
+        return as_law(rules.single)(p, q, drafts), rules.ratio(p[drafts[0]], q[drafts[0]])
+
+    p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
+    (one,) = otspec.audit(rule, n=2, instances=[(p, q)]).instances
+    assert one.step_acceptance == pytest.approx(0.2 + 0.2 + 0.2, abs=1e-12)
+    assert one.membership > 0.6 + 1e-3  # the residual may hit the draft that was not tested
+
+
+def test_float32_laws_need_a_tolerance() -> None:
+    def rule(p: Floats, q: Floats, drafts: Ints) -> Floats:
+        return p.astype(np.float32).astype(np.float64)
+
+    assert otspec.audit(rule).verdict is AuditVerdict.NOT_LOSSLESS
+    assert otspec.audit(rule, tol=1e-6).verdict is AuditVerdict.LOSSLESS
+
+
+def test_uniforms_are_handed_as_many_as_asked_for() -> None:
+    seen = set()
+
+    def rule(p: Floats, q: Floats, drafts: Ints, uniforms: Floats) -> int:
+        seen.add(uniforms.shape)
+        return rules.draw(p, uniforms[0])
+
+    assert otspec.audit(rule, n=2, resolution=COARSE).verdict is AuditVerdict.LOSSLESS
+    otspec.audit(rule, n=2, resolution=COARSE, uniforms=9)
+    assert seen == {(5,), (9,)}
+
+
+def test_a_rule_may_say_which_draft_it_accepted() -> None:
+    audit = otspec.audit(otspec.verify, n=2, resolution=COARSE)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+    for one in audit.instances:
+        assert one.step_acceptance is not None
+        assert one.step_acceptance <= one.membership
+
+
+def test_plans_can_be_sampled_too() -> None:
+    rng = np.random.default_rng(0)
+    logits = [tuple(rng.normal(size=(2, 30))) for _ in range(2)]
+    audit = otspec.audit("interval", n=3, logits=logits, method="sampled", resolution=COARSE)
+    assert audit.verdict is AuditVerdict.LOSSLESS
+    assert audit.outcome.draws > 0
+    # 27 000 tuples are too many to be listed.
+    assert otspec.audit("interval", n=3, logits=logits, resolution=COARSE).outcome.method == "sampled"
+
+
+def test_the_result_is_plain_data() -> None:
+    audit = otspec.audit(rules.as_law(rules.medusa_nucleus), "top_k")
+    data = audit.as_dict()
+    assert data["verdict"] == "not lossless"
+    assert data["tv"] == audit.tv
+    assert data["worst"]["p"] == audit.worst.p if audit.worst else False
+    assert len(data["instances"]) == len(audit.instances)
+
+
+def test_a_law_may_be_a_tuple() -> None:
+    pairs = [([0.3, 0.7], [0.5, 0.5])]  # two numbers, not a law and its acceptance
+    assert otspec.audit(lambda p, q, drafts: tuple(p), instances=pairs).verdict is AuditVerdict.LOSSLESS
+
+
+def three_tokens_at_most(error: Exception) -> Any:
+    """A rule of form plan that raises where there are more tokens."""
+
+    def factory(problem: otspec.Problem) -> otspec.Plan | None:
+        if problem.vocab > 3:
+            raise error
+        return otspec.solve(problem).plan
+
+    return factory
+
+
+@pytest.mark.parametrize("method", ["exact", "sampled"])
+def test_what_is_said_of_a_rule_that_refuses_instances_is_not_said_of_all(method: str) -> None:
+    rule = three_tokens_at_most(ProblemError("three tokens at most"))
+    audit = otspec.audit(rule, n=2, method=method, resolution=COARSE)
+    assert audit.verdict is AuditVerdict.INCONCLUSIVE
+    tried, cases = len(audit.instances), audit.outcome.cases
+    assert 0 < tried < cases
+    assert f"on {tried} of {cases} instances" in audit.reason
+    assert f"refused on {cases - tried} of {cases} instances: three tokens at most (on '" in audit.findings[0].message
+    assert {one.vocab for one in audit.instances} <= {2, 3}
+
+
+@pytest.mark.parametrize("method", ["exact", "sampled"])
+def test_a_rule_that_gives_no_plan_but_raises_is_not_lossless(method: str) -> None:
+    audit = otspec.audit(three_tokens_at_most(IndexError("token 3")), n=2, method=method)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert "gives no plan, but raises IndexError: token 3" in audit.findings[0].message
+    assert audit.findings[0].bias
+    assert audit.worst is not None
+    assert len(audit.worst.p) > 3
+
+
+class SlowClock:
+    """A clock that a rule moves: each call takes a second."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("otspec.auditing.rules.subject.time.monotonic", lambda: self.now)
+
+    def law(self, p: Floats, q: Floats, drafts: Ints) -> Floats:
+        self.now += 1
+        return p
+
+    def token(self, p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
+        self.now += 1
+        return rules.draw(p, rng.random())
+
+
+def test_the_audit_stops_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SlowClock(monkeypatch)
+    exact = otspec.audit(clock.law, n=2, max_seconds=100.5)
+    assert clock.now == 101
+    assert exact.verdict is AuditVerdict.INCONCLUSIVE
+    tried = len(exact.instances)
+    assert f"the 100.5 s were up after {tried} of 58 instances: the output law is p on {tried}" in exact.reason
+    assert f"every tuple of drafts of {tried} of 58 instances" in str(exact)
+
+    clock.now = 0
+    early = otspec.audit(clock.token, n=2, max_seconds=100.5)
+    assert clock.now == 101
+    assert early.verdict is AuditVerdict.INCONCLUSIVE
+    assert early.reason == "the 100.5 s were up before the first look, which takes 1,400 draws; allow for more seconds"
+
+    clock.now = 0
+    later = otspec.audit(clock.token, n=2, max_seconds=3000)
+    assert later.verdict is AuditVerdict.INCONCLUSIVE
+    assert 1400 <= later.outcome.draws <= 3000
+    assert f"the 3000 s were up after {later.outcome.draws:,} draws: the output law is known to be" in later.reason
+
+
+def test_a_bias_found_in_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SlowClock(monkeypatch)
+
+    def first(p: Floats, q: Floats, drafts: Ints) -> Floats:
+        clock.now += 1
+        return np.eye(p.size)[drafts[0]]
+
+    assert otspec.audit(first, n=2, max_seconds=100).verdict is AuditVerdict.NOT_LOSSLESS
+
+
+torch_rules = pytest.mark.parametrize("uniforms", [False, True], ids=["generator", "uniforms"])
+
+
+def batched(p: Any, q: Any, drafts: Any, coins: Any, bug: str) -> Any:
+    """A draw from the target of each row; coins is a generator, or uniforms of shape (B, m)."""
+    import torch
+
+    if isinstance(coins, torch.Generator):
+        coins = torch.rand(len(p), 1, generator=coins, dtype=p.dtype)
+    if bug == "one coin for all rows":
+        coins = coins[:1].expand(len(p), -1)
+    if bug == "target of the first row":
+        p = p[:1].expand_as(p)
+    if bug == "writes to p":
+        p.mul_(1.0 + 1e-9)
+    return of_rows(p, coins)
+
+
+@torch_rules
+@pytest.mark.parametrize("bug", ["one coin for all rows", "target of the first row"])
+def test_bugs_of_batches_are_flagged(uniforms: bool, bug: str) -> None:
+    pytest.importorskip("torch")
+    form = "torch_uniforms" if uniforms else "torch"
+    audit = otspec.audit(partial(batched, bug=bug), form=form)
+    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+    assert audit.outcome.draws < 20_000
+
+
+def test_a_batched_rule_that_writes_to_its_arguments_is_told() -> None:
+    pytest.importorskip("torch")
+    audit = otspec.audit(partial(batched, bug="writes to p"), form="torch", resolution=COARSE)
+    assert any("writes to its argument p" in one.message for one in audit.findings)
