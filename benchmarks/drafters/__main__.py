@@ -2,14 +2,16 @@
 
     python -m benchmarks.drafters learn --out report/drafters [--device cuda --jobs 3]
     python -m benchmarks.drafters decode --out report/drafters
+    python -m benchmarks.drafters elsewhere --out report/drafters --tasks spec_bench.jsonl
     python -m benchmarks.drafters times --out report/drafters
     python -m benchmarks.drafters report --out report/drafters
     python -m benchmarks.drafters small --target smollm2 --texts texts.safetensors --out small
 
 `learn` trains every drafter with three seeds, some at once in processes of their own: minutes on a GPU, days on two
-cores.  `decode` decodes the held-out prompts with each, all at once.  `times` decodes in turns, one text at a time,
-which is what speed-ups are of.  Each goes on where it was stopped, and `report` tells of what there is.  `small` makes
-a draft model for another target: pretrained, distilled and steered, each in a time that one can set.
+cores.  `decode` decodes the held-out prompts with each, all at once, and `elsewhere` kinds of text that nobody learnt
+from.  `times` decodes in turns, one text at a time, which is what speed-ups are of.  Each goes on where it was stopped,
+and `report` tells of what there is.  `small` makes a draft model for another target: pretrained, distilled and steered,
+each in a time that one can set.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.drafters import measuring, pictures, running, tables
+from benchmarks.drafters import elsewhere, measuring, pictures, running, tables
 from benchmarks.drafters import times as speeds
 from benchmarks.drafters.plan import TINY, WHOLE, Learner, Plan
 from benchmarks.drafters.small import make
@@ -62,6 +64,23 @@ def decode(
 ) -> None:
     """Decode the held-out prompts with all that is trained, in batches."""
     running.decode(_chosen(_plan(tiny, texts, None), only), out, device, jobs)
+
+
+@app.command(name="elsewhere")
+def decode_elsewhere(
+    out: Out,
+    tasks: Annotated[list[Path], typer.Option(help="JSON lines as in Spec-Bench; every category is a kind of text.")],
+    device: Device = "cpu",
+    jobs: Jobs = 1,
+    first: Annotated[int, typer.Option(min=1, help="Prompts of a kind, at most.")] = 24,
+    new: Annotated[int, typer.Option(min=1, help="New tokens of each.")] = 64,
+    only: Only = "",
+    tiny: Tiny = False,
+) -> None:
+    """Decode prompts of other kinds than were learnt from, and at home, with all that is trained; a table of it."""
+    plan = replace(_chosen(_plan(tiny, None, None), only), prompts=first, new=new)
+    running.decode_elsewhere(plan, out, tasks, device, jobs)
+    show(elsewhere.table(plan, elsewhere.gathered(plan, out)))
 
 
 @app.command()

@@ -35,13 +35,18 @@ def measure(learner: Learner, seed: int, plan: Plan, out: Path, device: str) -> 
     folder.mkdir(exist_ok=True)
     if (folder / RECORDS).exists():
         return
-    name = SHIPPED if learner.start == SHIPPED and not learner.learns else str(learner.folder(out, seed))
-    models = load_models(SHIPPED, name, device, "float32")
+    models = models_with(learner, seed, out, device)
     assert models.draft is not None
     about = learner._asdict() | {"name": learner.name, "seed": seed}
     about["parameters"] = sum(weights.numel() for weights in models.draft.parameters())
     records = [about | one for one in _figures(learner, models, seed, plan, out, device)]
-    _leave(folder / RECORDS, records)
+    leave(folder / RECORDS, records)
+
+
+def models_with(learner: Learner, seed: int, out: Path, device: str) -> Models:
+    """The target, and a draft model that is done."""
+    name = SHIPPED if learner.start == SHIPPED and not learner.learns else str(learner.folder(out, seed))
+    return load_models(SHIPPED, name, device, "float32")
 
 
 def measure_free(method: str, plan: Plan, out: Path, device: str) -> None:
@@ -57,7 +62,7 @@ def measure_free(method: str, plan: Plan, out: Path, device: str) -> None:
         metrics = _decoded(method, settings, models, prompts, plan.new, temperature, seed).metrics
         way = Way("", settings.get("depth", 0) and 1, settings.get("depth", 0), temperature)
         found.append({"name": method, "seed": seed, "parameters": 0, **way._asdict(), **metrics.record()})
-    _leave(path, found)
+    leave(path, found)
 
 
 def _figures(
@@ -66,11 +71,11 @@ def _figures(
     prompts = _prompts(plan, models)
     first = seed == 0 and learner not in plan.ablations  # trees, and figures by position, are of the first seed
     for way in WAYS if first else WAYS[:2]:
-        metrics = _of(way, models, prompts, plan.new, seed).metrics
+        metrics = decoded(way, models, prompts, plan.new, seed).metrics
         yield {**way._asdict(), **metrics.record()}
     at = plan.prompt
     for new in plan.windows if first else ():
-        found = _of(WAYS[0], models, prompts, new, seed)
+        found = decoded(WAYS[0], models, prompts, new, seed)
         yield {**WAYS[0]._asdict(), "window": [at, at + new], **found.metrics.record()}
         prompts, at = found.sequences, at + new
     if type(models.draft) is LlamaForCausalLM:
@@ -79,7 +84,8 @@ def _figures(
         yield {"by_offset": by_offset(models, plan, out, device)}
 
 
-def _of(way: Way, models: Models, prompts: torch.Tensor, new: int, seed: int) -> Any:
+def decoded(way: Way, models: Models, prompts: torch.Tensor, new: int, seed: int) -> Any:
+    """All prompts gone on with in one way."""
     settings = {"paths": way.paths, "depth": way.depth, "solver": way.rule}
     return _decoded("multi-draft", settings, models, prompts, new, way.temperature, seed)
 
@@ -124,7 +130,7 @@ def by_offset(models: Models, plan: Plan, out: Path, device: str) -> list[float]
     return found
 
 
-def _leave(path: Path, records: list[Record]) -> None:
+def leave(path: Path, records: list[Record]) -> None:
     """All at once: a file that is there is whole."""
     part = path.with_name(path.name + ".part")
     part.write_text("".join(json.dumps(record) + "\n" for record in records))

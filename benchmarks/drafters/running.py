@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from benchmarks.drafters import learning, measuring
+from benchmarks.drafters import elsewhere, learning, measuring
 from benchmarks.drafters.plan import FREE, Plan
 from otspec.reporting.console import console
 
@@ -40,6 +40,18 @@ def decode(plan: Plan, out: Path, device: str, jobs: int) -> None:
         ]
         found += [_submit(pool, method, measuring.measure_free, method, plan, out, device) for method in FREE]
         _finish(found)
+
+
+def decode_elsewhere(plan: Plan, out: Path, files: Sequence[Path], device: str, jobs: int) -> None:
+    """Decode other kinds of text with all that is trained."""
+    with _processes(jobs) as pool:
+        ready = [(one, seed) for one, seed in plan.jobs() if measuring.ready(one, seed, out)]
+        _finish(
+            [
+                _submit(pool, f"{one.name} {seed}", elsewhere.measure, one, seed, plan, out, files, device)
+                for one, seed in ready
+            ]
+        )
 
 
 def _processes(jobs: int) -> ProcessPoolExecutor:

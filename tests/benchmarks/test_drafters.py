@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("vl_convert")
 from safetensors.numpy import save_file  # noqa: E402
 
-from benchmarks.drafters import learning, measuring, small, tables, times  # noqa: E402
+from benchmarks.drafters import elsewhere, learning, measuring, small, tables, times  # noqa: E402
 from benchmarks.drafters.pictures import draw  # noqa: E402
 from benchmarks.drafters.plan import TINY, WAYS, WHOLE, Learner  # noqa: E402
 from benchmarks.shipped_pair.recipe import Shape  # noqa: E402
@@ -87,6 +87,51 @@ def test_steering_that_was_not_trained_is_worth_nothing_at_any_offset(run: Path)
             layer.weight.normal_(generator=torch.Generator().manual_seed(0))
     moved = measuring.by_offset(Models(target, tokenizer, steered, tokenizer), SMALL, run, "cpu")
     assert len(set(moved)) == 8  # each looks at other states
+
+
+def test_kinds_of_text_are_decoded_by_themselves(run: Path, tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks.jsonl"
+    asked = [("qa", "Who was the first to cross the Atlantic alone, and when?"), ("law", "Is a promise binding?")]
+    lines = [{"category": kind, "turns": [text, text]} for kind, text in asked] * 2
+    tasks.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for learner in SMALL.learners:
+        elsewhere.measure(learner, 0, SMALL, run, [tasks], "cpu")
+    records = elsewhere.gathered(SMALL, run)
+    kinds = [elsewhere.HOME, "qa", "law"]
+    assert [(one["name"], one["text"]) for one in records] == [(one.name, k) for one in SMALL.learners for k in kinds]
+    assert all(one["tokens"] == one["prompts"] * SMALL.new for one in records)
+    models = load_models("shipped", "shipped", "cpu")
+    qa = elsewhere.prompts([tasks], SMALL, models)["qa"]
+    whole = models.tokenizer("\n\n".join([asked[0][1]] * 4), add_special_tokens=False).input_ids
+    assert qa[:, 0].tolist() == [models.tokenizer.bos_token_id] * len(qa)
+    assert qa[:, 1:].flatten().tolist() == whole[: qa[:, 1:].numel()]
+    direct = measuring.decoded(WAYS[0], models, qa, SMALL.new, 0).metrics
+    assert (direct.tokens, direct.sequence_steps) == (records[1]["tokens"], records[1]["calls"])
+
+
+def test_a_kind_of_text_is_tested_over_seeds_and_others_in_the_mean() -> None:
+    def record(name: str, seed: int, text: str, calls: int) -> dict[str, Any]:
+        return {"name": name, "seed": seed, "text": text, "prompts": 2, "tokens": 60, "calls": calls}
+
+    first, second = (learner.name for learner in SMALL.learners)
+    home, calls = elsewhere.HOME, {first: (60, 30), second: (20, 15)}
+    records = [record(name, s, home, calls[name][0] + s) for name in calls for s in (1, 0)]
+    records += [
+        record(name, s, text, calls[name][1] * more)
+        for name in calls
+        for s in (0, 1)
+        for text, more in (("a", 1), ("b", 2))
+    ]
+    assert elsewhere.by_text(records, second) == {
+        home: [60 / 20, 60 / 21],
+        "a": [4.0, 4.0],
+        "b": [2.0, 2.0],
+        elsewhere.ELSEWHERE: [3.0, 3.0],
+    }
+    found = elsewhere.table(SMALL, records)
+    assert [row[0] for row in found.rows] == [f"{home} (2)", elsewhere.ELSEWHERE, "a (2)", "b (2)"]
+    assert found.rows[1][1:3] == ("1.500 ± 0.000", "3.000 ± 0.000")
+    assert float(found.rows[0][3].split()[0]) > 10
 
 
 def test_a_small_draft_model_is_pretrained_then_distilled_and_steered(tmp_path: Path) -> None:
