@@ -24,8 +24,8 @@ LINES = {
     REST: 11_700,
     "solvers": 4_100,
     "proofs_check": 11_600,
-    "tests": 37_900,
-    "benchmarks": 6_400,
+    "tests": 38_000,
+    "benchmarks": 6_600,
 }
 """Lines of Python that a room may have: what stands, rounded up to the next hundred."""
 COMMANDS = 16
