@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from otspec import pickles
 from otspec.cli import options
-from otspec.cli.arrays import DraftKey, Kind, TargetKey
+from otspec.cli.arrays import ArrayOptions
+from otspec.cli.conflicts import CONFLICTS, POSITIONS, TEXTS
+from otspec.cli.groups import grouped
+from otspec.cli.options import ARGUMENT, OutFile
 from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import console, progress_bar
+from otspec.settings import Count, refuse
 
 if TYPE_CHECKING:
     from otspec.laws import FloatArray, IntArray
@@ -22,100 +25,70 @@ if TYPE_CHECKING:
 
 PIECE = 1 << 16
 """Characters of a file that are one text."""
-POSITIONS = 64
+AT_ONCE = 64
 """Positions that are one chunk of samples."""
 TEXT, QUANTITIES = "text", ("logits", "probabilities")
 WINDOW = 8
 
 
+@dataclass(frozen=True, kw_only=True)
+class AffinityOptions:
+    """What `otspec affinity` takes."""
+
+    sources: Annotated[list[str], ARGUMENT]
+    """Text files in UTF-8; or, for --of logits, positions: a profile such as shipped, or a file."""
+    out: OutFile
+    """The .safetensors file to write."""
+    of: str = TEXT
+    """What is read: text, of which tokens near each other are counted, or the target's logits or probabilities,
+    whose covariance is measured."""
+    tokenizer: str | None = None
+    """The tokenizer of text: a tokenizer.json, its folder, or shipped; by default shipped."""
+    window: Count | None = None
+    """How many tokens apart the two of a pair may be; by default 8."""
+    vocab: Count | None = None
+    """How many tokens the model has, where its head has more than the tokenizer."""
+    positions: Count | None = None
+    """How many positions to read, from the first on; by default all."""
+    tau: float = 1.0
+    """The temperature that the file names; the file can be read at any other."""
+    tokens: Path | None = None
+    """An .npy file with ids of the tokens that get a row; by default all."""
+    nearest: Count | None = None
+    """How many of the largest entries of each row to keep; by default all."""
+    save_every: Count = 32
+    """How many chunks to read before what was found is saved."""
+    arrays: ArrayOptions
+
+
+@grouped
 @options.holding
-def affinity(
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            help="Text files in UTF-8; or, for --of logits, positions: a profile such as shipped, or a file."
-        ),
-    ],
-    out: Annotated[Path, options.out_file("--out", help="The .safetensors file to write.")],
-    of: Annotated[
-        str,
-        typer.Option(
-            help="What is read: text, of which tokens near each other are counted, or the target's logits or "
-            "probabilities, whose covariance is measured."
-        ),
-    ] = TEXT,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(help="The tokenizer of text: a tokenizer.json, its folder, or shipped.", show_default="shipped"),
-    ] = None,
-    window: Annotated[
-        int | None,
-        options.count("--window", help="How many tokens apart the two of a pair may be.", show_default=str(WINDOW)),
-    ] = None,
-    vocab: Annotated[
-        int | None,
-        options.count("--vocab", help="How many tokens the model has, where its head has more than the tokenizer."),
-    ] = None,
-    positions: Annotated[
-        int | None, options.count("--positions", help="How many positions to read, from the first on; by default all.")
-    ] = None,
-    tau: Annotated[
-        float, typer.Option(help="The temperature that the file names; the file can be read at any other.")
-    ] = 1.0,
-    tokens: Annotated[
-        Path | None, typer.Option(help="An .npy file with ids of the tokens that get a row.", show_default="all")
-    ] = None,
-    nearest: Annotated[
-        int | None,
-        options.count("--nearest", help="How many of the largest entries of each row to keep; by default all."),
-    ] = None,
-    save_every: Annotated[
-        int, options.count("--save-every", help="How many chunks to read before what was found is saved.")
-    ] = 32,
-    target_key: TargetKey = None,
-    draft_key: DraftKey = None,
-    kind: Kind = None,
-) -> None:
+def affinity(request: AffinityOptions) -> None:
     """Estimate which tokens stand in for others, the matrix M of Redistributing Drafter Kernels, and keep it in a file.
 
     Of text it is counted how often tokens occur near each other: files are read in texts of 65536 characters or a
     little more, which end where a line does.  Of recorded positions it is measured how the target's logits or
     probabilities covary.  A run that is killed goes on from OUT.part when the same command is given again.
     """
-    if of not in (TEXT, *QUANTITIES):
-        raise ProblemError(f"--of is {of!r}; known: {', '.join((TEXT, *QUANTITIES))}")
-    _check_out(out)
-    of_text = {"tokenizer": tokenizer, "window": window, "vocab": vocab}
-    of_positions = {"positions": positions, "target-key": target_key, "draft-key": draft_key, "kind": kind}
-    if idle := [name for name, value in (of_positions if of == TEXT else of_text).items() if value is not None]:
-        raise ProblemError(f"--{idle[0]} says nothing of {'text' if of == TEXT else 'positions'}; leave it out")
-    found: PairCounts | Moments
-    if of == TEXT:
-        found, chunks, about = _of_text(
-            list(map(Path, sources)), tokenizer or "shipped", window or WINDOW, vocab, tokens
-        )
-    else:
-        if len(sources) > 1:
-            raise ProblemError(f"--of {of} reads one source of positions; {len(sources)} are named")
-        from otspec.data import open_source
-
-        recorded = open_source(sources[0], target_key=target_key, draft_key=draft_key, kind=kind)
-        found, chunks, about = _of_positions(recorded, of, positions, tokens)
-    _estimate(found, chunks, out, about, tau, nearest, save_every)
+    if request.of not in (TEXT, *QUANTITIES):
+        raise ProblemError(f"--of is {request.of!r}; known: {', '.join((TEXT, *QUANTITIES))}")
+    _check_out(request.out)
+    passed = {f"--{name.replace('_', '-')}": value for name, value in {**vars(request), **request.arrays.all}.items()}
+    refuse(CONFLICTS, {**passed, TEXTS: request.of == TEXT, POSITIONS: request.of != TEXT})
+    _estimate(request, *(_of_text if request.of == TEXT else _of_positions)(request))
 
 
 Chunks = Callable[[int], Iterator[Any]]
 """From a number on, what is read at once."""
 
 
-def _of_text(
-    files: Sequence[Path], tokenizer: str, window: int, vocab: int | None, tokens: Path | None
-) -> tuple[PairCounts, Chunks, Mapping[str, Any]]:
+def _of_text(request: AffinityOptions) -> tuple[PairCounts | Moments, Chunks, Mapping[str, Any]]:
     """What counts, what it reads, and where that is from."""
     from otspec.extras import require
     from otspec.vocab import PairCounts
 
-    path = _tokenizer_file(tokenizer)
+    files, vocab, window = list(map(Path, request.sources)), request.vocab, request.window or WINDOW
+    path = _tokenizer_file(request.tokenizer or "shipped")
     encoder: Any = _read_tokenizer(path, require("tokenizers"))
     size = encoder.get_vocab_size(with_added_tokens=True)
     if vocab is not None and vocab < size:
@@ -125,66 +98,64 @@ def _of_text(
         "tokenizer": _identity(path),
         "vocab": vocab or size,
         "window": window,
-        "rows": None if tokens is None else _identity(tokens),
+        "rows": None if request.tokens is None else _identity(request.tokens),
     }
 
     def chunks(first: int) -> Iterator[list[int]]:
         for piece in islice(_pieces(files), first, None):
             yield encoder.encode(piece, add_special_tokens=False).ids
 
-    return PairCounts(vocab or size, window, _ids(tokens)), chunks, about
+    return PairCounts(vocab or size, window, _ids(request.tokens)), chunks, about
 
 
-def _of_positions(
-    recorded: Any, of: str, positions: int | None, tokens: Path | None
-) -> tuple[Moments, Chunks, Mapping[str, Any]]:
+def _of_positions(request: AffinityOptions) -> tuple[PairCounts | Moments, Chunks, Mapping[str, Any]]:
     """What measures, what it reads, and where that is from."""
     import numpy as np
 
-    from otspec.data import TopSource, check_positions
+    from otspec.data import TopSource, check_positions, open_source
     from otspec.laws import law_from_logits
     from otspec.vocab import Moments
 
+    if len(request.sources) > 1:
+        raise ProblemError(f"--of {request.of} reads one source of positions; {len(request.sources)} are named")
+    of, recorded = request.of, open_source(request.sources[0], **request.arrays.all)
     if isinstance(recorded, TopSource):
         raise DataError(f"{recorded.name} keeps the likeliest tokens alone, and all are needed here; record whole laws")
-    count = check_positions(recorded, len(recorded) if positions is None else positions)
+    count = check_positions(recorded, len(recorded) if request.positions is None else request.positions)
     about = {
         "source": dict(recorded.identity),
         "of": of,
         "positions": count,
         "vocab": recorded.vocab,
-        "rows": None if tokens is None else _identity(tokens),
+        "rows": None if request.tokens is None else _identity(request.tokens),
     }
 
     def chunks(first: int) -> Iterator[FloatArray]:
-        for start in range(first * POSITIONS, count, POSITIONS):
-            rows = [recorded.position(i).target_logits for i in range(start, min(start + POSITIONS, count))]
+        for start in range(first * AT_ONCE, count, AT_ONCE):
+            rows = [recorded.position(i).target_logits for i in range(start, min(start + AT_ONCE, count))]
             yield np.array(rows if of == "logits" else [law_from_logits("target_logits", row) for row in rows])
 
-    return Moments(recorded.vocab, _ids(tokens)), chunks, about
+    return Moments(recorded.vocab, _ids(request.tokens)), chunks, about
 
 
-def _estimate(
-    found: PairCounts | Moments,
-    chunks: Chunks,
-    out: Path,
-    about: Mapping[str, Any],
-    tau: float,
-    nearest: int | None,
-    save_every: int,
-) -> None:
+def _estimate(request: AffinityOptions, found: PairCounts | Moments, chunks: Chunks, about: Mapping[str, Any]) -> None:
     """Go through the chunks, write the result, and say what it is."""
     from otspec.vocab import Estimate, gather
     from otspec.vocab.affinity import as_temperature
 
-    as_temperature(tau)
+    as_temperature(request.tau)
+    out = request.out
     state = out.with_name(f"{out.name}.part")
     with progress_bar() as bar:
         task = bar.add_task("chunks", total=None)
-        gather(found, chunks, state, about, every=save_every, progress=lambda done: bar.update(task, completed=done))
-    estimate = Estimate.of(found, tau, about)
-    if nearest is not None:
-        estimate = estimate.nearest(nearest)
+        gather(
+            *(found, chunks, state, about),
+            every=request.save_every,
+            progress=lambda done: bar.update(task, completed=done),
+        )
+    estimate = Estimate.of(found, request.tau, about)
+    if request.nearest is not None:
+        estimate = estimate.nearest(request.nearest)
     estimate.save(out)
     state.unlink(missing_ok=True)
     entries, rows = estimate.matrix.nnz, estimate.tokens.size

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 
-TargetKey = Annotated[
-    str | None,
-    typer.Option(help="The name of the target's array in the file, where it has another; pass --draft-key too."),
-]
-DraftKey = Annotated[str | None, typer.Option(help="The name of the draft's array in the file.")]
-Kind = Annotated[
-    str | None, typer.Option(help="What the arrays hold, logits or probs, where neither names nor values tell.")
-]
+from otspec.settings import summary_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrayOptions:
+    """Which arrays of a file of positions are read, and what they hold."""
+
+    target_key: str | None = None
+    """The name of the target's array in the file, where it has another; pass --draft-key too."""
+    draft_key: str | None = None
+    """The name of the draft's array in the file."""
+    kind: str | None = None
+    """What the arrays hold, logits or probs, where neither names nor values tell."""
+
+    @property
+    def all(self) -> dict[str, Any]:
+        """All of them, by name."""
+        return dict(vars(self))
+
+
+TargetKey = Annotated[str | None, typer.Option(help=summary_of(ArrayOptions, "target_key"))]
+DraftKey = Annotated[str | None, typer.Option(help=summary_of(ArrayOptions, "draft_key"))]
+Kind = Annotated[str | None, typer.Option(help=summary_of(ArrayOptions, "kind"))]

@@ -15,7 +15,7 @@ from otspec.cli.drafters import DRAFTER_HELP, DrafterFiles
 from otspec.cli.groups import Of, grouped
 from otspec.cli.measuring import Against, asked, check_budget, conclude, only_compared, resumed
 from otspec.cli.prompts import FORMAT, TASKS, ChatOptions, Prompt, read_prompts, read_tasks
-from otspec.cli.sampling import NONE, DecodingOptions, MaxNewTokens, PairOptions, TruncationOptions
+from otspec.cli.sampling import NONE, DecodingOptions, MaxNewTokens, PairOptions, Truncation, sampling_of
 from otspec.decode.settings import DraftSettings
 from otspec.errors import DataError
 from otspec.extras import require_extra
@@ -168,7 +168,7 @@ def bench_decode(
         str, typer.Option(help="The temperatures of both models, a list; 0 decodes greedily.")
     ] = "1",
     batch: Annotated[str, typer.Option(help="How many texts are decoded together, a list.")] = "1",
-    truncation: TruncationOptions,
+    truncation: Truncation,
     max_new_tokens: MaxNewTokens = 64,
     seed: Annotated[int, options.seed(help="The seed of the first text; the next one has seed + 1.")] = 0,
     budget: Annotated[
@@ -232,7 +232,7 @@ def bench_decode(
         [Conversation(row) for row in held_out()] if own is None else own,
         text.first,
         text.repeats,
-        truncation.all,
+        sampling_of(truncation),
         max_new_tokens,
         seed,
         budget,

@@ -5,56 +5,56 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from otspec.cli import options
+from otspec.cli.conflicts import CONFLICTS, INSTEAD
+from otspec.cli.groups import grouped
 from otspec.cli.loading import load_module
+from otspec.cli.options import OutFile
 from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import console, progress_bar
 from otspec.reporting.tables import TextTable
+from otspec.settings import Count, Seed, refuse
 from otspec.writing import write_text
 
 if TYPE_CHECKING:
     from otspec.proofs_check import Challenge, Claim, Evidence, Source
 
 
-def claims(
-    claim: Annotated[
-        list[str] | None, typer.Option(help="Check only this claim, or those that match, as 'rdk-*' does.")
-    ] = None,
-    module: Annotated[
-        str | None,
-        typer.Option(help="Check claims of yours instead: package.module or path/to/file.py, with CLAIMS in it."),
-    ] = None,
-    trials: Annotated[
-        int, typer.Option(help="How many instances a cheap claim is tried on; costly claims get fewer.", min=1)
-    ] = 1000,
-    seed: Annotated[int, options.seed(help="The seed of the instances; the same seed gives the same ones.")] = 0,
-    json_file: Annotated[
-        Path | None, options.out_file("--json", help="A file to write all that was found to, for --replay.")
-    ] = None,
-    markdown_file: Annotated[Path | None, options.out_file("--markdown", help="A file to write a report to.")] = None,
-    replay: Annotated[
-        Path | None, typer.Option(help="Evaluate anew only the worst instances of a file that --json wrote.")
-    ] = None,
-    listing: Annotated[
-        bool, typer.Option("--list", help="List the claims with what we expect of them, and check none.")
-    ] = False,
-    show: Annotated[
-        str | None, typer.Option(help="Show one claim: its statement, source, counterexample and remedy; check none.")
-    ] = None,
-    power: Annotated[
-        bool,
-        typer.Option(
-            "--power", help="Check the searches: they have to refute mutations of the claims, which are all false."
-        ),
-    ] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ClaimsOptions:
+    """What `otspec claims` takes."""
+
+    claim: list[str] | None = None
+    """Check only this claim, or those that match, as 'rdk-*' does."""
+    module: str | None = None
+    """Check claims of yours instead: package.module or path/to/file.py, with CLAIMS in it."""
+    trials: Count = 1000
+    """How many instances a cheap claim is tried on; costly claims get fewer."""
+    seed: Seed = 0
+    """The seed of the instances; the same seed gives the same ones."""
+    json_: OutFile | None = None
+    """A file to write all that was found to, for --replay."""
+    markdown: OutFile | None = None
+    """A file to write a report to."""
+    replay: Path | None = None
+    """Evaluate anew only the worst instances of a file that --json wrote."""
+    list_: bool = False
+    """List the claims with what we expect of them, and check none."""
+    show: str | None = None
+    """Show one claim: its statement, source, counterexample and remedy; check none."""
+    power: bool = False
+    """Check the searches: they have to refute mutations of the claims, which are all false."""
+
+
+@grouped
+def claims(request: ClaimsOptions) -> None:
     """Check the papers' claims by numbers: what holds, what needs an unsaid assumption, what fails and where.
 
     The exit status is 1 if a verdict is not the one that we expect, unless there were too few trials to refute a claim;
@@ -62,40 +62,43 @@ def claims(
     """
     from otspec.proofs_check import CLAIMS, SOURCES, check, report
 
-    _check_one_of({"--replay": replay is not None, "--list": listing, "--show": show is not None, "--power": power})
-    sources = SOURCES if module is None else (_written_in(module),)
-    known = CLAIMS if module is None else {each.id: each for source in sources for each in source.claims}
-    if show is not None:
-        if show not in known:
-            raise typer.BadParameter(_unknown(known, show), param_hint="--show")
-        console.print(_told(known[show]), highlight=False, soft_wrap=True)
+    instead = (request.replay, request.list_, request.show, request.power)
+    refuse(CONFLICTS, dict(zip(INSTEAD, instead, strict=True)))
+    sources = SOURCES if request.module is None else (_written_in(request.module),)
+    known = CLAIMS if request.module is None else {each.id: each for source in sources for each in source.claims}
+    if request.show is not None:
+        if request.show not in known:
+            raise typer.BadParameter(_unknown(known, request.show), param_hint="--show")
+        console.print(_told(known[request.show]), highlight=False, soft_wrap=True)
         return
-    if listing:
-        table = _listed(_chosen(known, claim or ["*"]))
+    if request.list_:
+        table = _listed(_chosen(known, request.claim or ["*"]))
         console.print(table.on_screen(console.width))
         return
-    if replay is not None:
-        console.print(report.replay(_read(replay), known).on_screen(console.width))
+    if request.replay is not None:
+        console.print(report.replay(_read(request.replay), known).on_screen(console.width))
         return
-    wanted = _chosen(known, claim or ["*"])
-    if power:
-        _challenge(wanted, trials, seed, json_file, markdown_file)
+    wanted = _chosen(known, request.claim or ["*"])
+    if request.power:
+        _challenge(wanted, request.trials, request.seed, request.json_, request.markdown)
         return
     found: dict[str, Evidence] = {}
     with progress_bar() as bar:
         for each in bar.track(wanted, description="checking"):
-            found[each.id] = check(each, trials, seed)
+            found[each.id] = check(each, request.trials, request.seed)
     for table in report.tables(sources, found):
         console.print(table.on_screen(console.width))
     console.print(report.summary(found))
-    if json_file is not None:
-        write_text(
-            json_file, json.dumps(report.as_json(sources, found, trials, seed), indent=1, allow_nan=False) + "\n"
-        )
-    if markdown_file is not None:
-        write_text(markdown_file, report.markdown(sources, found, trials, seed))
+    if request.json_ is not None:
+        _write_json(request.json_, report.as_json(sources, found, request.trials, request.seed))
+    if request.markdown is not None:
+        write_text(request.markdown, report.markdown(sources, found, request.trials, request.seed))
     if not all(evidence.as_expected or evidence.undecided for evidence in found.values()):
         raise typer.Exit(1)
+
+
+def _write_json(path: Path, found: object) -> None:
+    write_text(path, json.dumps(found, indent=1, allow_nan=False) + "\n")
 
 
 def _written_in(name: str) -> Source:
@@ -136,7 +139,7 @@ def _challenge(
     console.print(power_report.table(found).on_screen(console.width))
     console.print(power_report.summary(found))
     if json_file is not None:
-        write_text(json_file, json.dumps(power_report.as_json(found, trials, seed), indent=1, allow_nan=False) + "\n")
+        _write_json(json_file, power_report.as_json(found, trials, seed))
     if markdown_file is not None:
         write_text(markdown_file, power_report.markdown(found, wanted, trials, seed))
     if not all(each.refuted for each in found):
@@ -153,13 +156,6 @@ def _chosen(claims: Mapping[str, Claim], patterns: list[str]) -> list[Claim]:
 def _unknown(claims: Mapping[str, Claim], pattern: str) -> str:
     near = get_close_matches(pattern, claims, n=3) or sorted(claims)[:3]
     return f"no claim matches {pattern!r}; there are {len(claims)}, among them {', '.join(near)}"
-
-
-def _check_one_of(given: Mapping[str, bool]) -> None:
-    """Refuse two things to do in place of the check: one would be done and the other forgotten."""
-    names = [name for name, present in given.items() if present]
-    if len(names) > 1:
-        raise typer.BadParameter(f"{' and '.join(names)} are two things to do; ask for one at a time")
 
 
 def _listed(wanted: Sequence[Claim]) -> TextTable:

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from rich.text import Text as RichText
 
-from otspec.cli import options
+from otspec.cli.conflicts import CONFLICTS, NO_STEPS
 from otspec.cli.drafters import DrafterOptions
 from otspec.cli.groups import Of, grouped
-from otspec.cli.names import METHODS, listed
-from otspec.cli.prompts import FORMAT, ChatOptions, gather
-from otspec.cli.sampling import DecodingOptions, Drafts, MaxNewTokens, SamplingOptions, Target, draft_names
+from otspec.cli.options import OutFile
+from otspec.cli.prompts import ChatOptions, gather
+from otspec.cli.sampling import DecodingOptions, Sampling, draft_names, sampling_of
 from otspec.decode.settings import DraftSettings
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
 from otspec.reporting.machine import load_average
+from otspec.settings import Count, Seed, Whole, refuse
 from otspec.writing import named
 
 if TYPE_CHECKING:
@@ -36,120 +37,121 @@ LOGPROBS = ("logprobs", "raw_logprobs", "top_logprobs")
 """Fields of a line of --json."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class DecodeOptions:
+    """What `otspec decode` takes."""
+
+    target: str = "shipped"
+    """The target model, whose text is written: {MODEL}"""
+    draft: list[str] | None = None
+    """The draft model, named in the same way, or none; with --law independent, repeat it: each drafts its own paths. By
+    default {BY_TARGET}."""
+    prompts: Path | None = None
+    """{FORMAT}"""
+    prompt: list[str] | None = None
+    """A prompt; repeat the option for more of them."""
+    chat: ChatOptions
+    method: str = "multi-draft"
+    """The method: {METHODS}."""
+    drafts: Annotated[dict[str, Any], Of(DraftSettings)]
+    drafter: DrafterOptions
+    settings: Path | None = None
+    """A file that `otspec tune` wrote, whose settings stand in place of all these."""
+    sampling: Sampling
+    max_new_tokens: Count = 64
+    """How many new tokens every text gets at most."""
+    stop: list[str] | None = None
+    """End the text after this string; repeat the option for more of them."""
+    batch: Count = 1
+    """How many prompts are decoded together."""
+    seed: Seed = 0
+    """The seed of the first batch; the next one has seed + 1."""
+    place: DecodingOptions
+    transcript: bool = False
+    """Show in each text what every step accepted of its drafts, what it rejected, and the token that the target added;
+    --json keeps all of it, as token ids."""
+    logprobs: Whole | None = None
+    """Keep the target's log-probability of every new token, and of so many likeliest ones beside it, in --json; shown
+    is the mean."""
+    json: OutFile | None = None
+    """A file to which texts and numbers are written as well, a JSON line per batch."""
+
+    def asked_of(self, way: DecodeRequest) -> dict[str, Any]:
+        """What a method is called with, but for prompts, sampling and the seed.
+
+        Raises
+        ------
+        ProblemError
+            If the method does not tell what is asked for.
+        """
+        wanted = {"transcript": self.transcript, "logprobs": self.logprobs}
+        passed = {f"--{name}": one for name, one in wanted.items()}
+        refuse(CONFLICTS, {**passed, NO_STEPS: way.method.strategy is None}, {NO_STEPS: f"the method {way.name}"})
+        kept = {name: one for name, one in wanted.items() if one is not None and one is not False}
+        return {"max_new_tokens": self.max_new_tokens, **({"stop_strings": self.stop} if self.stop else {}), **kept}
+
+
 @grouped
-def decode(
-    *,
-    target: Target = "shipped",
-    draft: Drafts = None,
-    prompts: Annotated[Path | None, typer.Option(help=FORMAT)] = None,
-    prompt: Annotated[list[str] | None, typer.Option(help="A prompt; repeat the option for more of them.")] = None,
-    chat: ChatOptions,
-    method: Annotated[str, typer.Option(help=f"The method: {listed(METHODS)}.")] = "multi-draft",
-    drafts: Annotated[dict[str, Any], Of(DraftSettings)],
-    drafter: DrafterOptions,
-    settings_file: Annotated[
-        Path | None,
-        typer.Option("--settings", help="A file that `otspec tune` wrote, whose settings stand in place of all these."),
-    ] = None,
-    sampling: SamplingOptions,
-    max_new_tokens: MaxNewTokens = 64,
-    stop: Annotated[
-        list[str] | None, typer.Option(help="End the text after this string; repeat the option for more of them.")
-    ] = None,
-    batch: Annotated[int, options.count(help="How many prompts are decoded together.")] = 1,
-    seed: Annotated[int, options.seed(help="The seed of the first batch; the next one has seed + 1.")] = 0,
-    place: DecodingOptions,
-    transcript: Annotated[
-        bool,
-        typer.Option(
-            "--transcript",
-            help="Show in each text what every step accepted of its drafts, what it rejected, and the token that the "
-            "target added; --json keeps all of it, as token ids.",
-        ),
-    ] = False,
-    logprobs: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Keep the target's log-probability of every new token, and of so many likeliest ones beside it, in "
-            "--json; shown is the mean.",
-        ),
-    ] = None,
-    json_file: Annotated[
-        Path | None,
-        options.out_file(
-            "--json", help="A file to which texts and numbers are written as well, a JSON line per batch."
-        ),
-    ] = None,
-) -> None:
+def decode(request: DecodeOptions) -> None:
     """Go on with each prompt as the target would, or answer it, and show what that took.
 
     By default K paths of L tokens are verified jointly (nested labels, block verification); --solver interval verifies
     them node by node by optimal transport.  All methods but typical leave the law of the text as it is.
     """
-    from torch import get_num_threads
-
-    asked = gather(prompt or [], prompts)
-    way = _way(method, drafts, drafter, settings_file, batch)
+    prompts = gather(request.prompt or [], request.prompts)
+    way = _way(request)
     progress_as_ours()
-    place.use_threads(batch)
-    session = _session(way, target, draft_names(target, draft), drafter, sampling, place)
-    conversations = chat.conversations(asked, session.models, max_new_tokens)
-    limits = {"max_new_tokens": max_new_tokens, **({"stop_strings": stop} if stop else {})}
-    if transcript:
-        if way.method.strategy is None:
-            raise ProblemError(f"{way.name} tells nothing of its steps; leave out --transcript")
-        limits |= {"transcript": True}
-    if logprobs is not None:
-        if way.method.strategy is None:
-            raise ProblemError(f"{way.name} keeps no log-probabilities; leave out --logprobs")
-        limits |= {"logprobs": logprobs}
-    about = {**session.about, **sampling.all, "max_new_tokens": max_new_tokens}
-    batches = [conversations[start : start + batch] for start in range(0, len(asked), batch)]
+    request.place.use_threads(request.batch)
+    loaded = _load(request, way)
+    conversations = request.chat.conversations(prompts, loaded.models, request.max_new_tokens)
+    asked, size = request.asked_of(way), request.batch
+    batches = [conversations[start : start + size] for start in range(0, len(conversations), size)]
     turns = sum(max(one.count for one in own) for own in batches)
-    total, scores = _total(), list[float]()
+    total, scores = _no_metrics(), list[float]()
     with ExitStack() as stack:
         lines = None
-        if json_file is not None:
-            stack.enter_context(named(json_file))
-            lines = stack.enter_context(json_file.open("w", encoding="utf-8"))
+        if request.json is not None:
+            stack.enter_context(named(request.json))
+            lines = stack.enter_context(request.json.open("w", encoding="utf-8"))
         bar = stack.enter_context(progress_bar())
-        decoded = bar.track(session.decode(batches, sampling.all, limits, seed), turns, description="decoding")
-        for one in decoded:
-            number, generation = one.turn.number, one.turn.generation
-            going = [batch * one.batch + at for at in one.turn.going]
-            own = [asked[at].turns[number] for at in going]
-            new = [session.text(tokens) for tokens in generation.new_tokens]
+        for one in bar.track(loaded.decode(batches, asked, request), turns, description="decoding"):
+            generation, going = one.turn.generation, [size * one.batch + at for at in one.turn.going]
+            own = [prompts[at].turns[one.turn.number] for at in going]
             total += generation.metrics
-            scores += [one for own_scores in generation.logprobs for one in own_scores]
-            if transcript:
-                _show(own, [_in_blocks(session.text, blocks) for blocks in generation.blocks])
-            else:
-                _show(own, new)
+            scores += [score for of_text in generation.logprobs for score in of_text]
+            texts = [loaded.text(tokens) for tokens in generation.new_tokens]
+            _show(own, [_in_blocks(loaded.text, blocks) for blocks in generation.blocks] or texts)
             if lines is not None:
-                line = {**about, "seed": one.seed, "prompts": own, "texts": new}
+                about = {**loaded.about, "seed": one.seed, "prompts": own, "texts": texts}
                 if turns > len(batches):
-                    line |= {"conversations": going, "turn": number}
-                line |= {"threads": get_num_threads(), "load": load_average()}
-                line |= {"new_tokens": generation.new_tokens, **generation.metrics.record()}
-                line |= generation.metrics.served_record()
-                line["of_texts"] = [one.served_record() for one in generation.metrics_of_texts]
-                if transcript:
-                    line["blocks"] = [[one._asdict() for one in blocks] for blocks in generation.blocks]
-                if logprobs is not None:
-                    line |= {name: getattr(generation, name) for name in LOGPROBS}
-                lines.write(json.dumps({**line, "block_efficiency": generation.metrics.block_efficiency}) + "\n")
+                    about |= {"conversations": going, "turn": one.turn.number}
+                lines.write(json.dumps(about | _record(generation, request)) + "\n")
     console.rule(characters="-", style="dim")
-    spelled = ", ".join(f"{name} {_spelled(value)}" for name, value in session.way.spelled.items())
-    lossless = "lossless" if session.about["lossless"] else "LOSSY"
-    console.print(f"{session.way.name}{f' ({spelled})' if spelled else ''}, {lossless}")
+    spelled = ", ".join(f"{name} {_spelled(value)}" for name, value in loaded.way.spelled.items())
+    lossless = "lossless" if loaded.about["lossless"] else "LOSSY"
+    console.print(f"{loaded.way.name}{f' ({spelled})' if spelled else ''}, {lossless}")
     for figure in figures(total):
         console.print(figure, highlight=False)
     if scores:
         console.print(f"log-probability {sum(scores) / len(scores):.4f} nats a token", highlight=False)
 
 
-class Way(NamedTuple):
+def _record(generation: Generation, request: DecodeOptions) -> dict[str, Any]:
+    """What a line of --json has of a batch, behind what it was asked."""
+    from torch import get_num_threads
+
+    metrics = generation.metrics
+    line: dict[str, Any] = {"threads": get_num_threads(), "load": load_average(), "new_tokens": generation.new_tokens}
+    line |= metrics.record() | metrics.served_record()
+    line["of_texts"] = [one.served_record() for one in generation.metrics_of_texts]
+    if request.transcript:
+        line["blocks"] = [[one._asdict() for one in blocks] for blocks in generation.blocks]
+    if request.logprobs is not None:
+        line |= {name: getattr(generation, name) for name in LOGPROBS}
+    return {**line, "block_efficiency": metrics.block_efficiency}
+
+
+class DecodeRequest(NamedTuple):
     """How to decode, before models are loaded."""
 
     name: str
@@ -161,28 +163,28 @@ class Way(NamedTuple):
     """The same in the words of the command."""
     tuned: Tuned | None = None
     """What the file held that it is from."""
-    file: Path | None = None
     paced_by: Tuned | None = None
     """The file that has the costs of its pace."""
 
 
-def _way(name: str, drafts: Mapping[str, Any], drafter: DrafterOptions, settings_file: Path | None, batch: int) -> Way:
+def _way(request: DecodeOptions) -> DecodeRequest:
     """How to decode: as the options say, or as a file does that `otspec tune` wrote."""
     from otspec.decode import Tuned
     from otspec.decode.methods.catalogue import method_of
 
-    if "branching" in drafts and {"paths", "depth"} & drafts.keys():
-        raise ProblemError("--branching says how many paths there are and how deep; leave out --paths and --depth")
+    drafts, drafter = request.drafts, request.drafter
+    DraftSettings(**{name: one for name, one in drafts.items() if name != "pace"})  # raises where two contradict
     asked = drafter.check([] if drafter.drafter is None else [drafter.drafter])
-    if settings_file is None:
-        return Way(name, method_of(name, drafts, batch), drafts, drafts, paced_by=_costs_in(drafts.get("pace")))
+    if request.settings is None:
+        method = method_of(request.method, drafts, request.batch)
+        return DecodeRequest(request.method, method, drafts, drafts, paced_by=_costs_in(drafts.get("pace")))
     said = [*drafts, *(option for option in asked if option != "drafter")]  # which is a draft model, or is refused
-    if said or name != "multi-draft":
+    if said or request.method != "multi-draft":
         others = ", ".join(f"--{option.replace('_', '-')}" for option in said) or "--method"
         raise ProblemError(f"--settings says how to decode; leave out {others}")
-    tuned = Tuned.load(settings_file)
+    tuned = Tuned.load(request.settings)
     settings = dict(tuned.settings)
-    return Way(tuned.method, method_of(tuned.method, settings, batch), settings, settings, tuned, settings_file)
+    return DecodeRequest(tuned.method, method_of(tuned.method, settings, request.batch), settings, settings, tuned)
 
 
 def _costs_in(pace: str | None) -> Tuned | None:
@@ -204,10 +206,10 @@ class Decoded(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Session:
-    """Models that are loaded, and how to decode with them."""
+class LoadedModels:
+    """Models, and how to decode with them."""
 
-    way: Way
+    way: DecodeRequest
     models: Models
     about: Mapping[str, Any]
     """What the lines of --json begin with."""
@@ -215,11 +217,7 @@ class Session:
     """Decodes a batch."""
 
     def decode(
-        self,
-        batches: Sequence[Sequence[Conversation]],
-        sampling: Mapping[str, Any],
-        limits: Mapping[str, Any],
-        seed: int,
+        self, batches: Sequence[Sequence[Conversation]], asked: Mapping[str, Any], request: DecodeOptions
     ) -> Iterator[Decoded]:
         """Decode batches of conversations, turn by turn, each by a seed of its own, after a little warming up."""
         from otspec.decode.methods.catalogue import warm_up
@@ -227,17 +225,16 @@ class Session:
         from otspec.decode.pair.loading import batch_of
         from otspec.results import SolveError
 
-        device = self.models.target.device
-        first = batch_of([one.first for one in batches[0]], device)
+        device, sampling = self.models.target.device, sampling_of(request.sampling)
         try:
-            warm_up(self.run, first, sampling, limits["max_new_tokens"])
+            warm_up(self.run, batch_of([one.first for one in batches[0]], device), sampling, request.max_new_tokens)
             for number, own in enumerate(batches):
 
-                def decode(rows: Sequence[Sequence[int]], turn: int, first: int = seed + number) -> Generation:
-                    return self.run(**batch_of(rows, device), **sampling, **limits, seed=turn_seed(first, turn))
+                def decode(rows: Sequence[Sequence[int]], turn: int, first: int = request.seed + number) -> Generation:
+                    return self.run(**batch_of(rows, device), **sampling, **asked, seed=turn_seed(first, turn))
 
                 for turn in converse(own, decode, self.models.tokenizer):
-                    yield Decoded(number, turn, turn_seed(seed + number, turn.number))
+                    yield Decoded(number, turn, turn_seed(request.seed + number, turn.number))
         except SolveError as error:
             raise ProblemError(f"{error}. Name who takes over where it fails: --solver takes a list") from error
 
@@ -247,31 +244,26 @@ class Session:
         return decoded
 
 
-def _session(
-    way: Way,
-    target: str,
-    draft: Sequence[str],
-    drafter: DrafterOptions,
-    sampling: SamplingOptions,
-    place: DecodingOptions,
-) -> Session:
+def _load(request: DecodeOptions, way: DecodeRequest) -> LoadedModels:
     """Load the models, and what drafts."""
     from otspec.decode.methods.catalogue import METHODS, decoder, lossless
     from otspec.decode.methods.drafting import drafting
     from otspec.decode.models.own_config import own_config
 
-    names = list(draft) if way.method.drafts else []  # a drafter may bring its own, too
-    models = place.load(target, names)
+    target, drafter = request.target, request.drafter
+    names = draft_names(target, request.draft) if way.method.drafts else []  # a drafter may bring its own, too
+    models = request.place.load(target, names)
     if drafter.drafter is not None:
         found = drafting(drafter.drafter, drafter.request(models, target, ", ".join(names), drafter.drafter_tokens))
         models = found.models
         if way.tuned is not None and found.settings:
             raise ProblemError("--settings says how to decode; leave out --drafter")
         way = way._replace(settings={**way.settings, **found.settings}, spelled={**way.spelled, **found.spelled})
+    sampling = sampling_of(request.sampling)
     if way.tuned is not None:
         way.tuned.check_models(models.target, models.draft)
-        if changes := way.tuned.changes(models.target, sampling.all):
-            typer.secho(f"note: {way.file} was tuned for something else: {', '.join(changes)}", fg="yellow", err=True)
+        if changes := ", ".join(way.tuned.changes(models.target, sampling)):
+            typer.secho(f"note: {request.settings} was tuned for something else: {changes}", fg="yellow", err=True)
     if way.method.drafts and models.draft is None:
         raise ProblemError(
             f"{way.name} drafts with a model, and there is none for {target}; pass --draft, or a --method without one: "
@@ -286,12 +278,14 @@ def _session(
         "method": way.name,
         "lossless": lossless(way.method, way.settings),
         **way.spelled,
-        "own_config": own_config(models.target, greedy=sampling.temperature == 0),
+        "own_config": own_config(models.target, greedy=sampling["temperature"] == 0),
+        **sampling,
+        "max_new_tokens": request.max_new_tokens,
     }
-    return Session(way, models, about, decoder(way.name, models, way.settings))
+    return LoadedModels(way, models, about, decoder(way.name, models, way.settings))
 
 
-def _total() -> Metrics:
+def _no_metrics() -> Metrics:
     from otspec.decode import Metrics
 
     return Metrics()

@@ -6,55 +6,33 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
-import typer
-
 from otspec import pickles
-from otspec.cli import options
-from otspec.cli.names import DRAFTERS, listed
+from otspec.cli.names import DRAFTER_HELP as DRAFTER_HELP
 from otspec.errors import DataError, ProblemError
+from otspec.settings import Count
 
 if TYPE_CHECKING:
     from otspec.decode.methods.drafting import DrafterRequest
     from otspec.decode.pair.loading import Models
     from otspec.laws import FloatArray, IntArray
 
-DRAFTER_HELP = (
-    f"{listed(DRAFTERS)}, with a number behind a colon if need be, or a draft model; +fr, +pa-fr, +dynaspec "
-    "or +dynaspec-f behind it shortens its head, and by +prompt-lookup one path of each tree is copied from the text"
-)
-
-Drafter = Annotated[str | None, typer.Option(help=f"The drafter: {DRAFTER_HELP}.", show_default="the draft model")]
-
 
 @dataclass(frozen=True)
 class DrafterFiles:
     """What some drafters are made from."""
 
-    frequencies: Annotated[
-        Path | None,
-        typer.Option(
-            help="How often each token occurs, for --drafter fr and pa-fr: a .npy file with one count per token id, or "
-            "an .npz file with them as counts.",
-            show_default="those of the shipped pair's training text, for its draft model",
-        ),
-    ] = None
-    router: Annotated[
-        Path | None,
-        typer.Option(
-            help="The file that `otspec router` made for the draft model, for --drafter dynaspec.",
-            show_default="that of the shipped draft model, for it",
-        ),
-    ] = None
-    affinity: Annotated[
-        Path | None,
-        typer.Option(
-            help="The file that `otspec affinity` made, for --drafter rdk and the draft model as it is.",
-            show_default="that of the shipped draft model with another tokenizer, which then drafts",
-        ),
-    ] = None
+    frequencies: Path | None = None
+    """How often each token occurs, for --drafter fr and pa-fr: a .npy file with one count per token id, or an .npz
+    file with them as counts; by default those of the shipped pair's training text, for its draft model."""
+    router: Path | None = None
+    """The file that `otspec router` made for the draft model, for --drafter dynaspec; by default that of the
+    shipped draft model, for it."""
+    affinity: Path | None = None
+    """The file that `otspec affinity` made, for --drafter rdk and the draft model as it is; by default that of the
+    shipped draft model with another tokenizer, which then drafts."""
 
     def check(self, names: Sequence[str]) -> dict[str, Any]:
         """The options that are given, for drafters of these names; no name is the draft model as it is.
@@ -85,15 +63,11 @@ class DrafterFiles:
 class DrafterOptions(DrafterFiles):
     """A drafter by name, and what it is made from."""
 
-    drafter: Drafter = None
-    drafter_tokens: Annotated[
-        int | None,
-        options.count(
-            help="How many tokens --drafter fr keeps, how many pa-fr keeps at first, or how many clusters dynaspec "
-            "keeps.",
-            show_default="a quarter of them, or 3 of 8, or as the router says",
-        ),
-    ] = None
+    drafter: str | None = None
+    """The drafter: {DRAFTER_HELP}; by default the draft model."""
+    drafter_tokens: Count | None = None
+    """How many tokens --drafter fr keeps, how many pa-fr keeps at first, or how many clusters dynaspec keeps; by
+    default a quarter of them, or 3 of 8, or as the router says."""
 
 
 NEEDED_FOR = {

@@ -1,64 +1,122 @@
-"""Commands that take their options in groups: a dataclass of options, or a settings class that is spelled elsewhere."""
+"""Commands whose options are fields of dataclasses: a field's type, default and docstring say all of its option."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
+from typer.models import ParameterInfo
 
-from otspec.cli.options import (
-    checked_mass,
-    checked_probability,
-    checked_temperature,
-    count,
-    mass,
-    numbers_of,
-    probability,
-    seed,
-    temperature,
-    words,
-)
+from otspec.cli import names
+from otspec.cli.names import listed
+from otspec.cli.options import ARGUMENT, checking, numbers_of, of_range, words
 from otspec.errors import DataError
 from otspec.reporting.console import numbers
+from otspec.settings import docstrings_of, range_of, summary, types_of
 
 FIXED = "fixed"
 """All steps drafting alike, in a list of paces."""
+LISTED = "Separate several values by commas."
+"""What the help of a list adds."""
+Values = Mapping[str, Any]
+"""What the command line says, by the name of an option."""
 
 
-@dataclass(frozen=True)
-class Kind:
-    """What an option takes, alone and in a list."""
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Make the fields of the dataclasses that a command takes its options, as typer has them.
 
-    type: Any
-    option: Callable[..., Any] = typer.Option
-    """Makes it, from its default and its help."""
-    read: Callable[[str, Any], Any] = lambda option, value: value
-    """From the name of the option and what typer has read, to the value."""
-    listed: Callable[[str, str], Sequence[Any]] = lambda option, text: words(text)
-    """From the name and the text of a list, to the values."""
-    note: str = "Separate several values by commas."
-    """What the help of a list adds."""
+    A parameter that is annotated with a dataclass stands for its fields, those of dataclasses among them too, and the
+    command gets the dataclass; one with an `Of` among its annotations stands for the fields of a settings class.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    parts = {
+        one.name: _parts(one.name, hints[one.name], one.default, "")
+        for one in inspect.signature(command).parameters.values()
+    }
+
+    def ungrouped(**values: Any) -> None:
+        command(**{name: read(values) for name, (_, read) in parts.items()})
+
+    flat = [one for parameters, _ in parts.values() for one in parameters]
+    ungrouped.__name__, ungrouped.__doc__, ungrouped.__module__ = command.__name__, command.__doc__, command.__module__
+    ungrouped.__annotations__ = {one.name: one.annotation for one in flat}
+    setattr(ungrouped, "__signature__", inspect.Signature(flat))  # noqa: B010  # mypy knows no such attribute
+    return ungrouped
 
 
-def _rule(option: str, spelling: str) -> Any:
+def _parts(name: str, kind: Any, default: Any, text: str) -> tuple[list[inspect.Parameter], Callable[[Values], Any]]:
+    """The options that a parameter or a field stands for, and how its value is made of what the command line says."""
+    for extra in getattr(kind, "__metadata__", ()):
+        if isinstance(extra, Of):
+            return list(extra.parameters()), extra.read
+    if not is_dataclass(kind):
+        return [_option(name, kind, default, text)], lambda values: values[name]
+    assert isinstance(kind, type)
+    types, texts = types_of(kind), docstrings_of(kind)
+    parts = {one.name: _parts(one.name, types[one.name], _default(one), _filled(texts.get(one.name, "")))
+             for one in fields(kind)}  # fmt: skip
+    made: Callable[..., Any] = kind
+    flat = [one for parameters, _ in parts.values() for one in parameters]
+    return flat, lambda values: made(**{name: read(values) for name, (_, read) in parts.items()})
+
+
+def _default(one: Field[Any]) -> Any:
+    return inspect.Parameter.empty if one.default is MISSING else one.default
+
+
+def _filled(text: str) -> str:
+    """A docstring, with what `otspec.cli.names` has of the names in braces."""
+
+    def found(match: re.Match[str]) -> str:
+        value = getattr(names, match[1])
+        return value if isinstance(value, str) else listed(value)
+
+    return re.sub(r"\{([A-Z_]+)\}", found, text)
+
+
+def _option(name: str, kind: Any, default: Any, text: str, shown: Any = None) -> inspect.Parameter:
+    """An option of that name, whose help is the first paragraph of its docstring; shown is a default of others."""
+    extras = [extra for one in (kind, *get_args(kind)) for extra in getattr(one, "__metadata__", ())]
+    if not any(isinstance(extra, ParameterInfo) and extra is not ARGUMENT for extra in extras):
+        takes, word = _plain(kind), name.strip("_").replace("_", "-")
+        said: dict[str, Any] = {"help": summary(text)}
+        if shown is not None:
+            said["show_default"] = ("" if shown else "no-") + word if takes is bool else str(shown)
+        words_ = f"--{word}/--no-{word}" if takes is bool and default is not False else f"--{word}"
+        checks = next((extra for extra in extras if callable(extra)), None)
+        if ARGUMENT in extras:
+            made = typer.Argument(metavar=word.upper(), **said)
+        elif checks is not None:
+            made = typer.Option(words_, callback=checks, **said)
+        else:
+            made = of_range(range_of(kind), words_, **said)
+        kind = Annotated[takes | None if default is None else takes, made]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def _plain(kind: Any) -> Any:
+    """The type without None and without what annotates it."""
+    if NoneType in get_args(kind):
+        kind = next(one for one in get_args(kind) if one is not NoneType)
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+
+
+# --- settings of the library
+
+
+def _rule(option: str, text: str) -> Any:
     from otspec.verification.rules.catalogue import rule
 
-    return rule(spelling)
+    return rule(text)
 
 
-def _paces(option: str, text: str) -> list[str | None]:
-    for word in words(text):
-        if word not in (FIXED, "goodput"):
-            raise typer.BadParameter(f"{word!r} is no pace; write a list of {FIXED}, goodput", param_hint=option)
-    return [None if word == FIXED else word for word in words(text)]
-
-
-def _tree(text: str) -> str:
+def _tree(option: str, text: str) -> str:
     """A list of choices, or that of a file, as it is spelled."""
     from otspec.paths import choices_of, spelled
 
@@ -69,38 +127,28 @@ def _tree(text: str) -> str:
         raise DataError(f"{text} cannot be read as a list of choices: {error}") from error
 
 
-KINDS: Mapping[str, Kind] = {
-    "count": Kind(int, count, listed=numbers),
-    "count or 0": Kind(
-        int,
-        lambda **settings: count(least=0, **settings),
-        listed=lambda option, text: numbers(option, text, {"V": 0, "0": 0}),
-        note="Separate several values by commas; V keeps all.",
-    ),
-    "counts": Kind(str, read=lambda option, text: numbers(option, text, repeated=True)),
-    "mass": Kind(float, mass, listed=lambda option, text: numbers_of(option, text, checked_mass)),
-    "probability": Kind(float, probability, listed=lambda option, text: numbers_of(option, text, checked_probability)),
-    "temperature": Kind(float, temperature, listed=lambda option, text: numbers_of(option, text, checked_temperature)),
-    "seed": Kind(int, seed),
-    "rule": Kind(str, read=_rule),
-    "pace": Kind(
-        str,
-        listed=_paces,
-        note=f"Separate several values by commas; {FIXED} drafts all L tokens, and files are not taken.",
-    ),
-    "tree": Kind(str, read=lambda option, text: _tree(text)),
-    "seconds": Kind(float),
-    "word": Kind(str),
+READ: Mapping[str, Callable[[str, str], Any]] = {
+    "solver": _rule,
+    "branching": lambda option, text: numbers(option, text, repeated=True),
+    "tree": _tree,
+    "pace": lambda option, text: text,
 }
-"""By the names that settings have for them."""
+"""How the settings are read that a command line has as text."""
+
+
+def _paces(option: str, text: str) -> list[str | None]:
+    for word in words(text):
+        if word not in (FIXED, "goodput"):
+            raise typer.BadParameter(f"{word!r} is no pace; write a list of {FIXED}, goodput", param_hint=option)
+    return [None if word == FIXED else word for word in words(text)]
 
 
 @dataclass(frozen=True)
 class Of:
     """The options of a settings class: ``drafts: Annotated[dict[str, Any], Of(DraftSettings)]`` of a `grouped` command.
 
-    Each field of the dataclass whose metadata has a ``help`` text becomes an option of its name, so that a setting is
-    spelled in its class only.  The command gets those that are given, or that have a default, by name.
+    Each field that has a docstring becomes an option of its name, unless it is an object that no text spells.  The
+    command gets those that are given, or that have a default, by name.
 
     Parameters
     ----------
@@ -110,89 +158,71 @@ class Of:
         Whether each option is a list, of which the command gets all values.
     defaults : mapping
         What stands for options that are not given, as the user would write it.
+    only : sequence of str, optional
+        The fields that are options here; by default all.
     leave_out : sequence of str
-        Fields that are no options here.
+        Fields that are not.
     """
 
     settings: type
     listed: bool = False
-    defaults: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    only: Sequence[str] | None = None
     leave_out: Sequence[str] = ()
 
     def parameters(self) -> Iterator[inspect.Parameter]:
         """The options, as parameters that typer understands."""
         for one in self._fields():
-            known = self._kind(one)
-            default = self.defaults.get(one.name, None if one.metadata.get("shown") else one.default)
-            more: dict[str, Any] = {"help": one.metadata["help"]}
-            if default is None and one.metadata.get("shown"):
-                more["show_default"] = one.metadata["shown"]
+            text, kind = self._text(one), types_of(self.settings)[one.name]
+            if one.name in READ or self.listed:
+                kind = str | None
             if self.listed:
-                takes, made = str, typer.Option(**{**more, "help": f"{more['help']} {known.note}"})
-            else:
-                takes, made = known.type, known.option(**more)
-            yield _parameter(one.name, Annotated[takes if default is not None else takes | None, made], default)
+                more = " V keeps all." if _keeps_all(types_of(self.settings)[one.name]) else ""
+                more = f" {FIXED} drafts all L tokens, and files are not taken." if one.name == "pace" else more
+                text = f"{summary(text)} {LISTED}{more}"
+            default = self.defaults.get(one.name)
+            yield _option(one.name, kind, default, text, one.default if default is None else None)
 
-    def read(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def read(self, values: Values) -> dict[str, Any]:
         """What was given, by name."""
         found = {}
         for one in self._fields():
-            if (value := values[one.name]) is None:
-                continue
-            known = self._kind(one)
-            option = f"--{one.name.replace('_', '-')}"
-            found[one.name] = known.listed(option, value) if self.listed else known.read(option, value)
+            if (value := values[one.name]) is not None:
+                option = f"--{one.name.replace('_', '-')}"
+                if self.listed:
+                    found[one.name] = self._list(one.name, option, value)
+                else:
+                    found[one.name] = READ[one.name](option, value) if one.name in READ else value
         return found
 
-    @staticmethod
-    def _kind(one: Field[Any]) -> Kind:
-        """What an option takes: what the field says, or what its default is."""
-        named = one.metadata.get("kind")
-        return KINDS[named] if named else Kind(type(one.default))
+    def _list(self, name: str, option: str, text: str) -> Sequence[Any]:
+        """The values of a list."""
+        kind = types_of(self.settings)[name]
+        range_ = range_of(kind)
+        if name == "pace":
+            return _paces(option, text)
+        if range_ is None:
+            return words(text)
+        if not range_.whole:
+            return numbers_of(option, text, checking(range_))
+        return numbers(option, text, {"V": 0, "0": 0} if _keeps_all(kind) else None)
+
+    def _text(self, one: Field[Any]) -> str:
+        return docstrings_of(self.settings).get(one.name) or str(one.metadata.get("help", ""))
 
     def _fields(self) -> list[Field[Any]]:
-        return [one for one in fields(self.settings) if one.metadata.get("help") and one.name not in self.leave_out]
+        types = types_of(self.settings)
+        return [
+            one
+            for one in fields(self.settings)
+            if self._text(one)
+            and one.name not in self.leave_out
+            and (self.only is None or one.name in self.only)
+            and (one.name in READ or _plain(types[one.name]) in (bool, int, float, str))
+        ]
 
 
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take its options in groups.
-
-    A parameter that is annotated with a dataclass stands for its fields, each an option, and the command gets the
-    dataclass; one with an `Of` among its annotations stands for the fields of a settings class.
-    """
-    hints = get_type_hints(command, include_extras=True)
-    flat: list[inspect.Parameter] = []
-    readers: dict[str, tuple[list[str], Callable[[dict[str, Any]], Any]]] = {}
-    for one in inspect.signature(command).parameters.values():
-        hint = hints[one.name]
-        settings = next((extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Of)), None)
-        if settings is not None:
-            mine = list(settings.parameters())
-            readers[one.name] = [each.name for each in mine], settings.read
-        elif is_dataclass(hint):
-            types = get_type_hints(hint, include_extras=True)
-            mine = [_parameter(each.name, types[each.name], each.default) for each in fields(hint)]
-            readers[one.name] = [each.name for each in mine], partial(_made, hint)
-        else:
-            mine = [_parameter(one.name, hint, one.default)]
-        flat += mine
-
-    def ungrouped(**values: Any) -> None:
-        groups = {}
-        for name, (names, read) in readers.items():
-            groups[name] = read({each: values.pop(each) for each in names})
-        command(**values, **groups)
-
-    ungrouped.__name__, ungrouped.__doc__, ungrouped.__module__ = command.__name__, command.__doc__, command.__module__
-    ungrouped.__annotations__ = {one.name: one.annotation for one in flat}
-    setattr(ungrouped, "__signature__", inspect.Signature(flat))  # noqa: B010  # mypy knows no such attribute
-    return ungrouped
-
-
-def _made(group: Any, values: dict[str, Any]) -> Any:
-    return group(**values)
-
-
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    default = inspect.Parameter.empty if default is MISSING else default
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+def _keeps_all(kind: Any) -> bool:
+    """Whether 0 stands for all, and not for none."""
+    range_ = range_of(kind)
+    return range_ is not None and range_.whole and range_.least == 0

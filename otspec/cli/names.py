@@ -1,4 +1,7 @@
-"""Names that help texts list, written out: to ask for them would import all that they name.  The tests compare."""
+"""What docstrings of options have in braces: names, written out, and words that several of them say.
+
+To ask for the names would import all that they name; the tests compare.
+"""
 
 PROFILES = ("llama3", "gemma2", "llama3-plateau", "gemma2-plateau", "shipped", "smollm2")
 """`otspec.data.NAMES`."""
@@ -32,6 +35,22 @@ DRAFTERS = ("fr", "pa-fr", "dynaspec", "dynaspec-f", "eagle", "parallel", "tli",
 """`otspec.decode.methods.drafting.DRAFTERS`."""
 
 
+FORMAT = (
+    "A file with a prompt per line, blank lines skipped; or, if its name ends in .jsonl, JSON lines with a field "
+    "prompt, or with turns of a conversation, or as data sets are published (alpaca, ultrachat, ShareGPT, xsum, GSM8K, "
+    "HumanEval, wikitext, WildJailbreak); or shipped: forty questions that come with the package."
+)
+MODEL = "shipped, a folder written by save_pretrained, a GGUF file, smollm2, or a name on the hub."
+OWN_DRAFTERS = "eagle or parallel, for the targets that the package has such drafters for"
+BY_TARGET = "shipped for the shipped target, else none"
+
+
 def listed(names: tuple[str, ...]) -> str:
     """Names as a sentence has them."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+DRAFTER_HELP = (
+    f"{listed(DRAFTERS)}, with a number behind a colon if need be, or a draft model; +fr, +pa-fr, +dynaspec "
+    "or +dynaspec-f behind it shortens its head, and by +prompt-lookup one path of each tree is copied from the text"
+)

@@ -1,4 +1,4 @@
-"""Options that several commands have, each with the values that it can take: what is outside is refused before work."""
+"""What a command line can say: options from settings, lists, files to write; what is wrong is refused before work."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import os
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from otspec.locking import Lock
 from otspec.reporting.console import MOST
+from otspec.settings import Mass, Probability, Range, Seed, Temperature, range_of
 
-LARGEST_SEED = 2**62
-"""Every generator of random numbers takes it, and the next ones."""
+ARGUMENT = typer.Argument()
+"""Marks a field that has no name on the command line: ``file: Annotated[str, ARGUMENT]``."""
 
 
 def count(*names: str, least: int = 1, **settings: Any) -> Any:
@@ -23,24 +24,51 @@ def count(*names: str, least: int = 1, **settings: Any) -> Any:
     return typer.Option(*names, min=least, max=MOST, **settings)
 
 
+def of_range(range_: Range | None, *names: str, **settings: Any) -> Any:
+    """An option that takes the numbers of a range; of those that count things, `MOST` at most."""
+    if range_ is None:
+        return typer.Option(*names, **settings)
+    if range_.whole:
+        most = MOST if range_.most == math.inf else int(range_.most)
+        return typer.Option(*names, min=int(range_.least), max=most, **settings)
+    return typer.Option(*names, callback=checking(range_), **settings)
+
+
+def checking(range_: Range) -> Callable[[Any], Any]:
+    """A function that returns what is in the range, or None, and refuses all else."""
+
+    def check(value: float | None) -> float | None:
+        if value is not None and value not in range_:
+            raise typer.BadParameter(f"{value:g}; {range_.rule}")
+        return value
+
+    return check
+
+
+def _range(kind: Any) -> Range:
+    found = range_of(kind)
+    assert found is not None
+    return found
+
+
+checked_temperature, checked_mass, checked_probability = (
+    checking(_range(kind)) for kind in (Temperature, Mass, Probability)
+)
+
+
 def seed(**settings: Any) -> Any:
     """An option for a seed."""
-    return typer.Option(min=0, max=LARGEST_SEED, **settings)
+    return of_range(range_of(Seed), **settings)
 
 
 def temperature(**settings: Any) -> Any:
     """An option for a temperature: finite, 0 for greedy."""
-    return typer.Option(callback=checked_temperature, **settings)
+    return of_range(range_of(Temperature), **settings)
 
 
 def mass(**settings: Any) -> Any:
     """An option for a probability above 0."""
-    return typer.Option(callback=checked_mass, **settings)
-
-
-def probability(**settings: Any) -> Any:
-    """An option for a probability."""
-    return typer.Option(callback=checked_probability, **settings)
+    return of_range(range_of(Mass), **settings)
 
 
 def out_file(*names: str, **settings: Any) -> Any:
@@ -52,12 +80,12 @@ def holding(command: Callable[..., None]) -> Callable[..., None]:
     """Let no other command write to `out`, a file or a folder, before this one has ended."""
 
     @wraps(command)
-    def held(*arguments: Any, **settings: Any) -> None:
-        out: Path = settings["out"]
+    def held(request: Any) -> None:
+        out: Path = request.out
         out.parent.mkdir(parents=True, exist_ok=True)
         lock = Lock.of_file(out)
         try:
-            command(*arguments, **settings)
+            command(request)
         finally:
             lock.release()
 
@@ -90,27 +118,6 @@ def numbers_of(option: str, text: str, check: Callable[[float], float | None]) -
     return list(dict.fromkeys(values))
 
 
-def checked_temperature(value: float | None) -> float | None:
-    """A temperature, if it is one; refused otherwise."""
-    if value is not None and not 0 <= value < math.inf:
-        raise typer.BadParameter(f"{value:g}; a temperature is finite and >= 0 (0 means greedy)")
-    return value
-
-
-def checked_mass(value: float | None) -> float | None:
-    """A probability above 0, if it is one; refused otherwise."""
-    if value is not None and not 0 < value <= 1:
-        raise typer.BadParameter(f"{value:g}; it is a probability in (0, 1]")
-    return value
-
-
-def checked_probability(value: float | None) -> float | None:
-    """A probability, if it is one; refused otherwise."""
-    if value is not None and not 0 <= value <= 1:
-        raise typer.BadParameter(f"{value:g} is no probability in [0, 1]")
-    return value
-
-
 def _writable(path: Path | None) -> Path | None:
     if path is None:
         return None
@@ -121,3 +128,7 @@ def _writable(path: Path | None) -> Path | None:
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise typer.BadParameter(f"{path} cannot be written; name a file elsewhere")
     return path
+
+
+OutFile = Annotated[Path, _writable]
+"""A file to write, whose folder has to be there."""

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from otspec.cli import options
+from otspec.cli.names import FORMAT as FORMAT
 from otspec.cli.schemas import KNOWN, asked
 from otspec.errors import DataError, ProblemError
+from otspec.settings import Count
 
 if TYPE_CHECKING:
     from otspec.decode import Generation
@@ -24,13 +25,6 @@ SHIPPED = "shipped"
 """The questions that come with the package, among names of files."""
 HELD_OUT = "held-out"
 """Text of the kind that the shipped pair learnt from, among names of files of tasks."""
-
-FORMAT = (
-    "A file with a prompt per line, blank lines skipped; or, if its name ends in .jsonl, JSON lines with a field "
-    "prompt, or with turns of a conversation, or as data sets are published (alpaca, ultrachat, ShareGPT, xsum, GSM8K, "
-    f"HumanEval, wikitext, WildJailbreak); or {SHIPPED}: forty questions that come with the package."
-)
-"""For --help."""
 
 
 TASKS = (
@@ -59,25 +53,14 @@ class Prompt(NamedTuple):
 class ChatOptions:
     """How prompts are put to a model."""
 
-    chat: Annotated[
-        bool | None,
-        typer.Option(
-            "--chat/--no-chat",
-            help="Whether prompts are put into the chat template of the target's tokenizer.",
-            show_default="where it has one, and prompts come as turns",
-        ),
-    ] = None
-    turns: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Which turns of a conversation are asked: {FIRST}, or {ALL}, each after the answers to those before.",
-            show_default=f"{ALL} with a chat template, else {FIRST}",
-        ),
-    ] = None
-    prompt_tokens: Annotated[
-        int | None,
-        options.count(help="Cut longer prompts to their last tokens, so many, where each is asked alone."),
-    ] = None
+    chat: bool | None = None
+    """Whether prompts are put into the chat template of the target's tokenizer; by default where it has one, and
+    prompts come as turns."""
+    turns: str | None = None
+    """Which turns of a conversation are asked: first, or all, each after the answers to those before; by default
+    all with a chat template, else first."""
+    prompt_tokens: Count | None = None
+    """Cut longer prompts to their last tokens, so many, where each is asked alone."""
 
     def conversations(self, prompts: Sequence[Prompt], models: Models, new: int) -> list[Conversation]:
         """Prompts as the target reads them, each of whose answers may have so many new tokens.
@@ -133,6 +116,35 @@ class ChatOptions:
             return plain(**inputs, **sampling, max_new_tokens=new, seed=next(seeds))
 
         return all_prompts(self.conversations(prompts, models, new), decode, models.tokenizer, answered)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptOptions:
+    """Prompts of a file, or text that the shipped pair has not learnt from."""
+
+    prompts: Path | None = None
+    """{FORMAT} By default held-out text of the shipped pair."""
+    chat: ChatOptions
+
+    def read(self, target: str) -> list[Prompt] | None:
+        """The prompts of the file; None for those of the shipped pair.
+
+        Raises
+        ------
+        DataError
+            If another target has none.
+        """
+        if self.prompts is None and target != "shipped":
+            raise DataError(f"no prompts for {target}; pass --prompts FILE")
+        return None if self.prompts is None else read_prompts(self.prompts)
+
+    def rows(
+        self, prompts: Sequence[Prompt] | None, models: Models, new: int, sampling: Mapping[str, Any]
+    ) -> list[list[int]]:
+        """The tokens of what `read` found, as `ChatOptions.rows` has them."""
+        from otspec.decode.shipped import held_out
+
+        return held_out() if prompts is None else self.chat.rows(prompts, models, new, sampling)
 
 
 def read_prompts(path: Path) -> list[Prompt]:

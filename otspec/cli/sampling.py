@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from otspec.cli import options
+from otspec.cli.groups import Of
+from otspec.decode.settings import RunSettings
 from otspec.errors import DataError
+from otspec.settings import Count, summary_of
 
 if TYPE_CHECKING:
     from otspec.decode.pair.loading import Models
@@ -21,44 +24,13 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables of the environment by which a user says how many threads torch takes."""
 SHIPPED = "shipped"
 """`otspec.decode.pair.loading.SHIPPED`."""
-MODEL = "shipped, a folder written by save_pretrained, a GGUF file, smollm2, or a name on the hub."
-"""For --help."""
-OWN = "eagle or parallel, for the targets that the package has such drafters for"
-"""Likewise."""
-
-Target = Annotated[str, typer.Option(help=f"The target model, whose text is written: {MODEL}")]
-Draft = Annotated[str, typer.Option(help=f"The draft model: {MODEL}")]
 NONE = "none"
 """No draft model, among names of draft models."""
-BY_TARGET = "shipped for the shipped target, else none"
-Drafts = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="The draft model, named in the same way, or none; with --law independent, repeat it: each drafts its own "
-        "paths.",
-        show_default=BY_TARGET,
-    ),
-]
+
 MaxNewTokens = Annotated[int, options.count(help="How many new tokens every text gets at most.")]
-Device = Annotated[
-    str | None, typer.Option(help="The device of the models: cpu, cuda, cuda:1, ...; by default a GPU if there is one.")
-]
-Dtype = Annotated[
-    str | None,
-    typer.Option(
-        help="The type of the weights: auto (as saved), float32, float64, bfloat16 or float16; by default float32 on a "
-        "CPU, and auto elsewhere."
-    ),
-]
-
-
 OwnConfig = Annotated[
     bool,
-    typer.Option(
-        "--own-config/--no-own-config",
-        help="Let the target's own generation_config.json act beside the options here, as transformers does: "
-        "repetition_penalty, suppress_tokens, min_p, and so on.",
-    ),
+    typer.Option("--own-config/--no-own-config", help=summary_of(RunSettings, "own_config")),
 ]
 
 
@@ -73,8 +45,11 @@ def draft_names(target: str, drafts: Sequence[str] | None) -> list[str]:
 class PlaceOptions:
     """Where models are, and in what precision."""
 
-    device: Device = None
-    dtype: Dtype = None
+    device: str | None = None
+    """The device of the models: cpu, cuda, cuda:1, ...; by default a GPU if there is one."""
+    dtype: str | None = None
+    """The type of the weights: auto (as saved), float32, float64, bfloat16 or float16; by default float32 on a CPU, and
+    auto elsewhere."""
 
     def load(self, target: str, draft: str | Sequence[str] | None) -> Models:
         """Load models, the second one if there is one."""
@@ -93,13 +68,9 @@ class DecodingOptions(PlaceOptions):
     """The same, what of the target's own generation configuration acts on the text, and the threads."""
 
     own_config: OwnConfig = True
-    threads: Annotated[
-        int | None,
-        options.count(
-            help="How many threads passes take on a CPU.",
-            show_default="OMP_NUM_THREADS; or 1 for texts one at a time; or torch's",
-        ),
-    ] = None
+    threads: Count | None = None
+    """How many threads passes take on a CPU; by default OMP_NUM_THREADS; or 1 for texts one at a time; or
+    torch's."""
 
     def use_threads(self, batch: int) -> None:
         """Set the threads of passes over so many texts at a time.
@@ -115,17 +86,11 @@ class DecodingOptions(PlaceOptions):
         elif batch == 1 and device_of(self.device).type == "cpu" and not any(name in os.environ for name in THREADS):
             torch.set_num_threads(1)
 
-    device_map: Annotated[
-        str | None,
-        typer.Option(
-            help="For a target that does not fit one device, in place of --device: auto, balanced or sequential, or a "
-            "JSON file with the device of each module, disk among them."
-        ),
-    ] = None
-    max_memory: Annotated[
-        str | None,
-        typer.Option(help="How much of such a target each device may hold, as in 0=20GiB,1=20GiB,cpu=60GiB."),
-    ] = None
+    device_map: str | None = None
+    """For a target that does not fit one device, in place of --device: auto, balanced or sequential, or a JSON file
+    with the device of each module, disk among them."""
+    max_memory: str | None = None
+    """How much of such a target each device may hold, as in 0=20GiB,1=20GiB,cpu=60GiB."""
 
     @property
     def spread(self) -> dict[str, Any]:
@@ -196,10 +161,10 @@ def say_own_config(target: str, acting: Mapping[str, Any]) -> None:
 class PairOptions:
     """A target and a draft model."""
 
-    target: Target = "shipped"
-    draft: Annotated[
-        str | None, typer.Option(help=f"The draft model: {MODEL} Or {OWN}, or none.", show_default=BY_TARGET)
-    ] = None
+    target: str = "shipped"
+    """The target model, whose text is written: {MODEL}"""
+    draft: str | None = None
+    """The draft model: {MODEL} Or {OWN_DRAFTERS}, or none; by default {BY_TARGET}."""
 
     @property
     def names(self) -> tuple[str, str]:
@@ -217,28 +182,13 @@ class PairOptions:
             raise DataError(f"no draft model for {self.target}, and {what}; pass --draft")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TruncationOptions:
-    """Which tokens both models keep."""
-
-    top_k: Annotated[int | None, options.count(help="Keep the k likeliest tokens of both models.")] = None
-    top_p: Annotated[
-        float | None, options.mass(help="Keep the likeliest tokens of both models that have this mass.")
-    ] = None
-
-    @property
-    def all(self) -> dict[str, Any]:
-        """All of them, by name."""
-        return asdict(self)
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """Those that are not None."""
-        return {name: value for name, value in self.all.items() if value is not None}
+def sampling_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """How texts are sampled, what is not given too, as lines of JSON have it."""
+    return {"top_k": settings.get("top_k"), "top_p": settings.get("top_p"), **settings}
 
 
-@dataclass(frozen=True, kw_only=True)
-class SamplingOptions(TruncationOptions):
-    """How texts are sampled."""
-
-    temperature: Annotated[float, options.temperature(help="The temperature of both models; 0 decodes greedily.")] = 1.0
+TRUNCATION = ("top_k", "top_p")
+Truncation = Annotated[dict[str, Any], Of(RunSettings, only=TRUNCATION)]
+"""Which tokens both models keep."""
+Sampling = Annotated[dict[str, Any], Of(RunSettings, only=("temperature", *TRUNCATION), defaults={"temperature": 1.0})]
+"""How texts are sampled."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table as RichTable
 
-from otspec.cli import options
-from otspec.cli.arrays import DraftKey, Kind, TargetKey
-from otspec.cli.names import PROFILES
+from otspec.cli.arrays import ArrayOptions
+from otspec.cli.groups import grouped
+from otspec.cli.options import ARGUMENT, OutFile
 from otspec.reporting.console import console, progress_bar
+from otspec.settings import Count, Mass, Seed, Temperature
 from otspec.writing import write_text
 
 if TYPE_CHECKING:
@@ -22,32 +23,35 @@ COLUMNS = ("position", "solver", "status", "acceptance", "bound", "gap", "deviat
 Value = float | int | str | None
 
 
-def solve(
-    file: Annotated[str, typer.Argument(help=f"A file of positions, or {', '.join(PROFILES)}.")],
-    n: Annotated[int, options.count("--n", help="How many drafts each position has.")] = 2,
-    top_k: Annotated[int | None, options.count(help="Keep the k likeliest draft tokens.")] = None,
-    top_p: Annotated[float | None, options.mass(help="Keep the likeliest draft tokens that have this mass.")] = None,
-    temperature: Annotated[float, options.temperature(help="The temperature of both models.")] = 1.0,
-    draft_temperature: Annotated[
-        float | None, options.temperature(help="The temperature of the draft model, where it differs.")
-    ] = None,
-    solver: Annotated[
-        str,
-        typer.Option(
-            help="A solver that `otspec solvers` lists, with settings as name:key=value; a list is tried in turn."
-        ),
-    ] = "interval",
-    positions: Annotated[
-        int | None, typer.Option(help="How many positions to solve, from the first on; a profile gives 10.")
-    ] = None,
-    seed: Annotated[int, options.seed(help="The seed of a synthetic profile's positions.")] = 0,
-    target_key: TargetKey = None,
-    draft_key: DraftKey = None,
-    kind: Kind = None,
-    out: Annotated[
-        Path | None, options.out_file(help="A file to which a JSON line per position is written as well.")
-    ] = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class SolveOptions:
+    """What `otspec solve` takes."""
+
+    file: Annotated[str, ARGUMENT]
+    """A file of positions, or {PROFILES}."""
+    n: Count = 2
+    """How many drafts each position has."""
+    top_k: Count | None = None
+    """Keep the k likeliest draft tokens."""
+    top_p: Mass | None = None
+    """Keep the likeliest draft tokens that have this mass."""
+    temperature: Temperature = 1.0
+    """The temperature of both models."""
+    draft_temperature: Temperature | None = None
+    """The temperature of the draft model, where it differs."""
+    solver: str = "interval"
+    """A solver that `otspec solvers` lists, with settings as name:key=value; a list is tried in turn."""
+    positions: int | None = None
+    """How many positions to solve, from the first on; a profile gives 10."""
+    seed: Seed = 0
+    """The seed of a synthetic profile's positions."""
+    arrays: ArrayOptions
+    out: OutFile | None = None
+    """A file to which a JSON line per position is written as well."""
+
+
+@grouped
+def solve(request: SolveOptions) -> None:
     """Solve each position of FILE and show acceptance, certificate and time.
 
     FILE (.npz, .npy, .safetensors, .pt) holds target_logits and draft_logits, or target_probs and draft_probs, or
@@ -61,22 +65,21 @@ def solve(
     from otspec.solving import solve as solve_by
     from otspec.warming import warm_up
 
-    chain = [get(name.strip()) for name in solver.split(",")]
-    source = open_source(file, seed, target_key=target_key, draft_key=draft_key, kind=kind)
-    if positions is None:
-        positions = 10 if file in NAMES else len(source)
-    count = check_positions(source, positions)
+    chain = [get(name.strip()) for name in request.solver.split(",")]
+    source = open_source(request.file, request.seed, **request.arrays.all)
+    some = 10 if request.file in NAMES else len(source)
+    count = check_positions(source, some if request.positions is None else request.positions)
     for link in chain:
         warm_up(link)
-    table = RichTable(title=f"{solver} on {source.name}, n = {n}, {f'top-{top_k}' if top_k else f'V = {source.vocab}'}")
+    kept = f"top-{request.top_k}" if request.top_k else f"V = {source.vocab}"
+    table = RichTable(title=f"{request.solver} on {source.name}, n = {request.n}, {kept}")
     for name in COLUMNS:
         table.add_column(name, justify="left" if name in ("solver", "status") else "right")
     lines = []
+    sampling = {name: getattr(request, name) for name in ("temperature", "top_k", "top_p", "draft_temperature")}
     with progress_bar() as bar:
         for index in bar.track(range(count), description="solving"):
-            problem = source.position(index).problem(
-                n, temperature=temperature, top_k=top_k, top_p=top_p, draft_temperature=draft_temperature
-            )
+            problem = source.position(index).problem(request.n, **sampling)
             line = _line(index, solve_by(problem.compact().problem, chain, strict=False))
             lines.append(line)
             table.add_row(*(_show(line[name]) for name in COLUMNS))
@@ -87,8 +90,8 @@ def solve(
         console.print(f"{len(solved)}/{count} solved; mean acceptance {mean['acceptance']:.4f}, {mean['ms']:.3g} ms")
     for message in dict.fromkeys(str(line["message"]) for line in lines if not line["solved"]):
         console.print(f"not solved: {message}", style="yellow")
-    if out is not None:
-        write_text(out, "".join(json.dumps(line) + "\n" for line in lines))
+    if request.out is not None:
+        write_text(request.out, "".join(json.dumps(line) + "\n" for line in lines))
     if len(solved) < count:
         raise typer.Exit(1)
 

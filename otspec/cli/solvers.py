@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import typer
 from rich.table import Table as RichTable
 
+from otspec.cli.groups import grouped
 from otspec.extras import WAYS_OUT
 from otspec.reporting.console import console
 from otspec.reporting.tables import TextTable
@@ -16,13 +17,18 @@ if TYPE_CHECKING:
     from otspec.problem import Problem
 
 
-def solvers(
-    schemes: Annotated[
-        bool, typer.Option("--schemes", help="Show which solver takes which draft scheme instead.")
-    ] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class SolversOptions:
+    """What `otspec solvers` takes."""
+
+    schemes: bool = False
+    """Show which solver takes which draft scheme instead."""
+
+
+@grouped
+def solvers(request: SolversOptions) -> None:
     """List the solvers with what they support, their settings, and what each still needs to be installed."""
-    if schemes:
+    if request.schemes:
         console.print(schemes_table().on_screen(console.width))
         return
     from otspec.catalogue import available

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from otspec.cli import options
+from otspec.cli.conflicts import CONFLICTS, NO_QUESTIONS
 from otspec.cli.groups import grouped
-from otspec.cli.prompts import FORMAT, ChatOptions, Prompt, read_prompts
-from otspec.cli.sampling import PlaceOptions, Target
-from otspec.errors import DataError, ProblemError
+from otspec.cli.options import OutFile
+from otspec.cli.prompts import ChatOptions, Prompt, read_prompts
+from otspec.cli.sampling import PlaceOptions
+from otspec.errors import DataError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
+from otspec.settings import Count, Range, Seed, Temperature, refuse
 
 if TYPE_CHECKING:
     from otspec.decode.lessons.speakers import Speakers
@@ -23,69 +26,72 @@ if TYPE_CHECKING:
 MAGPIE = "magpie"
 """Where texts begin: what a user would ask, which the target writes as well."""
 
-AskTemperature = Annotated[
-    float | None,
-    options.temperature(
-        help="The temperature at which the target asks itself questions; below 1 a small model writes less noise.",
-        show_default="1",
-    ),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class WritingOptions:
+    """How a target writes texts."""
+
+    chat: ChatOptions
+    length: Annotated[int, Range(2, math.inf, "pass an integer >= 2", whole=True)] = 256
+    """How many tokens each text has."""
+    ask_temperature: Temperature | None = None
+    """The temperature at which the target asks itself questions; below 1 a small model writes less noise; by default
+    1."""
 
 
-@options.holding
+@dataclass(frozen=True, kw_only=True)
+class TextsOptions:
+    """What `otspec texts` takes."""
+
+    out: OutFile
+    """The .safetensors file to write; the same command with a larger --count goes on."""
+    target: str = "shipped"
+    """The target model, whose text is written: {MODEL}"""
+    prompts: Path | None = None
+    """The prompts that the target goes on with. {FORMAT} By default nothing: it asks itself where its tokenizer
+    has a chat template, and else begins a text."""
+    writing: WritingOptions
+    count: Count = 1024
+    """How many texts there are to be."""
+    temperature: str = "1"
+    """The temperatures of one text after the other, a list; of answers, where it asks itself."""
+    seed: Seed = 0
+    """The seed of the texts."""
+    place: PlaceOptions
+
+
 @grouped
-def texts(
-    *,
-    out: Annotated[
-        Path, options.out_file(help="The .safetensors file to write; the same command with a larger --count goes on.")
-    ],
-    target: Target = "shipped",
-    prompts: Annotated[
-        Path | None,
-        typer.Option(
-            help=f"The prompts that the target goes on with. {FORMAT}",
-            show_default="nothing: it asks itself where its tokenizer has a chat template, and else begins a text",
-        ),
-    ] = None,
-    chat: ChatOptions,
-    count: Annotated[int, options.count(help="How many texts there are to be.")] = 1024,
-    length: Annotated[int, options.count(help="How many tokens each text has.", least=2)] = 256,
-    temperature: Annotated[
-        str,
-        typer.Option(help="The temperatures of one text after the other, a list; of answers, where it asks itself."),
-    ] = "1",
-    ask_temperature: AskTemperature = None,
-    seed: Annotated[int, options.seed(help="The seed of the texts.")] = 0,
-    place: PlaceOptions,
-) -> None:
+@options.holding
+def texts(request: TextsOptions) -> None:
     """Have a target write text for its draft models to learn from.
 
     Given nothing but the beginning of a user's turn, a model that was tuned to answer writes the question itself, and
     then the answer (Magpie).  `otspec train ... --texts FILE` learns from the file.  A run that is killed goes on.
     """
-    if out.suffix != ".safetensors":
-        raise DataError(f"{out} would not be read back; give --out a name that ends in .safetensors")
-    said = None if prompts is None else read_prompts(prompts)
-    temperatures = options.numbers_of("--temperature", temperature, options.checked_temperature)
+    if request.out.suffix != ".safetensors":
+        raise DataError(f"{request.out} would not be read back; give --out a name that ends in .safetensors")
+    said = None if request.prompts is None else read_prompts(request.prompts)
+    temperatures = options.numbers_of("--temperature", request.temperature, options.checked_temperature)
     progress_as_ours()
-    check_asking(ask_temperature, said is None)
-    models = place.load(target, None)
+    refuse(CONFLICTS, {"--ask-temperature": request.writing.ask_temperature, NO_QUESTIONS: said is not None})
+    models = request.place.load(request.target, None)
     asks_itself = said is None and getattr(models.tokenizer, "chat_template", None) is not None
-    check_asking(ask_temperature, asks_itself)
-    written = write_texts(models, said, chat, asks_itself, count, length, temperatures, ask_temperature, seed, out)
-    console.print(f"Wrote {out}: {len(written)} texts of {length} tokens", highlight=False, soft_wrap=True)
+    refuse(CONFLICTS, {"--ask-temperature": request.writing.ask_temperature, NO_QUESTIONS: not asks_itself})
+    written = write_texts(
+        request.writing, request.seed, models, said, asks_itself, request.count, temperatures, request.out
+    )
+    told = f"Wrote {request.out}: {len(written)} texts of {request.writing.length} tokens"
+    console.print(told, highlight=False, soft_wrap=True)
 
 
 def write_texts(
+    writing: WritingOptions,
+    seed: int,
     models: Models,
     prompts: list[Prompt] | None,
-    chat: ChatOptions,
     asks_itself: bool,
     count: int,
-    length: int,
     temperatures: list[float],
-    ask_temperature: float | None,
-    seed: int,
     path: Path,
 ) -> IntArray:
     """Texts of a target, shape (count, length), and how far it is, and how fast.
@@ -98,8 +104,8 @@ def write_texts(
     from otspec.decode.lessons.speakers import Speakers
     from otspec.decode.training import own_texts
 
-    speakers = Speakers.of(models.tokenizer) if asks_itself else None
-    starts = _starts(models, prompts, chat, speakers, length)
+    length, speakers = writing.length, Speakers.of(models.tokenizer) if asks_itself else None
+    starts = _starts(models, prompts, writing.chat, speakers, length)
     path.parent.mkdir(parents=True, exist_ok=True)
     begun = time.perf_counter()
     before: list[int] = []
@@ -113,23 +119,8 @@ def write_texts(
             bar.update(task, completed=done, description=f"writing texts{speed}")
 
         settings: Any = {"seed": seed, "speakers": speakers, "temperatures": temperatures, "path": path}
-        asked = 1.0 if ask_temperature is None else ask_temperature
+        asked = 1.0 if writing.ask_temperature is None else writing.ask_temperature
         return own_texts(models.target, starts, count, length, ask_temperature=asked, progress=tell, **settings)
-
-
-def check_asking(ask_temperature: float | None, asks_itself: bool) -> None:
-    """Raise where a temperature of questions is given, and the target asks none.
-
-    Raises
-    ------
-    ProblemError
-        Naming the way out.
-    """
-    if ask_temperature is not None and not asks_itself:
-        raise ProblemError(
-            "--ask-temperature is for texts whose questions the target asks itself, by its chat template and without "
-            "--prompts; leave it out"
-        )
 
 
 def _starts(

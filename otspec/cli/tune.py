@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,11 +14,13 @@ import typer
 from otspec.cli import options
 from otspec.cli.drafters import DrafterFiles
 from otspec.cli.groups import grouped
-from otspec.cli.prompts import FORMAT, ChatOptions, read_prompts
-from otspec.cli.sampling import DecodingOptions, MaxNewTokens, PairOptions, SamplingOptions
-from otspec.errors import DataError, ProblemError
+from otspec.cli.options import OutFile
+from otspec.cli.prompts import PromptOptions
+from otspec.cli.sampling import DecodingOptions, MaxNewTokens, PairOptions, Sampling
+from otspec.errors import ProblemError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
 from otspec.reporting.tables import TextTable
+from otspec.settings import Count, Seed
 from otspec.writing import write_text
 
 if TYPE_CHECKING:
@@ -62,39 +65,39 @@ def _calculated(text: str) -> TextTable:
     return TextTable(title, header, rows, note, labels=1)
 
 
-@options.holding
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions:
+    """What `otspec tune` takes."""
+
+    calculate: str | None = None
+    """Measure nothing: of alpha,c or alpha,c,gamma, print what gamma drafts gain, each accepted with probability alpha
+    and taking c calls of the target; without gamma, the fastest too."""
+    pair: PairOptions
+    drafter: str | None = None
+    """A draft model of the target's own, by name: eagle; by default the draft model."""
+    text: PromptOptions
+    sampling: Sampling
+    paths: str = "1,2,4"
+    """The numbers of drafted paths to try, a list."""
+    depth: Count = 8
+    """The largest number of tokens of a path to try."""
+    draft_top_k: str = "20,100"
+    """The truncations of drafts to try besides none, a list."""
+    max_new_tokens: MaxNewTokens = 64
+    seconds: Annotated[float, _duration] = 25.0
+    """About how many seconds to measure."""
+    seed: Seed = 0
+    """The seed of the first text; the next one has seed + 1."""
+    place: DecodingOptions
+    out: OutFile = Path("settings.json")
+    """The file for the settings, in JSON."""
+    json: OutFile | None = None
+    """A file to which all that was measured and predicted is written as well."""
+
+
 @grouped
-def tune(
-    *,
-    calculate: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ALPHA,C[,GAMMA]",
-            help="Measure nothing: print what gamma drafts gain, each accepted with probability alpha and taking c "
-            "calls of the target; without gamma, the fastest too.",
-        ),
-    ] = None,
-    pair: PairOptions,
-    drafter: Annotated[
-        str | None,
-        typer.Option(help="A draft model of the target's own, by name: eagle.", show_default="the draft model"),
-    ] = None,
-    prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None,
-    chat: ChatOptions,
-    sampling: SamplingOptions,
-    paths: Annotated[str, typer.Option(help="The numbers of drafted paths to try, a list.")] = "1,2,4",
-    depth: Annotated[int, options.count(help="The largest number of tokens of a path to try.")] = 8,
-    draft_top_k: Annotated[str, typer.Option(help="The truncations of drafts to try besides none, a list.")] = "20,100",
-    max_new_tokens: MaxNewTokens = 64,
-    seconds: Annotated[float, typer.Option(callback=_duration, help="About how many seconds to measure.")] = 25.0,
-    seed: Annotated[int, options.seed(help="The seed of the first text; the next one has seed + 1.")] = 0,
-    place: DecodingOptions,
-    out: Annotated[Path, options.out_file("--out", help="The file for the settings, in JSON.")] = Path("settings.json"),
-    json_file: Annotated[
-        Path | None,
-        options.out_file("--json", help="A file to which all that was measured and predicted is written as well."),
-    ] = None,
-) -> None:
+@options.holding
+def tune(request: TuneOptions) -> None:
     """Measure for a short while which lossless way to decode is the fastest, and write it to a file.
 
     The command times the passes of both models, decodes a little in several ways, predicts the speed-up of every number
@@ -102,42 +105,41 @@ def tune(
     than that, the settings are plain decoding.  `otspec decode --settings FILE` uses the file; so does --pace FILE,
     which chooses before every step how deep to draft, by what whole steps of every depth took.
     """
-    if calculate is not None:
-        console.print(_calculated(calculate).on_screen(console.width))
+    if request.calculate is not None:
+        console.print(_calculated(request.calculate).on_screen(console.width))
         return
-    counts, cuts = numbers("--paths", paths), numbers("--draft-top-k", draft_top_k)
-    said = None if prompts is None else read_prompts(prompts)
-    if said is None and pair.target != "shipped":
-        raise DataError(f"no prompts for {pair.target}; pass --prompts FILE")
-    if drafter is None:
-        pair.check_drafts("ways to draft with one are compared")
-    from otspec.decode.shipped import held_out
+    counts, cuts = numbers("--paths", request.paths), numbers("--draft-top-k", request.draft_top_k)
+    said = request.text.read(request.pair.target)
+    if request.drafter is None:
+        request.pair.check_drafts("ways to draft with one are compared")
     from otspec.decode.tuning.report import tables
 
     progress_as_ours()
-    place.use_threads(batch=1)
-    models, names = _models(pair, drafter, place), (pair.target, drafter or pair.names[1])
-    rows = held_out() if said is None else chat.rows(said, models, max_new_tokens, sampling.given)
+    request.place.use_threads(batch=1)
+    models = _models(request.pair, request.drafter, request.place)
+    names = request.pair.target, request.drafter or request.pair.names[1]
+    rows = request.text.rows(said, models, request.max_new_tokens, request.sampling)
     tuning = measured(
         models,
         names,
         rows,
-        sampling.given,
+        request.sampling,
         paths=counts,
-        depth=depth,
+        depth=request.depth,
         draft_top_k=cuts,
-        max_new_tokens=max_new_tokens,
-        seconds=seconds,
-        seed=seed,
+        max_new_tokens=request.max_new_tokens,
+        seconds=request.seconds,
+        seed=request.seed,
     )
     for table in tables(tuning):
         console.print(table.on_screen(console.width))
-    tuning.tuned.save(out)
-    if json_file is not None:
-        write_text(json_file, json.dumps(tuning.record(), indent=2) + "\n")
+    tuning.tuned.save(request.out)
+    if request.json is not None:
+        write_text(request.json, json.dumps(tuning.record(), indent=2) + "\n")
     console.print(f"Chosen: {tuning.tuned.why}", highlight=False, soft_wrap=True)
-    by = "" if drafter is None else f"--drafter {drafter} "
-    console.print(f"Wrote {out}; use it with `otspec decode {by}--settings {out}`", highlight=False, soft_wrap=True)
+    by = "" if request.drafter is None else f"--drafter {request.drafter} "
+    use = f"otspec decode {by}--settings {request.out}"
+    console.print(f"Wrote {request.out}; use it with `{use}`", highlight=False, soft_wrap=True)
 
 
 def _models(pair: PairOptions, drafter: str | None, place: DecodingOptions) -> Models:

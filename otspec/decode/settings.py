@@ -1,43 +1,37 @@
-"""The settings of decoding, each spelled once: `DraftSettings` says what is drafted, `RunSettings` how a run goes.
+"""The settings of decoding, each said once: `DraftSettings` says what is drafted, `RunSettings` how a run goes.
 
-`otspec.generate`, `MultiDraft` and the commands take their fields as keywords; the two typed dictionaries beside them
-are for type checkers.  This module loads neither torch nor numpy, so that `otspec decode --help` can list the settings
-at once.
+A setting is a field with a type, a default and a docstring: `otspec.generate`, `MultiDraft`, the commands and these
+pages take it from there.  The typed dictionaries repeat names and types for type checkers alone, which read keywords
+from nothing else.  This module loads neither torch nor numpy, so that `otspec decode --help` can list the settings at
+once.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeGuard
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from otspec.errors import ProblemError
+from otspec.settings import (
+    COUNT,
+    Conflict,
+    Count,
+    CountOrAll,
+    Mass,
+    Probability,
+    Seed,
+    Temperature,
+    Whole,
+    check,
+    refuse,
+)
 
 if TYPE_CHECKING:
     from otspec.decode.base.text import Streamer
     from otspec.decode.drafters.shortlists.selection import Selection
     from otspec.decode.pacing.goodput import Goodput
     from otspec.verification.rules.catalogue import Rule
-
-
-_LAWS = "iid, without_replacement, greedy, top_k, hub_pairs or independent"
-
-
-def option(summary: str, kind: str, shown: str | None = None) -> dict[str, str | None]:
-    """What the commands have to know of a field that they offer as an option.
-
-    Parameters
-    ----------
-    summary : str
-        The help text.
-    kind : str
-        What values it takes, a name of `otspec.cli.groups.KINDS`.
-    shown : str, optional
-        What is told of the default where none is given.
-    """
-    return {"help": summary, "kind": kind, "shown": shown}
 
 
 class DraftModelOptions(TypedDict, total=False):
@@ -75,60 +69,26 @@ class DraftOptions(DraftModelOptions, total=False):
     pace: str | Goodput | None
 
 
+CONFLICTS = (
+    *(Conflict("tree", name, "both say what is drafted") for name in ("paths", "depth", "branching")),
+    *(Conflict("branching", name, "both say what is drafted") for name in ("paths", "depth")),
+    Conflict("pace", "draft_confidence", "both say where drafts end"),
+    Conflict(
+        "draft_kernel",
+        "draft_confidence",
+        "the second goes by the draft model's own probabilities, which the first moves to tokens that it may not have",
+    ),
+    *(
+        Conflict("draft_shortlist", name, "both say which tokens the draft model computes")
+        for name in ("draft_tokens", "draft_kernel")
+    ),
+)
+"""The settings of drafts that say different things."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DraftSettings:
     """What a draft model drafts, how, and who verifies it.
-
-    Parameters
-    ----------
-    paths : int, optional
-        K, the number of independent paths [sun2023spectr]; by default 1, or one for each of several draft models.
-    depth : int, optional
-        L, the tokens of each path; by default 3, and 8 with a pace.  `otspec tune` finds what is fastest for two models
-        on the machine at hand.
-    solver : Rule, optional
-        Who verifies.  By default nested labels with block verification (``"nested"``, see `docs/paths.md`; for one path
-        that is ``"block"``); another joint rule of `otspec.decode.JOINT` (``"block"``, ``"traversal"``, ...), a solver
-        of the registry node by node (``"interval"``), or a chain of solvers where the first may fail
-        (``["global_resolution", "interval"]``).
-    branching : sequence of int, optional
-        In place of paths and depth: the children that a node of each level has; (n, n, n) is an n-ary tree.
-    tree : str or sequence of sequences of int, optional
-        In place of these three: any static tree, as the list of choices that Medusa and EAGLE have
-        [cai2024medusa; li2024eagle], ``[[0], [1], [0, 0]]``, or ``"0,1,0.0"``; (0, 1) is the second child of the first
-        child of the text.  A node has as many drafted children as the list says, and the i-th that is drawn is child
-        i: with ``law="top_k"`` the i-th likeliest.  Where nodes of a level have different numbers of children, solvers
-        verify it node by node, and of the joint rules ``"traversal"`` and ``"match"``.
-    law : str
-        How siblings are drawn, a name of `otspec.decode.DRAFT_LAWS`: ``"iid"``, ``"without_replacement"``,
-        ``"greedy"``, ``"top_k"``, ``"hub_pairs"``; or ``"independent"``, for paths of several draft
-        models.  Siblings of another law than ``"iid"`` are verified for the scheme of that name.
-    draft_temperature, draft_top_k, draft_top_p : optional
-        Of the draft model, in place of the target's: one that is None is as for the target.  The text keeps the
-        target's law whatever they are; ``draft_top_k=10`` makes verification cheap, see `docs/decoding.md`.
-        ``draft_top_k=0`` and ``draft_top_p=1`` keep all tokens, ``draft_temperature=0`` makes drafts certain.
-    draft_tokens : array_like of int, shape (k,), or a mask of bool over the draft model's tokens, optional
-        The only tokens that are drafted: the draft model's head is computed for no others [zhao2025frspec].
-        ``otspec.vocab.frequency_prune`` finds the most frequent ones; `docs/vocab.md` says where that pays.
-    draft_kernel : Affinity, or array or sparse array of shape (V, V), optional
-        A row-stochastic matrix M that the draft laws are multiplied by, once sampling has made them: drafts have the
-        law ``otspec.vocab.rdk(q, M)`` [timor2025out].  Of an `Affinity` with rows for some tokens only, these are the
-        ``draft_tokens``.  Softmaxes of covariances have to be made sparse, by ``M.nearest``.
-    draft_shortlist : Frequent or Router, optional
-        In place of these two: which tokens the draft model computes differs from node to node [zhang2025dynaspec].  An
-        `otspec.decode.Frequent` takes the most frequent ones, fewer the deeper a node is; an `otspec.decode.Router`
-        chooses clusters of tokens by the context.  `docs/shortlists.md` says what each is worth.
-    draft_confidence : float, optional
-        A path ends after the first token at which the product of the draft model's probabilities of its tokens, without
-        temperature and truncations, falls below this; the text keeps its law.  It is for one path, or for the stem of a
-        `branching`, which is then all there is of the tree.
-    pace : str or Goodput, optional
-        ``"goodput"``: before each step the depth is chosen, 0 included and L at most, that promises the most tokens a
-        second, from what was accepted and how long steps took so far; the text keeps its law.  An
-        `otspec.decode.Goodput` has settings of its own, such as costs, without which a seed does not repeat a run.
-    prompt_lookup : int, optional
-        Beside all this, one path of at most so many tokens is copied from the text, where its ending occurs earlier
-        [saxena2023prompt].  It hangs in the same tree, and the text keeps its law: see `docs/decoding.md`.
 
     Raises
     ------
@@ -143,100 +103,117 @@ class DraftSettings:
     >>> DraftSettings(draft_confidence=2.0)
     Traceback (most recent call last):
         ...
-    otspec.errors.ProblemError: draft_confidence is 2.0; it is a probability in [0, 1], 0 to draft whole paths
+    otspec.errors.ProblemError: draft_confidence is 2.0; it is a probability in [0, 1]
     """
 
-    paths: int | None = field(default=None, metadata=option("How many independent paths are drafted, K.", "count", "1"))
-    depth: int | None = field(default=None, metadata=option("How many tokens a path has, L.", "count", "3"))
-    solver: Rule = field(
-        default=None,
-        metadata=option(
-            "The rule: a joint one, or a solver that is applied token by token, or a list, each for where those before "
-            "it fail.",
-            "rule",
-            "nested for i.i.d. drafts, which is block for one path",
-        ),
-    )
-    branching: Sequence[int] | None = field(
-        default=None,
-        metadata=option(
-            "How many children the nodes of each level have, a list, in place of paths and depth.", "counts"
-        ),
-    )
-    tree: str | Sequence[Sequence[int]] | None = field(
-        default=None,
-        metadata=option(
-            "The static tree, in place of paths, depth and branching: a list of choices, such as 0,1,0.0,0.1, where "
-            "0.1 is the second child of the first; or a file with one, as Medusa and EAGLE have it.",
-            "tree",
-        ),
-    )
-    law: str = field(default="iid", metadata=option(f"How siblings are drawn: {_LAWS}.", "word", "iid"))
-    draft_temperature: float | None = field(
-        default=None,
-        metadata=option(
-            "The temperature of the draft model; 0 makes drafts certain.", "temperature", "as --temperature"
-        ),
-    )
-    draft_top_k: int | None = field(
-        default=None,
-        metadata=option("Keep the k likeliest tokens of the draft model; 0 keeps all.", "count or 0", "as --top-k"),
-    )
-    draft_top_p: float | None = field(
-        default=None,
-        metadata=option(
-            "Keep the draft model's likeliest tokens that have this mass; 1 keeps all.", "mass", "as --top-p"
-        ),
-    )
+    paths: Count | None = None
+    """How many independent paths are drafted, K; by default 1, or one for each of several draft models.
+
+    [sun2023spectr]
+    """
+
+    depth: Count | None = None
+    """How many tokens a path has, L; by default 3, and 8 with a pace.
+
+    `otspec tune` finds what is fastest for two models on the machine at hand.
+    """
+
+    solver: Rule = None
+    """The rule that verifies: a joint one, a solver that is applied token by token, or a list, each for where those
+    before it fail; by default nested for i.i.d. drafts, which is block for one path.
+
+    Nested labels with block verification are ``"nested"``, see `docs/paths.md`; the joint rules are those of
+    `otspec.decode.JOINT` (``"block"``, ``"traversal"``, ...), the solvers those of the registry (``"interval"``), and
+    ``["global_resolution", "interval"]`` is a chain where the first may fail.
+    """
+
+    branching: Sequence[int] | None = None
+    """How many children the nodes of each level have, a list, in place of paths and depth.
+
+    (n, n, n) is an n-ary tree.
+    """
+
+    tree: str | Sequence[Sequence[int]] | None = None
+    """The static tree, in place of paths, depth and branching: a list of choices, such as 0,1,0.0,0.1, where 0.1 is the
+    second child of the first; on the command line also a file with one, as Medusa and EAGLE have it.
+
+    It is a text or a sequence, ``[[0], [1], [0, 0]]`` [cai2024medusa; li2024eagle].  A node has as many drafted
+    children as the list says, and the i-th that is drawn is child i: with ``law="top_k"`` the i-th likeliest.  Where
+    nodes of a level have different numbers of children, solvers verify it node by node, and of the joint rules
+    ``"traversal"`` and ``"match"``.
+    """
+
+    law: str = "iid"
+    """How siblings are drawn: iid, without_replacement, greedy, top_k, hub_pairs or independent.
+
+    A name of `otspec.decode.DRAFT_LAWS`; ``"independent"`` is for paths of several draft models.  Siblings of another
+    law than ``"iid"`` are verified for the scheme of that name.
+    """
+
+    draft_temperature: Temperature | None = None
+    """The temperature of the draft model, by default the target's; 0 makes drafts certain.
+
+    The text keeps the target's law whatever this and the next two are.
+    """
+
+    draft_top_k: CountOrAll | None = None
+    """Keep the k likeliest tokens of the draft model, by default as for the target; 0 keeps all.
+
+    ``draft_top_k=10`` makes verification cheap, see `docs/decoding.md`.
+    """
+
+    draft_top_p: Mass | None = None
+    """Keep the draft model's likeliest tokens that have this mass, by default as for the target; 1 keeps all."""
+
     draft_tokens: Any = None
+    """The only tokens that are drafted, array_like of int, shape (k,), or a mask of bool over the draft model's tokens.
+
+    The draft model's head is computed for no others [zhao2025frspec].  ``otspec.vocab.frequency_prune`` finds the most
+    frequent ones; `docs/vocab.md` says where that pays.
+    """
+
     draft_kernel: Any = None
+    """A row-stochastic matrix M that the draft laws are multiplied by, once sampling has made them: an `Affinity`, or
+    an array or sparse array of shape (V, V).
+
+    Drafts have the law ``otspec.vocab.rdk(q, M)`` [timor2025out].  Of an `Affinity` with rows for some tokens only,
+    these are the ``draft_tokens``.  Softmaxes of covariances have to be made sparse, by ``M.nearest``.
+    """
+
     draft_shortlist: Selection | None = None
-    draft_confidence: float | None = field(
-        default=None,
-        metadata=option(
-            "End a path after the token at which the draft model's probabilities of its tokens have a smaller product; "
-            "0 drafts whole paths.",
-            "probability",
-        ),
-    )
-    pace: str | Goodput | None = field(
-        default=None,
-        metadata=option(
-            "How each step chooses how deep to draft: goodput goes by what was accepted and by how long steps took, L "
-            "tokens at most; a file that `otspec tune` wrote has the costs, so that a seed repeats the text.",
-            "pace",
-            "the same always",
-        ),
-    )
-    prompt_lookup: int | None = field(
-        default=None,
-        metadata=option(
-            "Hang one path of at most so many tokens, copied from the text, in the tree beside the drafts.", "count"
-        ),
-    )
+    """In place of these two: which tokens the draft model computes differs from node to node [zhang2025dynaspec].
+
+    An `otspec.decode.Frequent` takes the most frequent ones, fewer the deeper a node is; an `otspec.decode.Router`
+    chooses clusters of tokens by the context.  `docs/shortlists.md` says what each is worth.
+    """
+
+    draft_confidence: Probability | None = None
+    """End a path after the token at which the draft model's probabilities of its tokens have a smaller product; 0
+    drafts whole paths.
+
+    The probabilities are without temperature and truncations, and the text keeps its law.  It is for one path, or for
+    the stem of a `branching`, which is then all there is of the tree.
+    """
+
+    pace: str | Goodput | None = None
+    """How each step chooses how deep to draft, by default always alike: goodput goes by what was accepted and by how
+    long steps took, L tokens at most; on the command line, a file that `otspec tune` wrote has the costs, so that a
+    seed repeats the text.
+
+    ``"goodput"`` takes the depth, 0 included, that promises the most tokens a second; the text keeps its law.  An
+    `otspec.decode.Goodput` has settings of its own, such as costs, without which a seed does not repeat a run.
+    """
+
+    prompt_lookup: Count | None = None
+    """Hang one path of at most so many tokens, copied from the text where its ending occurs earlier, in the tree beside
+    the drafts.
+
+    The text keeps its law [saxena2023prompt]: see `docs/decoding.md`.
+    """
 
     def __post_init__(self) -> None:
-        confidence = self.draft_confidence
-        if confidence is not None and not 0 <= confidence <= 1:
-            raise ProblemError(
-                f"draft_confidence is {confidence}; it is a probability in [0, 1], 0 to draft whole paths"
-            )
-        if confidence and self.draft_kernel is not None:
-            raise ProblemError(
-                "draft_confidence goes by the draft model's own probabilities, and draft_kernel moves them to tokens "
-                "that it may not have; leave out one of the two"
-            )
-        if confidence and self.pace is not None:
-            raise ProblemError("pace and draft_confidence both say where drafts end; leave out one of the two")
-        others = [name for name in ("paths", "depth", "branching") if getattr(self, name) is not None]
-        if self.tree is not None and others:
-            raise ProblemError(f"tree says what is drafted, and so does {others[0]}; leave out one of the two")
-        restricted = [name for name in ("draft_tokens", "draft_kernel") if getattr(self, name) is not None]
-        if restricted and self.draft_shortlist is not None:
-            raise ProblemError(
-                f"draft_shortlist and {restricted[-1]} are both given, and each says which tokens the draft model "
-                "computes; leave one of them out"
-            )
+        check(self)
+        refuse(CONFLICTS, {**self.all, "draft_confidence": self.draft_confidence or None})
 
     @property
     def all(self) -> dict[str, Any]:
@@ -305,32 +282,8 @@ class RunOptions(TypedDict, total=False):
 class RunSettings:
     """How a run samples, where it verifies, and what it tells; all else belongs to transformers' `generate`.
 
-    Parameters
-    ----------
-    temperature, top_k, top_p : optional
-        Of the target, and of the draft model unless it has its own; temperature 0, or ``do_sample=False``, is greedy
-        decoding.  What is not given is taken from `generation_config` if one is passed, and is otherwise temperature 1
-        without truncation.
-    seed : int, optional
-        Makes the run repeatable, 0 or more; by default torch's global generator gives one.  All texts of a batch draw
-        from one generator.
-    streamer : optional
-        One of transformers' streamers.
-    tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
-        The target's, needed for `stop_strings`; both, to tell whether they agree.  Where they do not, tokens are
-        matched by their text, and all token ids are the target's, those of ``draft_tokens`` and ``draft_kernel`` too.
-    verify_on : str, optional
-        ``"device"`` or ``"host"``.  By default trees are verified on the device of the models where that is no CPU, if
-        it has the rule (nested, block or token-wise interval, of i.i.d. drafts), and otherwise on the host.
-    transcript : bool
-        Whether what each step drafted, accepted and added is kept, as `Generation.blocks`.
-    logprobs : int, optional
-        Keep the target's log-probabilities of the new tokens, and of so many likeliest ones beside each, 0 or more: as
-        `Generation.logprobs`, `raw_logprobs` and `top_logprobs`.
-    own_config : bool
-        Whether the target's own generation configuration acts, as it does in transformers, where the call says nothing:
-        a repetition penalty, suppressed tokens, a smallest length, min-p, ...  Its temperature, top-k and top-p never
-        do, and the tokens that end a text always.
+    Temperature, top-k and top-p that are not given are those of `generation_config` if one is passed, and otherwise
+    temperature 1 without truncation.
 
     Examples
     --------
@@ -340,45 +293,67 @@ class RunSettings:
     (0.7, {'max_new_tokens': 8})
     """
 
-    temperature: float | None = None
-    top_k: int | None = None
-    top_p: float | None = None
-    seed: int | None = None
+    temperature: Temperature | None = None
+    """The temperature of both models, where the draft model has none of its own; 0 decodes greedily.
+
+    So does ``do_sample=False``.
+    """
+
+    top_k: CountOrAll | None = None
+    """Keep the k likeliest tokens of both models."""
+
+    top_p: Mass | None = None
+    """Keep the likeliest tokens of both models that have this mass."""
+
+    seed: Seed | None = None
+    """Makes the run repeatable; by default torch's global generator gives one.
+
+    All texts of a batch draw from one generator.
+    """
+
     streamer: Streamer | None = None
+    """One of transformers' streamers."""
+
     tokenizer: Any = None
+    """The target's, needed for `stop_strings`; with `draft_tokenizer`, to tell whether they agree."""
+
     draft_tokenizer: Any = None
+    """The draft model's.
+
+    Where the two do not agree, tokens are matched by their text, and all token ids are the target's, those of
+    ``draft_tokens`` and ``draft_kernel`` too.
+    """
+
     verify_on: str | None = None
+    """``"device"`` or ``"host"``: where trees are verified.
+
+    By default on the device of the models where that is no CPU, if it has the rule (nested, block or token-wise
+    interval, of i.i.d. drafts), and otherwise on the host.
+    """
+
     transcript: bool = False
-    logprobs: int | None = None
+    """Keep what each step drafted, accepted and added, as `Generation.blocks`."""
+
+    logprobs: Whole | None = None
+    """Keep the target's log-probabilities of the new tokens, and of so many likeliest ones beside each.
+
+    They are `Generation.logprobs`, `raw_logprobs` and `top_logprobs`.
+    """
+
     own_config: bool = True
+    """Let the target's own generation_config.json act beside the settings here, as transformers does:
+    repetition_penalty, suppress_tokens, min_p, and so on.
+
+    Its temperature, top-k and top-p never act, and the tokens that end a text always.
+    """
 
     def __post_init__(self) -> None:
-        check_seed(self.seed)
-        _check_number("temperature", self.temperature, 0, math.inf, "it is finite and >= 0, 0 for greedy decoding")
-        _check_number("top_p", self.top_p, 0, 1, "it is a probability, 1 to keep all tokens")
-        if self.top_k is not None and not (is_whole(self.top_k) and self.top_k >= 0):
-            raise ProblemError(f"top_k is {self.top_k!r}; pass how many tokens are kept, 0 for all")
-        if self.logprobs is not None and not (type(self.logprobs) is int and self.logprobs >= 0):
-            raise ProblemError(f"logprobs is {self.logprobs!r}; pass how many likeliest tokens are kept, 0 or more")
+        check(self)
 
     @classmethod
     def split(cls, options: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
         """The settings among some options, and the others."""
         return _split(cls, options)
-
-
-def is_whole(value: object) -> TypeGuard[int]:
-    """Whether this is an integer, and no truth value."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _check_number(name: str, value: float | None, least: float, most: float, rule: str) -> None:
-    """Raise unless this is None or a finite number in a range."""
-    if value is None:
-        return
-    real = isinstance(value, Real) and not isinstance(value, bool)
-    if not (real and math.isfinite(value) and least <= value <= most):
-        raise ProblemError(f"{name} is {value!r}; {rule}")
 
 
 def check_lengths(options: Mapping[str, Any]) -> None:
@@ -391,20 +366,8 @@ def check_lengths(options: Mapping[str, Any]) -> None:
     """
     for name in ("max_new_tokens", "max_length"):
         value = options.get(name)
-        if value is not None and (not is_whole(value) or value < 1):
-            raise ProblemError(f"{name} is {value!r}; pass how many tokens, an integer of 1 or more")
-
-
-def check_seed(seed: object) -> None:
-    """Raise unless this is None or one integer, 0 or more.
-
-    Raises
-    ------
-    ProblemError
-        If it is something else, as a list with a seed for each prompt.
-    """
-    if seed is not None and (not is_whole(seed) or seed < 0):
-        raise ProblemError(f"seed is {seed!r}; pass one integer, 0 or more, from which all texts of a batch draw")
+        if value is not None and value not in COUNT:
+            raise ProblemError(f"{name} is {value!r}; {COUNT.rule}")
 
 
 class GenerateOptions(DraftOptions, RunOptions, total=False):

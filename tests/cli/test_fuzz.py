@@ -3,10 +3,13 @@
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
+from typer.models import ArgumentInfo
 
+from otspec.cli import app
 from otspec.extras import installed
 from tests.cli.running import otspec_command
 from tests.data.tree_files import drawn_trees, write_trees
@@ -14,11 +17,8 @@ from tests.data.tree_files import drawn_trees, write_trees
 CALLS = 100
 HUGE = "9" * 25
 
-COUNTS = ("0", "-1", "1.5", "ten", "", "nan", "1e3", HUGE, "0x10")
 LISTS = ("", ",", "0", "10,,20", "ten", "-5", "10;20", HUGE, "9" * 5000, "2.5")
-SEEDS = ("-1", "ten", "1.5", HUGE, "")
-TEMPERATURES = ("-1", "nan", "inf", "hot", "", "-0.5")
-MASSES = ("0", "2", "-0.1", "nan", "most", "", "inf")
+NUMBERS = ("-1", "nan", "inf", "hot", "")
 SOLVERS = (
     *("", ",", ":", "::", "nope", "lp2", "interval,nope", "nope:x", "json:loads", "os:path", "..a:B", ".:X", "a b:C"),
     *("interval:", "interval:tol", "interval:tol=", "interval:tol=small", "interval:tol=-1", "interval:tol=nan"),
@@ -31,11 +31,8 @@ FILES = (
 OUTS = ("nowhere/x", ".", "/dev/null/x", "other.txt/x")
 PLACES = ("other.txt", "full", "/dev/null/x")
 JSONS = ("nowhere.json", "binary.npz", "list.json", "deep.json", "number.json", "half.json", ".", "strange.json")
-KINDS = ("", "laws", "LOGITS", "probs,logits")
 NAMES = ("", "nope", "iid2", "IID", "-")
-PERIODS = ("0", "-1", "nan", "inf", "long", "")
 TEXTS = ("nowhere.txt", "binary.npz", ".", "blank.txt")
-POSITIONS = ("0", "-3", "9", "all", HUGE)
 RUNS = ("", "nowhere", ".", "full", "good.npz")
 
 GOOD: Mapping[str, Sequence[str]] = {
@@ -52,71 +49,35 @@ GOOD: Mapping[str, Sequence[str]] = {
     "affinity": ("other.txt", "--out", "a.safetensors"),
 }
 """Calls that would do, but for what is then made wrong in them."""
-TAKEN: Mapping[str, str] = {
-    "solve": "FILE --n --top-k --top-p --temperature --draft-temperature --solver --positions --seed --target-key "
-    "--draft-key --kind --out --nope",
-    "bench": "--k --n --solver --positions --data --target-key --draft-key --kind --scheme --top-p --temperature "
-    "--jobs --seed --budget --remeasure --against --backend --address --nope --out",
-    "bench decode": "--paths --depth --first --repeats --preset --reference --max-new-tokens --seed --temperature "
-    "--top-k --top-p --draft-top-k --draft-top-p --draft-temperature --budget --prompts --tasks --assisted",
-    "bench paths": "--data --solver --reference --first --seed --budget --beside --nope --out",
-    "record": "--out --positions --paths --depth --top-k --max-new-tokens --batch --seed --temperature --prompts",
-    "audit": "RULE --scheme --n --drafter --shown --form --max-seconds --seed --json --method",
-    "claims": "--claim --trials --seed --json --markdown --replay --show",
-    "decode": "--paths --depth --batch --max-new-tokens --seed --temperature --top-k --top-p --draft-temperature "
-    "--draft-top-k --draft-top-p --json --nope --prompts --solver --method --law --settings",
-    "tune": "--paths --depth --draft-top-k --max-new-tokens --seconds --seed --temperature --top-k --top-p --out "
-    "--json --prompts",
-    "router": "FILE --out --clusters --most --width --likeliest --epochs --tokens --seed",
-    "affinity": "FILE --of --positions --kind --tokenizer --out --window --vocab --nearest --save-every --tau --tokens",
-}
-"""By command, the options that are made wrong; in capitals, the argument without a name."""
-USUAL: Mapping[str, Sequence[str]] = {
+WORDS: Mapping[str, Sequence[str]] = {
     option: values
     for values, options in (
-        (
-            COUNTS,
-            "--n --top-k --first --repeats --max-new-tokens --paths --depth --batch --positions --tokens --clusters",
-        ),
-        (COUNTS, "--most --width --likeliest --epochs --window --vocab --nearest --save-every"),
-        (LISTS, "--k"),
-        (SEEDS, "--seed"),
-        (TEMPERATURES, "--temperature --draft-temperature"),
-        (MASSES, "--top-p --draft-top-p"),
         (SOLVERS, "--solver"),
-        (OUTS, "--out --json --markdown"),
-        (
-            NAMES,
-            "--target-key --draft-key --scheme --backend --preset --reference --drafter --form --method --law --of",
-        ),
-        (KINDS, "--kind"),
+        (NAMES, "--target-key --draft-key --scheme --preset --reference --drafter --form --method --law --of"),
+        (("", "laws", "LOGITS", "probs,logits"), "--kind"),
         (TEXTS, "--prompts"),
-        (PERIODS, "--budget --seconds"),
+        (("0", *NUMBERS), "--budget --seconds --max-seconds --tau"),
         (RUNS, "--against --beside"),
         (JSONS, "--replay"),
-        (("1",), "--nope"),
-        (("0", "-1", "many", HUGE), "--jobs"),
         (("nope", "kseq"), "--remeasure"),
-        (("", "tcp://nowhere:1"), "--address"),
         ((*TEXTS, "other.txt", "list.json"), "--tasks"),
         (("", "5", "5/constant", "a/constant/0.4", "5/constant/much", "0/constant/0.4"), "--assisted"),
         (("", ":", "nope", "nope:x", "nowhere.py:f", "json:nope", "os:path", "a b:c", ".:x", "other.txt:f"), "RULE"),
         (("nope", "nope:x"), "--shown"),
-        ((*PERIODS, HUGE), "--max-seconds"),
         (("", "nope", "[", "gr"), "--claim"),
-        (("0", "-1", "many"), "--trials"),
         (("", "nope", "hit-*"), "--show"),
         (("nowhere.json", "list.json", "deep.json", "half.json", "."), "--settings"),
         (("", "nope", ".", "other.txt", "binary.npz"), "--tokenizer"),
-        (("0", "-1", "nan", "inf", "hot", ""), "--tau"),
-        (("", "nowhere.txt", "binary.npz", "."), "FILE"),
+        (("nowhere.npy", "binary.npz", ".", "other.txt"), "--tokens"),
+        (("", "nowhere.txt", "binary.npz", "."), "FILES SOURCES"),
+        (FILES, "FILE"),
+        (("1",), "--nope"),
     )
     for option in options.split()
 }
+"""What is wrong for options that take words, by name."""
 OWN: Mapping[tuple[str, str], Sequence[str]] = {
-    ("solve", "FILE"): FILES,
-    ("solve", "--positions"): POSITIONS,
-    ("bench", "--positions"): POSITIONS,
+    ("bench", "--k"): LISTS,
     ("bench", "--n"): LISTS,
     # Not positions that are no laws: these are measured, refused one by one, and reported on.
     ("bench", "--data"): (*(name for name in FILES if name != "holes.npz"), "good.npz,nowhere.npz"),
@@ -124,31 +85,62 @@ OWN: Mapping[tuple[str, str], Sequence[str]] = {
     ("bench", "--out"): PLACES,
     ("bench decode", "--paths"): LISTS,
     ("bench decode", "--depth"): LISTS,
-    ("bench decode", "--temperature"): (*TEMPERATURES, "1,hot", "1,-1", ","),
+    ("bench decode", "--temperature"): (*NUMBERS, "1,hot", "1,-1", ","),
     ("bench decode", "--draft-top-k"): ("-1", "W", *(value for value in LISTS if value != "0")),
-    ("bench decode", "--draft-top-p"): (*MASSES, "0.5,2"),
-    ("bench decode", "--draft-temperature"): (*TEMPERATURES, "1,,2"),
+    ("bench decode", "--draft-top-p"): (*NUMBERS, "0.5,2"),
     ("bench paths", "--data"): (*FILES, "good.npz", "llama3", "trees.safetensors,nowhere.npz"),
     ("bench paths", "--solver"): (*SOLVERS, "pick_by_plan", "nested/interval"),
     ("bench paths", "--out"): PLACES,
     ("record", "--out"): (*OUTS, "x.npz", "binary.safetensors"),
-    ("decode", "--draft-top-k"): COUNTS[1:],
     ("decode", "--solver"): ("nope", "", "lp2"),
     ("tune", "--paths"): LISTS,
     ("tune", "--draft-top-k"): LISTS,
+    ("solve", "--positions"): ("0", "-3", "9", "all", HUGE),
     ("affinity", "--kind"): NAMES,
-    ("affinity", "--positions"): (*COUNTS, "1", "9999"),
+    ("affinity", "--positions"): ("0", "-1", "1", "9999"),
     ("affinity", "--out"): (*OUTS, "x.npz", "binary.safetensors"),
-    ("affinity", "--tokens"): ("nowhere.npy", "binary.npz", ".", "other.txt"),
 }
 """Where a command takes an option in a way of its own.
 
 Not values that only torch or a model can refuse, which take seconds to load: see test_refusals.
 """
-WRONG = {
-    command: {option: OWN.get((command, option)) or USUAL[option] for option in options.split()}
-    for command, options in TAKEN.items()
-}
+
+
+def options_of(command: str) -> Mapping[str, tuple[Any, Any]]:
+    """The options of a command by name, with what each takes, and what typer knows of it."""
+    of, *last = command.split()
+    bench = app.registered_groups[0]
+    known = {one.callback.__name__: one.callback for one in app.registered_commands if one.callback}
+    if bench.typer_instance is not None and bench.typer_instance.registered_callback is not None:
+        known["bench"] = bench.typer_instance.registered_callback.callback
+        known |= {f"bench {one.name}": one.callback for one in bench.typer_instance.registered_commands}  # type: ignore[misc]
+    found = {}
+    for name, hint in get_type_hints(known[" ".join((of, *last))], include_extras=True).items():
+        takes, info = (*get_args(hint), None)[:2] if get_origin(hint) is Annotated else (hint, None)
+        if info is not None:
+            decls = getattr(info, "param_decls", None) or (f"--{name.strip('_').replace('_', '-')}",)
+            found[name.upper() if isinstance(info, ArgumentInfo) else decls[0]] = takes, info
+    return found
+
+
+def wrong_values(command: str) -> Mapping[str, Sequence[str]]:
+    """For each option of a command, values that are wrong for it: by its name, or by what its type takes."""
+    values: dict[str, Sequence[str]] = {"--nope": WORDS["--nope"]}
+    for name, (takes, info) in options_of(command).items():
+        kinds = {takes, *get_args(takes)}
+        if known := OWN.get((command, name)) or WORDS.get(name):
+            values[name] = known
+        elif int in kinds:
+            beyond = () if info.min is None else (str(info.min - 1), HUGE)
+            values[name] = ("1.5", "ten", "", "nan", "1e3", "0x10", *beyond)
+        elif float in kinds and info.callback is not None:
+            values[name] = NUMBERS
+        elif Path in kinds and info.callback is not None:
+            values[name] = OUTS
+    return values
+
+
+WRONG = {command: wrong_values(command) for command in GOOD}
 
 
 @pytest.fixture

@@ -141,8 +141,11 @@ def test_folders_that_nothing_can_go_on_from(otspec: Otspec, saved: Pair, prompt
         (f"medusa --target {saved.draft} --from heads", f"was trained for the target {saved.target!r}, fingerprint"),
         (f"medusa {target} --from heads --ahead 3", "made for 2 drafts in a row, not 3; leave out"),
         (f"medusa {target} --from {saved.draft}", "has no training.json of `otspec train`"),
-        (f"sd2 {saved} --from heads", "is what learns; leave out --draft, or --from"),
-        (f"shared {target} --from heads --draft-tokens 9", "has its tokens; leave out --draft-tokens"),
+        (f"sd2 {saved} --from heads", "--from and --draft: both say which draft model learns"),
+        (
+            f"shared {target} --from heads --draft-tokens 9",
+            "--from and --draft-tokens: a draft model that",
+        ),
         (
             f"eagle1 {target} --from layer",
             "looks at layers [1, 1] of its target, and eagle1 looks at [2]; what was eagle3",
@@ -182,9 +185,11 @@ def test_what_is_recorded_and_learnt_from_is_what_is_asked(otspec: Otspec, chatt
 def test_texts_that_a_target_asks_itself(otspec: Otspec, chatty: Pair) -> None:
     """Written, gone on with, and learnt from, by a draft model of each kind that shares the target's parts."""
     target = f"--target {chatty.target}"
-    line = f"texts {target} --length 20 --temperature 1,0.5 --out texts.safetensors"
+    line = f"texts {target} --length 20 --temperature 1,0.5 --ask-temperature 0.5 --out texts.safetensors"
     assert "64 texts of 20 tokens" in otspec(f"{line} --count 64").out
     assert "70 texts of 20 tokens" in otspec(f"{line} --count 70").out
+    with safe_open("texts.safetensors", "numpy") as file:
+        assert file.metadata()["ask_temperature"] == "0.5"
     for kind in ("shared", "parallel"):
         learn = f"train {kind} {target} --texts texts.safetensors --draft-tokens 9 --batch 2 --steps 2"
         otspec(f"{learn} --loss kl+alpha:2 --out {kind}")
@@ -192,20 +197,6 @@ def test_texts_that_a_target_asks_itself(otspec: Otspec, chatty: Pair) -> None:
         # Whole batches are written, 64 held out.
         assert record["texts"] == {"count": 64, "length": 20, "from": "texts.safetensors"}
         assert "lossless" in otspec(f"decode {target} --draft {kind} --depth 2 --prompt a").out
-
-
-def test_a_target_asks_itself_at_a_temperature_of_its_own(otspec: Otspec, chatty: Pair) -> None:
-    line = f"texts --target {chatty.target} --length 20 --count 64 --out texts.safetensors"
-    otspec(f"{line} --ask-temperature 0.5")
-    with safe_open("texts.safetensors", "numpy") as file:
-        assert file.metadata()["ask_temperature"] == "0.5"
-    assert "whose ask_temperature is 0.5, not 1.0" in otspec(line, 2).err
-    learn = f"train shared --target {chatty.target} --texts magpie:2 --length 20 --batch 2 --steps 1"
-    otspec(f"{learn} --ask-temperature 0.5 --out shared")
-    about = json.loads(Path("shared/training.json").read_text())["texts"]
-    assert about == {"count": 2, "length": 20, "from": "magpie:2", "ask_temperature": 0.5}
-    with safe_open("shared/texts.safetensors", "numpy") as file:
-        assert file.metadata()["ask_temperature"] == "0.5"
 
 
 def test_a_router_of_another_draft_model(otspec: Otspec, saved: Pair) -> None:

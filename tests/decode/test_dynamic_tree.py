@@ -122,7 +122,7 @@ def test_what_is_refused() -> None:
     target, draft = pair(VOCAB)
     with pytest.raises(ProblemError, match="a dynamic tree is of one draft model; pass it alone"):
         DynamicTree([draft, draft])
-    with pytest.raises(ProblemError, match="draft_shortlist and draft_tokens are both given"):
+    with pytest.raises(ProblemError, match="draft_shortlist and draft_tokens: both say"):
         DynamicTree(draft, draft_tokens=[1], draft_shortlist=Frequent([1, 2], 1))
     with pytest.raises(ProblemError, match="4 tokens that it was trained with"):
         DynamicTree(shared(target, kept=(0, 2, 4, 6)), draft_tokens=[1])

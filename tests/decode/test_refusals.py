@@ -129,7 +129,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     (r"draft_top_p is 1\.5", {"draft_top_p": 1.5}),
     *((f"draft_confidence is {one}; it is a probability", {"draft_confidence": one}) for one in (-0.1, 1.5, math.nan)),
     (
-        "draft_confidence goes by the draft model's own probabilities",
+        "draft_kernel and draft_confidence: the second goes by the draft model's own probabilities",
         {
             "draft_confidence": 0.5,
             "draft_kernel": np.eye(40),
@@ -137,7 +137,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ),
     ("and 2 are drafted side by side here", {"paths": 2, "draft_confidence": 0.5}),
     *((f"pace is {one!r}; it is 'goodput', or an otspec.decode.Goodput", {"pace": one}) for one in ("fast", 3, "")),
-    ("pace and draft_confidence both say where drafts end", {"pace": "goodput", "draft_confidence": 0.5}),
+    ("pace and draft_confidence: both say where drafts end", {"pace": "goodput", "draft_confidence": 0.5}),
     ("pace chooses how much to draft, and branching is", {"pace": "goodput", "branching": []}),
     ("costs gives .* seconds by branching", {"pace": Goodput(lambda step: math.nan)}),
     # Of fewer tokens.
@@ -157,9 +157,9 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ),
     (r"pass its \.nearest\(64\)", {"draft_kernel": affinity_from_factor(np.ones((40, 1)))}),
     (r"pass its \.nearest\(64\)", {"draft_kernel": affinity(sparse.eye_array(40))}),
-    ("draft_shortlist and draft_tokens are both given", {"draft_tokens": [1], "draft_shortlist": Frequent([1, 2], 1)}),
+    ("draft_shortlist and draft_tokens: both say", {"draft_tokens": [1], "draft_shortlist": Frequent([1, 2], 1)}),
     (
-        "draft_shortlist and draft_kernel are both given",
+        "draft_shortlist and draft_kernel: both say",
         {
             "draft_kernel": np.eye(40),
             "draft_shortlist": Frequent([1, 2], 1),

@@ -1,17 +1,35 @@
-"""The settings of decoding: each is spelled once, and known wherever it can be passed."""
+"""The settings of decoding: each is said once, and known wherever it can be passed."""
 
 import inspect
 from dataclasses import fields
 from typing import get_args
 
 import numpy as np
+import pytest
 
+from otspec import ProblemError
 from otspec.auditing.settings import AuditSettings
 from otspec.cli.bench_decode import bench_decode
 from otspec.cli.decode import decode
-from otspec.cli.groups import KINDS, Of
+from otspec.cli.groups import READ, Of
 from otspec.decode import DraftOptions, DraftSettings, RunOptions, RunSettings
-from otspec.decode.settings import GenerateOptions
+from otspec.decode.settings import CONFLICTS, GenerateOptions
+from otspec.settings import docstrings_of
+
+OBJECTS = {"draft_tokens", "draft_kernel", "draft_shortlist"}
+"""What no text spells."""
+PASSED = {
+    "tree": "0",
+    "branching": (1,),
+    "paths": 1,
+    "depth": 1,
+    "pace": "goodput",
+    "draft_confidence": 0.5,
+    "draft_kernel": np.eye(2),
+    "draft_tokens": [0],
+    "draft_shortlist": object(),
+}
+"""A value of each setting that contradicts another."""
 
 
 def test_typed_keywords_are_the_fields() -> None:
@@ -21,20 +39,37 @@ def test_typed_keywords_are_the_fields() -> None:
     assert set(GenerateOptions.__annotations__) == drafts | set(RunOptions.__annotations__)
 
 
-def test_every_setting_that_is_an_option_is_one_of_the_command() -> None:
-    offered = {one.name for one in fields(DraftSettings) if one.metadata.get("help")}
+@pytest.mark.parametrize("settings", [DraftSettings, RunSettings])
+def test_every_setting_says_what_it_does(settings: type) -> None:
+    assert list(docstrings_of(settings)) == [one.name for one in fields(settings)]
+
+
+def test_every_setting_that_text_spells_is_an_option_of_the_commands() -> None:
+    offered = {one.name for one in fields(DraftSettings)} - OBJECTS
+    assert {one.name for one in Of(DraftSettings).parameters()} == offered
     assert offered <= set(inspect.signature(decode).parameters)
     assert offered - {"branching", "tree", "law"} <= set(inspect.signature(bench_decode).parameters)
-    assert {one.metadata["kind"] for one in fields(DraftSettings) if one.metadata} <= set(KINDS)
+    assert set(READ) <= offered
 
 
 def test_options_say_what_they_take() -> None:
     options = {one.name: one.annotation for one in Of(DraftSettings).parameters()}
     assert get_args(get_args(options["depth"])[0]) == (int, type(None))
     assert get_args(options["law"])[0] == str | None  # what is not given is left out
+    assert "likeliest tokens of the draft model" in get_args(options["draft_top_k"])[1].help
     assert {one.name for one in Of(AuditSettings, leave_out=("seed",)).parameters()} == {
-        one.name for one in fields(AuditSettings) if one.metadata and one.name != "seed"
+        one.name for one in fields(AuditSettings) if one.name not in ("n", "seed")
     }
+
+
+@pytest.mark.parametrize("row", CONFLICTS, ids=lambda row: f"{row.setting}, {row.other}")
+def test_settings_that_contradict_each_other_are_named_with_the_rule(row: tuple[str, ...]) -> None:
+    setting, other, rule, way_out = row
+    with pytest.raises(ProblemError) as error:
+        DraftSettings(**{name: PASSED[name] for name in (setting, other)})  # type: ignore[arg-type]
+    assert str(error.value) == f"{setting} and {other}: {rule}; {way_out}"
+    for name in (setting, other):
+        assert DraftSettings(**{name: PASSED[name]}).given.keys() == {name}  # type: ignore[arg-type]
 
 
 def test_a_seed_of_numpy_is_one() -> None:

@@ -24,6 +24,7 @@ from otspec.decode.step.strategy import DraftModels, Prepared
 from otspec.errors import ProblemError
 from otspec.laws import as_count
 from otspec.paths import Match, Shape, shape_of_choices
+from otspec.settings import Conflict, refuse
 
 PATHS, DEPTH = 4, 8
 """K and L where nothing else is said."""
@@ -78,20 +79,17 @@ class DynamicTree:
     prompt_lookup: int | None = None
 
     def __post_init__(self) -> None:
-        if self.prompt_lookup is not None:
-            as_count("prompt_lookup", self.prompt_lookup)
-        for name in ("paths", "depth", "size"):
-            if (count := getattr(self, name)) is not None:
-                as_count(name, count)
-                if self.tree is not None:
-                    raise ProblemError(f"tree says what is drafted, and so does {name}; leave out one of the two")
+        of_drafts = ("paths", "depth", "tree", "draft_tokens", "draft_shortlist", "prompt_lookup")
+        DraftSettings(**{name: getattr(self, name) for name in of_drafts})  # checks
+        if self.size is not None:
+            as_count("size", self.size)
+        refuse([Conflict("tree", "size", "both say what is drafted")], vars(self))
         if not isinstance(self.draft, PreTrainedModel):
             raise ProblemError("a dynamic tree is of one draft model; pass it alone, not in a list")
         if self.matching is not None and self.tree is None:
             raise ProblemError(
                 "a dynamic tree is of a draft model with the target's tokenizer, and this one has another"
             )
-        DraftSettings(draft_tokens=self.draft_tokens, draft_shortlist=self.draft_shortlist)  # checks
         self._selection  # noqa: B018  checks
 
     @property

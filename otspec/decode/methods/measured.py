@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from otspec.decode.base.metrics import Clock, Metrics
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.own_config import left_out
-from otspec.decode.settings import check_lengths, check_seed
+from otspec.decode.settings import RunSettings, check_lengths
 from otspec.decode.step.harness import Generation, check_prompts, sampling_settings
 from otspec.errors import ProblemError
 
@@ -55,7 +55,7 @@ def measured(
     """
     check_lengths(settings)
     check_prompts(input_ids, settings.get("attention_mask"), vocabulary(target))
-    check_seed(seed)
+    RunSettings(seed=seed, temperature=temperature, top_k=top_k, top_p=top_p)  # raises where one is out of its range
     if len(input_ids) > 1 and (given := [name for name in ENDINGS if settings.get(name)]):
         raise ProblemError(
             f"{given[0]} and {len(input_ids)} prompts: transformers pads what has ended and does not say where; "

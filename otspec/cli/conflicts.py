@@ -1,0 +1,41 @@
+"""What cannot be said together on a command line: one table, each row with its rule and the way out."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from otspec.settings import Conflict
+
+TEXTS, POSITIONS = "--of text", "--of logits or probabilities"
+OF_TARGET, ONE_AHEAD, ALL_TOKENS = "a kind of the target", "a kind of one draft", "a kind of all tokens"
+TEXT_FILE = "a file of --texts"
+NO_STEPS, NO_QUESTIONS = "a method of transformers' own", "texts whose questions are not the target's own"
+OF_TEXT = ("--tokenizer", "--window", "--vocab")
+OF_POSITIONS = ("--positions", "--target-key", "--draft-key", "--kind")
+"""Of `otspec affinity`."""
+INSTEAD = ("--replay", "--list", "--show", "--power")
+"""What `otspec claims` does in place of a check."""
+
+CONFLICTS = (
+    # affinity
+    *(Conflict(name, TEXTS, "it says nothing of text", "leave it out") for name in OF_POSITIONS),
+    *(Conflict(name, POSITIONS, "it says nothing of positions", "leave it out") for name in OF_TEXT),
+    # claims
+    *(Conflict(one, other, "two things to do", "ask for one at a time") for one, other in combinations(INSTEAD, 2)),
+    # decode
+    Conflict("--transcript", NO_STEPS, "it tells nothing of its steps", "leave out --transcript"),
+    Conflict("--logprobs", NO_STEPS, "it keeps no log-probabilities", "leave out --logprobs"),
+    # texts, train
+    Conflict(
+        "--ask-temperature",
+        NO_QUESTIONS,
+        "it asks itself by its chat template alone, without --prompts",
+        "leave it out",
+    ),
+    Conflict("--from", "--draft", "both say which draft model learns"),
+    Conflict("--from", "--draft-tokens", "a draft model that learns on has its tokens"),
+    Conflict("--prompts", TEXT_FILE, "its texts are written already", "leave out --prompts"),
+    Conflict("--ahead", ONE_AHEAD, "it learns one draft at a time, whatever comes after it", "leave out --ahead"),
+    Conflict("--draft", OF_TARGET, "it is made of its target, and no draft model learns", "leave out --draft"),
+    Conflict("--draft-tokens", ALL_TOKENS, "it drafts all tokens", "leave it out, and decode with --drafter fr"),
+)
