@@ -3,8 +3,9 @@
 Everything is imported when first asked for, so that `import otspec` costs nothing by itself.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from otspec.lazy import attach
 
 if TYPE_CHECKING:
     from otspec import auditing, data, paths, plans, schemes, solvers, verification, vocab
@@ -36,47 +37,6 @@ if TYPE_CHECKING:
     from otspec.warming import warm_up
 
 __version__ = "0.2.0"
-
-_SUBPACKAGES = (
-    "auditing",
-    "data",
-    "decode",
-    "paths",
-    "plans",
-    "proofs_check",
-    "schemes",
-    "solvers",
-    "verification",
-    "vocab",
-)
-_HOMES = {
-    "auditing": ("Audit", "AuditVerdict", "PathAudit", "audit", "audit_paths"),
-    "catalogue": ("available",),
-    "certificate": ("Optimum", "optimum"),
-    "decode": ("generate",),
-    "errors": ("DataError", "MissingExtra", "ProblemError", "UnknownSolver"),
-    "plans": ("Plan", "canonical_decomposition"),
-    "pricing": ("lossy",),
-    "problem": ("Problem",),
-    "results": ("Result", "SolveError", "Solved", "Status"),
-    "schemes": (
-        "IID",
-        "DraftScheme",
-        "Greedy",
-        "HubPairs",
-        "Independent",
-        "Table",
-        "TopK",
-        "WithoutReplacement",
-        "check_scheme",
-    ),
-    "solving": ("solve",),
-    "verification": ("Batch", "Verification", "solve_batch", "verify", "verify_logits"),
-    "walltime": ("speed_up",),
-    "warming": ("warm_up",),
-}
-"""The public names by the module that has them; no module is called like one of its functions."""
-_HOME_OF = {name: (module, name) for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "IID",
@@ -126,16 +86,4 @@ __all__ = [
     "warm_up",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _SUBPACKAGES:
-        return importlib.import_module(f"otspec.{name}")
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _HOME_OF[name]
-    value = globals()[name] = getattr(importlib.import_module(f"otspec.{module}"), attribute)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_HOME_OF, *_SUBPACKAGES})
+__getattr__, __dir__ = attach(__name__)

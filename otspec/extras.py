@@ -6,7 +6,6 @@ import importlib
 import importlib.util
 import warnings
 from collections.abc import Container, Iterable
-from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
 
@@ -90,6 +89,8 @@ def plugins(group: str, taken: Container[str]) -> dict[str, Any]:
     -------
     dict of str to object
     """
+    from importlib.metadata import entry_points  # takes as long as all else that a command imports of ours
+
     found: dict[str, Any] = {}
     for entry in entry_points(group=group):
         origin = f"the entry point {entry.name!r} of {entry.dist.name if entry.dist else entry.value}, in {group},"

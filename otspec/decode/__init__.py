@@ -15,7 +15,7 @@ draft models, `recording` keeps what models say, and `generation` is the one cal
 from typing import TYPE_CHECKING, Any
 
 from otspec.extras import require
-from otspec.lazy import names_of
+from otspec.lazy import attach
 
 if TYPE_CHECKING:
     from otspec.decode.base.draft_laws import DRAFT_LAWS
@@ -35,28 +35,6 @@ if TYPE_CHECKING:
     from otspec.decode.step.strategy import Strategy
     from otspec.decode.tuning import Tuned, Tuning, tune
     from otspec.verification.rules.catalogue import BY_PLAN, JOINT
-
-_HOMES = {
-    "otspec.decode.base.draft_laws": ("DRAFT_LAWS",),
-    "otspec.decode.base.metrics": ("Metrics",),
-    "otspec.decode.settings": ("DraftOptions", "DraftSettings", "RunOptions", "RunSettings"),
-    "otspec.decode.drafters.shortlists.router": ("Router",),
-    "otspec.decode.drafters.shortlists.shortlists": ("Budget", "Frequent"),
-    "otspec.decode.drafters.shortlists.training": ("train_router",),
-    "otspec.decode.generation": ("MultiDraftOutput", "generate", "multi_draft"),
-    "otspec.decode.methods.multi_draft": ("MultiDraft",),
-    "otspec.decode.models.after": ("model_after",),
-    "otspec.decode.models.tokens.alignment": ("aligned_counts",),
-    "otspec.decode.models.tokens.matching": ("matching_of",),
-    "otspec.decode.pacing.costs": ("MeasuredCosts", "PassCosts", "PassTimes", "StepCosts"),
-    "otspec.decode.pacing.goodput": ("Goodput",),
-    "otspec.decode.step.harness": ("Generation", "run"),
-    "otspec.decode.step.strategy": ("Strategy",),
-    "otspec.decode.tuning": ("Tuned", "Tuning", "tune"),
-    "otspec.verification.rules.catalogue": ("BY_PLAN", "JOINT"),
-}
-"""The public names by the module that has them."""
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BY_PLAN",
@@ -91,15 +69,11 @@ __all__ = [
     "tune",
 ]
 
-_found = names_of(__name__, _HOME_OF)
+_find, __dir__ = attach(__name__)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME_OF:
+    if name in __all__:
         require("torch")
         require("transformers")
-    return _found(name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return _find(name)

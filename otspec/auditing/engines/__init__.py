@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from otspec.auditing.engines.engine import Acceptance, Engine, EngineDied, Sampling, Text
 from otspec.auditing.engines.settings import EngineAuditOptions, EngineAuditSettings
-from otspec.lazy import names_of
+from otspec.lazy import attach
 
 if TYPE_CHECKING:
     from otspec.auditing.engines.entry import audit_engine
@@ -16,17 +16,6 @@ if TYPE_CHECKING:
     from otspec.auditing.engines.offline import audit_texts
     from otspec.auditing.engines.outcome import EngineOutcome, EngineVerdict
     from otspec.auditing.engines.report import EngineAudit
-
-_HOME_OF = {
-    "EngineAudit": "report",
-    "EngineOutcome": "outcome",
-    "EngineVerdict": "outcome",
-    "FunctionLaws": "laws",
-    "Laws": "laws",
-    "ModelLaws": "laws",
-    "audit_engine": "entry",
-    "audit_texts": "offline",
-}
 
 __all__ = [
     "Acceptance",
@@ -46,9 +35,4 @@ __all__ = [
     "audit_texts",
 ]
 
-
-__getattr__ = names_of(__name__, {name: f"{__name__}.{module}" for name, module in _HOME_OF.items()})
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = attach(__name__)
