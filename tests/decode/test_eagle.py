@@ -22,6 +22,7 @@ from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.eagle.settings import EagleSettings
 from otspec.decode.drafters.eagle.training import KINDS, PASSES
 from otspec.decode.drafters.hidden_states import shifted
+from otspec.decode.drafters.sd2.model import PLACES, Steered
 from otspec.decode.lessons.kind import Origin
 from otspec.decode.lessons.lesson import Lesson, Lessons
 from otspec.decode.methods.assisted import assisted
@@ -30,7 +31,7 @@ from otspec.decode.models.passes import packed
 from otspec.decode.models.passes.fused import LlamaReader
 from otspec.decode.models.passes.packed import PackedLinear, pack
 from otspec.errors import ProblemError
-from tests.contracts.draft_models import LAYERS, WIDTH, all_features, eagle, layer_of, shared
+from tests.contracts.draft_models import HEADS, LAYERS, WIDTH, all_features, eagle, heads, layer_of, shared, steered
 from tests.decode import published
 from tests.decode.models import pair, tiny
 
@@ -65,24 +66,34 @@ def _text(target: Any, draft: Any, **settings: Any) -> list[int]:
 # --- folders
 
 
-@pytest.mark.parametrize("name", MODELS)
+SAVED: dict[str, Callable[[Any], Any]] = {
+    **MODELS,
+    **{f"steered {place}": lambda target, place=place: steered(pair(8)[1], place) for place in PLACES},
+    **{kind: lambda target, kind=kind: heads(kind, target) for kind in HEADS},
+}
+"""Every kind that looks at its target."""
+
+
+@pytest.mark.parametrize("name", SAVED)
 def test_saved_without_what_is_borrowed_and_the_same_when_loaded(tmp_path: Path, name: str) -> None:
     target = tiny(8)
-    draft = MODELS[name](target)
+    draft = SAVED[name](target)
     before = _text(target, draft)
     draft.save_pretrained(tmp_path)
-    config = draft.config
-    borrowed = {"embed_tokens": config.own_embedding, "lm_head": config.own_head}
-    held = load_file(tmp_path / "model.safetensors")
-    assert not [part for part, own in borrowed.items() if not own and any(part in one for one in held)]
+    config, held = draft.config, load_file(tmp_path / "model.safetensors")
     again: Any = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float64).eval()
     assert type(again) is type(draft)
-    assert all(getattr(again.config, name) == getattr(config, name) for name in SETTINGS)
+    loaded = again.state_dict()
+    assert all(torch.equal(loaded[part], weights) for part, weights in draft.state_dict().items() if part in held)
     assert _text(target, again) == before
-    # Two loaded ones have one fingerprint, with their target.
-    third: Any = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float64).eval()
-    third.borrow(target)
-    assert fingerprint(third) == fingerprint(again)
+    if isinstance(draft, Eagle):
+        borrowed = {"embed_tokens": config.own_embedding, "lm_head": config.own_head}
+        assert not [part for part, own in borrowed.items() if not own and any(part in one for one in held)]
+        assert all(getattr(again.config, name) == getattr(config, name) for name in SETTINGS)
+        # Two loaded ones have one fingerprint, with their target.
+        third: Any = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float64).eval()
+        third.borrow(target)
+        assert fingerprint(third) == fingerprint(again)
 
 
 FORMER = {"fed": "otspec_fed_llama", "of its own": "otspec_fed_llama"} | dict.fromkeys(SHARED, "otspec_shared_llama")
@@ -113,18 +124,22 @@ def test_folders_from_when_every_arithmetic_had_a_class_are_read(tmp_path: Path,
 # --- a draft model that is fed
 
 
+@pytest.mark.parametrize("kind", [Eagle, Steered])
 @pytest.mark.usefixtures("no_gradients")
-def test_without_training_it_is_the_draft_model_to_the_last_bit() -> None:
+def test_without_training_it_is_the_draft_model_to_the_last_bit(kind: Any) -> None:
     target, draft = pair()
-    model = Eagle.of(draft, LAYERS, WIDTH)
-    text = [3, 1, 4, 1, 5]
-    ids = torch.tensor([text])
-    added = model.conditioning(all_features(target, text)[None])
-    assert torch.equal(model(ids, added=added).logits, draft(ids).logits)
+    model = kind.of(draft, LAYERS, WIDTH)
+    ids = torch.tensor([[3, 1, 4, 1, 5]])
+    features = all_features(target, ids[0].tolist())[None]
+    told = {"added": model.conditioning(features)} if kind is Eagle else {"shifts": model.shifts(features)}
+    assert torch.equal(model(ids, **told).logits, draft(ids).logits)
     settings: dict[str, Any] = {"paths": 2, "depth": 3, "max_new_tokens": 12, "seed": 5}
     plain, same = (otspec.generate(target, one, ids, **settings) for one in (draft, model))
     assert torch.equal(plain.sequences, same.sequences)
     assert plain.metrics.accepted == same.metrics.accepted
+    if kind is Steered:
+        assert torch.equal(model(ids).logits, draft(ids).logits)
+        assert torch.equal(model.steering.hml(features.flatten(-2)), features.sum(dim=-2))
 
 
 def test_published_layers_are_read_by_no_lean_reader() -> None:

@@ -1,14 +1,12 @@
 """Heads on the target's last hidden state: what they compute, and how accuracies by depth are counted."""
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from scipy.optimize import isotonic_regression
-from transformers import AutoModelForCausalLM
 
 import otspec
 from otspec.decode.drafters.heads.model import MedusaHeads
@@ -55,20 +53,6 @@ def test_medusa_begins_as_the_head_of_its_target() -> None:
     capped.lm_head.register_forward_hook(lambda module, given, found: found)
     with pytest.raises(ProblemError, match="begins as the head of its target, and Gemma2ForCausalLM has none"):
         MedusaHeads.of(capped, 2)
-
-
-@pytest.mark.parametrize("name", HEADS)
-def test_it_is_saved_and_loaded_by_transformers(name: str, tmp_path: Path) -> None:
-    model = heads(name, tiny())
-    model.save_pretrained(tmp_path)
-    loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float64)
-    assert type(loaded) is type(model)
-    before, after = model.state_dict(), loaded.state_dict()
-    assert before.keys() == after.keys()
-    assert all(torch.equal(before[key], after[key]) for key in before)
-    settings: dict[str, Any] = {"paths": 2, "depth": 3, "max_new_tokens": 12, "seed": 1}
-    found = [otspec.generate(tiny(), one, torch.tensor([TEXT]), **settings).new_tokens for one in (model, loaded)]
-    assert found[0] == found[1]
 
 
 VOCAB, PROMPTS, DEPTH, NEW = 8, [[3, 1, 4], [2, 7, 5, 1]], 3, 6

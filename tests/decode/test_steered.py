@@ -1,11 +1,9 @@
 """Draft models that the target steers: the same bits without steering, and the law that is verified with it."""
 
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
 
 import otspec
 from otspec.decode.base.draft_laws import draft_law
@@ -23,20 +21,6 @@ pytestmark = pytest.mark.usefixtures("no_gradients")
 TEXTS = ([3, 1, 4, 1, 5], [2, 7], [6])
 
 
-def test_without_training_it_is_the_draft_model_to_the_last_bit() -> None:
-    target, draft = pair()
-    model = Steered.of(draft, LAYERS, WIDTH)
-    ids = torch.tensor([TEXTS[0]])
-    features = all_features(target, TEXTS[0])[None]
-    assert torch.equal(model(ids, shifts=model.shifts(features)).logits, draft(ids).logits)
-    assert torch.equal(model(ids).logits, draft(ids).logits)
-    settings: dict[str, Any] = {"paths": 2, "depth": 3, "max_new_tokens": 12, "seed": 5}
-    plain, same = (otspec.generate(target, one, ids, **settings) for one in (draft, model))
-    assert torch.equal(plain.sequences, same.sequences)
-    assert plain.metrics.accepted == same.metrics.accepted
-    assert torch.equal(model.steering.hml(features.flatten(-2)), features.sum(dim=-2))
-
-
 def test_hidden_states_are_scaled_to_one_size() -> None:
     features = torch.tensor([[3.0, -4.0], [0.0, 0.0], [1e-30, 0.0]])
     found = to_one_size(features)
@@ -50,18 +34,12 @@ def test_hidden_states_are_scaled_to_one_size() -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_it_is_saved_and_loaded_by_transformers(place: str, tmp_path: Path) -> None:
+def test_steering_changes_a_pass_and_leaves_nothing_behind(place: str) -> None:
     target, draft = pair()
-    model = steered(draft, place)
-    model.save_pretrained(tmp_path)
-    loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float64)
-    assert type(loaded) is type(model)
-    ids = torch.tensor([TEXTS[0]])
+    model, ids = steered(draft, place), torch.tensor([TEXTS[0]])
     shifts = model.shifts(all_features(target, TEXTS[0])[None])
-    logits = model(ids, shifts=shifts).logits
-    assert torch.equal(loaded(ids, shifts=shifts).logits, logits)
-    assert not torch.allclose(logits, draft(ids).logits)
-    assert torch.equal(model(ids).logits, draft(ids).logits)  # nothing is left behind
+    assert not torch.allclose(model(ids, shifts=shifts).logits, draft(ids).logits)
+    assert torch.equal(model(ids).logits, draft(ids).logits)
 
 
 @pytest.mark.parametrize("lengths", [(0, 0, 0), (2, 1, 0), (1, 3, 2)])

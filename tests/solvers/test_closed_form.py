@@ -4,32 +4,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from otspec import IID, Greedy, Independent, Problem, Table, TopK, solve
+from otspec import Greedy, Problem, TopK, solve
 from otspec.plans import Pick
 from tests.each import each
-from tests.instances import P4, Q4, SMALL, Instance
+from tests.instances import P4, Q4
 from tests.oracles import Floats
-
-TAKEN = [i for i in SMALL if isinstance(i.problem.scheme, Greedy | TopK) or i.problem.n == 1]
 
 
 def pick(problem: Problem) -> Pick:
     plan = solve(problem, "closed_form").plan
     assert isinstance(plan, Pick)
     return plan
-
-
-@each(instance=TAKEN)
-def test_proposal_is_the_law_of_the_pick(instance: Instance) -> None:
-    problem = instance.problem
-    plan = pick(problem)
-    law = np.zeros(problem.vocab)
-    for drafts, probability in zip(*problem.scheme.support(), strict=True):
-        weights = plan.rule.weights(drafts)
-        assert weights.min() >= 0
-        assert weights.sum() == pytest.approx(1.0, abs=1e-15)
-        np.add.at(law, drafts, probability * weights)
-    assert_allclose(plan.proposal, law, rtol=0, atol=1e-15)
 
 
 def greedy_rule(p: Floats, last: Floats, token: int) -> Floats:
@@ -55,12 +40,6 @@ def test_top_n_drafts_are_verified_by_drawing_from_p() -> None:
     plan = pick(Problem(P4, TopK(Q4, 2)))
     assert_allclose(plan.conditional(np.array([3, 2])), P4, rtol=0, atol=1e-15)
     assert plan.acceptance == pytest.approx(P4[2] + P4[3], abs=1e-15)
-
-
-@each(scheme=[IID(Q4, 1), Independent(Q4[None]), Table(np.arange(4)[:, None], Q4, 4)])
-def test_a_single_draft_of_any_scheme(scheme: Any) -> None:
-    plan = pick(Problem(P4, scheme))
-    assert plan.acceptance == pytest.approx(np.minimum(P4, Q4).sum(), abs=1e-15)
 
 
 @pytest.mark.parametrize("scheme", [Greedy, TopK])

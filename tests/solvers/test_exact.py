@@ -8,14 +8,17 @@ from numpy.testing import assert_allclose
 
 from otspec import Problem, Status, solve
 from otspec.catalogue import get
+from otspec.plans import Pick
 from otspec.tolerances import TOL
 from tests.each import check_each
 from tests.instances import BY_FAMILY, SMALL, Instance
-from tests.oracles import enumerate_plan, optimal_acceptance
+from tests.oracles import enumerate_plan, law_of_the_pick, optimal_acceptance
 from tests.spellings import exact_spellings, installed, skipped
 
 SUM_TOL = 1e-12
 """A conditional law adds up some ten floats."""
+PICK_TOL = 1e-13
+"""The law of a pick, of at most 216 products."""
 
 AT_LEAST = {"closed_form": 150, "interval": 250, "luce": 250, "spechub": 40}
 """How many of the problems a solver for some kinds of drafts has to meet; every other solver takes all of them."""
@@ -58,6 +61,8 @@ def test_plans_are_optimal_and_lossless_by_enumeration(spelling: str, family: st
         assert enumeration.lowest >= 0
         assert enumeration.normalisation <= SUM_TOL
         assert_allclose(plan.output_law(), enumeration.output, rtol=0, atol=SUM_TOL)
+        if isinstance(plan, Pick):
+            assert_allclose(law_of_the_pick(problem.scheme, plan.rule), plan.proposal, rtol=0, atol=PICK_TOL)
 
     check_each(check, instance=[i for i in BY_FAMILY[family] if takes(spelling, i.problem)])
 
