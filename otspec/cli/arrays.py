@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
-
-import typer
-
-from otspec.settings import summary_of
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +21,3 @@ class ArrayOptions:
     def all(self) -> dict[str, Any]:
         """All of them, by name."""
         return dict(vars(self))
-
-
-TargetKey = Annotated[str | None, typer.Option(help=summary_of(ArrayOptions, "target_key"))]
-DraftKey = Annotated[str | None, typer.Option(help=summary_of(ArrayOptions, "draft_key"))]
-Kind = Annotated[str | None, typer.Option(help=summary_of(ArrayOptions, "kind"))]

@@ -2,48 +2,49 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from otspec.auditing.settings import AuditSettings
-from otspec.cli import options
 from otspec.cli.groups import Of, grouped
 from otspec.cli.loading import load
-from otspec.cli.names import FORMS, SCHEMES
+from otspec.cli.options import ARGUMENT, OutFile
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, progress_bar
+from otspec.settings import Count
 from otspec.writing import write_text
 
 EXIT = {"lossless": 0, "not lossless": 1, "inconclusive": 3}
 """Exit status by verdict."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions:
+    """What `otspec audit` takes."""
+
+    rule: Annotated[str, ARGUMENT]
+    """The rule: module:function, path/to/file.py:function, or a solver such as kseq."""
+    scheme: str = "iid"
+    """The draft law: {SCHEMES}, or module:function of (q, n)."""
+    n: Count = 3
+    """How many drafts each position has."""
+    drafter: str | None = None
+    """Where drafts really come from: a law as for --scheme, or module:function of (q, n, rng)."""
+    shown: str | None = None
+    """The q that the rule is told: module:function of q."""
+    form: str | None = None
+    """How the rule is called: {FORMS}."""
+    uniforms: int | None = None
+    """How many uniforms each call of a rule gets that takes them."""
+    json: OutFile | None = None
+    """A file to which the result is written as well."""
+    settings: Annotated[dict[str, Any], Of(AuditSettings)]
+
+
 @grouped
-def audit(
-    *,
-    rule: Annotated[
-        str, typer.Argument(help="The rule: module:function, path/to/file.py:function, or a solver such as kseq.")
-    ],
-    scheme: Annotated[
-        str, typer.Option(help=f"The draft law: {', '.join(SCHEMES)}, or module:function of (q, n).")
-    ] = "iid",
-    n: Annotated[int, options.count("--n", help="How many drafts each position has.")] = 3,
-    drafter: Annotated[
-        str | None,
-        typer.Option(help="Where drafts really come from: a law as for --scheme, or module:function of (q, n, rng)."),
-    ] = None,
-    shown: Annotated[str | None, typer.Option(help="The q that the rule is told: module:function of q.")] = None,
-    form: Annotated[str | None, typer.Option(help=f"How the rule is called: {', '.join(FORMS)}.")] = None,
-    uniforms: Annotated[
-        int | None, typer.Option(help="How many uniforms each call of a rule gets that takes them.")
-    ] = None,
-    json: Annotated[
-        Path | None, options.out_file("--json", help="A file to which the result is written as well.")
-    ] = None,
-    settings: Annotated[dict[str, Any], Of(AuditSettings)],
-) -> None:
+def audit(request: AuditOptions) -> None:
     """Find out whether a verification rule is lossless: whether its output has the target's law.
 
     Exit status 0: lossless; 1: not lossless; 2: wrong input; 3: inconclusive.
@@ -53,19 +54,19 @@ def audit(
     with progress_bar() as bar:
         task = bar.add_task("auditing", total=None)
         result = run(
-            _rule(rule),
-            _scheme(scheme),
-            n,
-            form=form,
-            drafter=None if drafter is None else _scheme(drafter),
-            shown=None if shown is None else load(shown),
-            uniforms=uniforms,
+            _rule(request.rule),
+            _scheme(request.scheme),
+            request.n,
+            form=request.form,
+            drafter=None if request.drafter is None else _scheme(request.drafter),
+            shown=None if request.shown is None else load(request.shown),
+            uniforms=request.uniforms,
             progress=lambda done, most: bar.update(task, completed=done, total=most),
-            **settings,
+            **request.settings,
         )
     console.print(str(result), highlight=False, soft_wrap=True)
-    if json is not None:
-        write_text(json, result.to_json() + "\n")
+    if request.json is not None:
+        write_text(request.json, result.to_json() + "\n")
     raise typer.Exit(EXIT[result.verdict])
 
 

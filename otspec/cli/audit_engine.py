@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import itertools
 import json as json_module
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,10 +16,12 @@ from otspec.auditing.engines.settings import EngineAuditSettings
 from otspec.cli import options
 from otspec.cli.groups import Of, grouped
 from otspec.cli.loading import load
-from otspec.cli.prompts import FORMAT, gather
-from otspec.cli.sampling import OwnConfig, say_own_config
+from otspec.cli.options import ARGUMENT, OutFile
+from otspec.cli.prompts import gather
+from otspec.cli.sampling import Config, say_own_config
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
+from otspec.settings import Count
 from otspec.writing import write_text
 
 if TYPE_CHECKING:
@@ -36,57 +40,53 @@ ALL = {"all": 0, "0": 0}
 """Words for no truncation, in lists of top-k."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class EngineAuditOptions:
+    """What `otspec audit-engine` takes."""
+
+    engine: Annotated[str, ARGUMENT]
+    """http, transformers, otspec, that of another package, or a function of yours that completes prompts:
+    module:function or path/to/file.py:function."""
+    target: str | None = None
+    """The target model: shipped, or a folder as the engine takes it."""
+    draft: str | None = None
+    """The draft model, in the same way."""
+    drafts: Count | None = None
+    """How many tokens are drafted at once."""
+    url: str | None = None
+    """Of a server that drafts."""
+    plain_url: str | None = None
+    """Of the same server without drafts."""
+    model: str | None = None
+    """What the server calls the model."""
+    set_: list[str] | None = None
+    """Another setting of the engine, as name=value; repeat it."""
+    law: str | None = None
+    """The model that tells the exact law, as transformers reads it: shipped, a folder, or none to compare text
+    with drafts with text without; by default the target, if it is shipped or a folder of transformers."""
+    dtype: str | None = None
+    """The type of its weights, as the engine has them; by default float32."""
+    temperature: str = "1"
+    """Temperatures, separated by commas; greedy is always tried."""
+    top_k: str | None = None
+    """How many tokens to keep, in a list too; all keeps all."""
+    top_p: str | None = None
+    """The mass to keep, in a list too; 1 keeps all."""
+    min_p: str | None = None
+    """The part of the largest probability to keep, in a list too; 0 keeps all."""
+    prompts: Path | None = None
+    """{FORMAT} By default four short ones of our own."""
+    prompt: list[str] | None = None
+    """A prompt; repeat it for several."""
+    json: OutFile | None = None
+    """A file to which the result is written as well; the texts are kept beside it, in FILE.texts.jsonl, and an
+    audit that was interrupted goes on from there."""
+    config: Config
+    settings: Annotated[dict[str, Any], Of(EngineAuditSettings)]
+
+
 @grouped
-def audit_engine(
-    *,
-    engine: Annotated[
-        str,
-        typer.Argument(
-            help="http, transformers, otspec, that of another package, or a function of yours that completes prompts: "
-            "module:function or path/to/file.py:function."
-        ),
-    ],
-    target: Annotated[
-        str | None, typer.Option(help="The target model: shipped, or a folder as the engine takes it.")
-    ] = None,
-    draft: Annotated[str | None, typer.Option(help="The draft model, in the same way.")] = None,
-    drafts: Annotated[int | None, options.count(help="How many tokens are drafted at once.")] = None,
-    url: Annotated[str | None, typer.Option(help="Of a server that drafts.")] = None,
-    plain_url: Annotated[str | None, typer.Option(help="Of the same server without drafts.")] = None,
-    model: Annotated[str | None, typer.Option(help="What the server calls the model.")] = None,
-    more: Annotated[
-        list[str] | None, typer.Option("--set", help="Another setting of the engine, as name=value; repeat it.")
-    ] = None,
-    law: Annotated[
-        str | None,
-        typer.Option(
-            help=f"The model that tells the exact law, as transformers reads it: shipped, a folder, or {WITHOUT} to "
-            "compare text with drafts with text without.",
-            show_default="the target, if it is shipped or a folder of transformers",
-        ),
-    ] = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="The type of its weights, as the engine has them.", show_default="float32")
-    ] = None,
-    temperature: Annotated[str, typer.Option(help="Temperatures, separated by commas; greedy is always tried.")] = "1",
-    top_k: Annotated[str | None, typer.Option(help="How many tokens to keep, in a list too; all keeps all.")] = None,
-    top_p: Annotated[str | None, typer.Option(help="The mass to keep, in a list too; 1 keeps all.")] = None,
-    min_p: Annotated[
-        str | None, typer.Option(help="The part of the largest probability to keep, in a list too; 0 keeps all.")
-    ] = None,
-    prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="four short ones of our own")] = None,
-    prompt: Annotated[list[str] | None, typer.Option(help="A prompt; repeat it for several.")] = None,
-    json: Annotated[
-        Path | None,
-        options.out_file(
-            "--json",
-            help="A file to which the result is written as well; the texts are kept beside it, in FILE.texts.jsonl, "
-            "and an audit that was interrupted goes on from there.",
-        ),
-    ] = None,
-    own_config: OwnConfig = True,
-    settings: Annotated[dict[str, Any], Of(EngineAuditSettings)],
-) -> None:
+def audit_engine(request: EngineAuditOptions) -> None:
     """Find out whether an inference engine's text with drafts is the target's own.
 
     Exit status 0: no evidence against it; 1: not lossless; 2: wrong input; 3: cannot tell.
@@ -94,17 +94,21 @@ def audit_engine(
     from otspec.auditing.engines import audit_engine as run
     from otspec.auditing.engines.engine import DEFAULT_PROMPTS
 
-    EngineAuditSettings(**settings)
-    samplings = _samplings(temperature, top_k, top_p, min_p)
-    texts = [one.turns[0] for one in gather(prompt or [], prompts)] if prompt or prompts else DEFAULT_PROMPTS
-    given = {"target": target, "draft": draft, "drafts": drafts, "url": url, "plain_url": plain_url, "model": model}
-    asked = {name: value for name, value in given.items() if value is not None} | dict(map(_setting, more or []))
-    if not own_config and engine in OF_TARGET:
+    EngineAuditSettings(**request.settings)
+    own_config = request.config.get("own_config", True)
+    samplings = _samplings(request.temperature, request.top_k, request.top_p, request.min_p)
+    texts: Sequence[str] = DEFAULT_PROMPTS
+    if request.prompt or request.prompts:
+        texts = [one.turns[0] for one in gather(request.prompt or [], request.prompts)]
+    given = {name: getattr(request, name) for name in ("target", "draft", "drafts", "url", "plain_url", "model")}
+    asked = {name: value for name, value in given.items() if value is not None}
+    asked |= dict(map(_setting, request.set_ or []))
+    if not own_config and request.engine in OF_TARGET:
         asked["own_config"] = False
     progress_as_ours()
-    laws = _laws(law, target, dtype, own_config)
-    audited = _started(engine, asked)
-    say_own_config(target or "the target", getattr(audited, "own_config", getattr(laws, "own_config", {})))
+    laws = _laws(request.law, request.target, request.dtype, own_config)
+    audited = _started(request.engine, asked)
+    say_own_config(request.target or "the target", getattr(audited, "own_config", getattr(laws, "own_config", {})))
     try:
         with progress_bar() as bar:
             task = bar.add_task(f"auditing {audited.name}", total=None)
@@ -113,16 +117,16 @@ def audit_engine(
                 samplings,
                 texts,
                 laws=laws,
-                store=None if json is None else json.with_name(f"{json.name}.texts.jsonl"),
+                store=None if request.json is None else request.json.with_name(f"{request.json.name}.texts.jsonl"),
                 about={"settings": asked},
                 progress=lambda done, most: bar.update(task, completed=done, total=most),
-                **settings,
+                **request.settings,
             )
     finally:
         audited.close()
     console.print(str(result), highlight=False, soft_wrap=True)
-    if json is not None:
-        write_text(json, result.to_json() + "\n")
+    if request.json is not None:
+        write_text(request.json, result.to_json() + "\n")
     raise typer.Exit(EXIT[result.verdict])
 
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from otspec.cli import options
-from otspec.cli.arrays import DraftKey, Kind, TargetKey
+from otspec.cli.arrays import ArrayOptions
 from otspec.cli.bench_decode import bench_decode
 from otspec.cli.bench_paths import bench_paths
+from otspec.cli.groups import grouped
 from otspec.cli.measuring import Against, asked, check_budget, conclude, only_compared, resumed
-from otspec.cli.names import PROFILES, SCHEMES
 from otspec.cli.sources import by_name
 from otspec.errors import ProblemError
 from otspec.extras import require, require_extra
 from otspec.reporting.console import console, numbers
+from otspec.settings import Count, Mass, Range, Seed, Temperature
 
 if TYPE_CHECKING:
     from otspec.bench import Benchmark
@@ -29,55 +30,48 @@ app.command("decode")(bench_decode)
 app.command("paths")(bench_paths)
 
 
+@dataclass(frozen=True, kw_only=True)
+class BenchOptions:
+    """What `otspec bench` takes."""
+
+    k: str = "10,100"
+    """How many of the likeliest draft tokens to keep, a list; V keeps all."""
+    n: str = "2,3"
+    """How many drafts to draw at each position, a list."""
+    solver: str = "all"
+    """The solvers, a list as `otspec solve` takes it, or all."""
+    positions: Count = 50
+    """How many positions to measure at every (k, n)."""
+    data: str = "llama3"
+    """Where positions come from, a list of {PROFILES} and of files of positions."""
+    arrays: ArrayOptions
+    scheme: str = "iid"
+    """The draft law: {SINGLE_SCHEMES}."""
+    temperature: Temperature = 1.0
+    """The temperature of both models."""
+    top_p: Mass | None = None
+    """Keep the likeliest draft tokens that have this mass."""
+    out: Path = Path("report")
+    """The folder for results; the same command again resumes it."""
+    jobs: Annotated[int, Range(1, 1024, "pass 1 to 1024", whole=True)] = 1
+    """How many worker processes measure, each on one core."""
+    backend: str = "local"
+    """What measures: local processes, or the workers of dask or ray, which take whole cells."""
+    address: str | None = None
+    """The address of a Dask scheduler or of a Ray cluster; by default a cluster of --jobs workers here."""
+    budget: float = 20.0
+    """Seconds of solving for each cell; the time of a position that exceeds them is a lower bound. A larger budget
+    resumes the cells that ran out of a smaller one."""
+    seed: Seed = 0
+    """The seed of synthetic positions and of the drafts."""
+    against: Against = None
+    remeasure: str = ""
+    """Measure these solvers anew, a list or all, although the folder holds records of them."""
+
+
 @app.callback()
-def bench(
-    context: typer.Context,
-    k: Annotated[
-        str, typer.Option("--k", help="How many of the likeliest draft tokens to keep, a list; V keeps all.")
-    ] = "10,100",
-    n: Annotated[str, typer.Option("--n", help="How many drafts to draw at each position, a list.")] = "2,3",
-    solver: Annotated[str, typer.Option(help="The solvers, a list as `otspec solve` takes it, or all.")] = "all",
-    positions: Annotated[int, typer.Option(help="How many positions to measure at every (k, n).", min=1)] = 50,
-    data: Annotated[
-        str, typer.Option(help=f"Where positions come from, a list of {', '.join(PROFILES)} and of files of positions.")
-    ] = "llama3",
-    target_key: TargetKey = None,
-    draft_key: DraftKey = None,
-    kind: Kind = None,
-    scheme: Annotated[
-        str, typer.Option(help=f"The draft law: {', '.join(name for name in SCHEMES if name != 'independent')}.")
-    ] = "iid",
-    temperature: Annotated[float, options.temperature(help="The temperature of both models.")] = 1.0,
-    top_p: Annotated[float | None, options.mass(help="Keep the likeliest draft tokens that have this mass.")] = None,
-    out: Annotated[Path, typer.Option(help="The folder for results; the same command again resumes it.")] = Path(
-        "report"
-    ),
-    jobs: Annotated[
-        int, typer.Option(help="How many worker processes measure, each on one core.", min=1, max=1024)
-    ] = 1,
-    backend: Annotated[
-        str,
-        typer.Option(help="What measures: local processes, or the workers of dask or ray, which take whole cells."),
-    ] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option(
-            help="The address of a Dask scheduler or of a Ray cluster.", show_default="a cluster of --jobs workers here"
-        ),
-    ] = None,
-    budget: Annotated[
-        float,
-        typer.Option(
-            help="Seconds of solving for each cell; the time of a position that exceeds them is a lower bound. "
-            "A larger budget resumes the cells that ran out of a smaller one."
-        ),
-    ] = 20.0,
-    seed: Annotated[int, options.seed(help="The seed of synthetic positions and of the drafts.")] = 0,
-    against: Against = None,
-    remeasure: Annotated[
-        str, typer.Option(help="Measure these solvers anew, a list or all, although the folder holds records of them.")
-    ] = "",
-) -> None:
+@grouped
+def bench(context: typer.Context, request: BenchOptions) -> None:
     """Measure solvers at every (k, n): time, acceptance, certificate and deviation, beside the paper's figures.
 
     The command writes results.jsonl and results.parquet (a record per position), report.md with pictures and
@@ -92,10 +86,10 @@ def bench(
     if context.invoked_subcommand is not None:
         _check_nothing_given(context)
         return
-    if only_compared(context, out, against):
+    if only_compared(context, request.out, request.against):
         return
     require_extra("bench", "report")  # before the work, not after it
-    check_budget(budget, "cell")
+    check_budget(request.budget, "cell")
     from otspec.bench import Benchmark, grid, run
     from otspec.bench.records import RecordFolder
     from otspec.bench.solvers.cells import Sampling, cell_of
@@ -103,30 +97,31 @@ def bench(
     from otspec.bench.spellings import every_solver
     from otspec.data import open_source
 
-    measure = run if (backend, address) == ("local", None) else _elsewhere(backend, address)
+    here = (request.backend, request.address) == ("local", None)
+    measure = run if here else _elsewhere(request.backend, request.address)
     left_out: list[str] = []
-    sampling = Sampling(scheme, temperature, top_p)
-    ks, ns = numbers("--k", k, {"V": 0}), numbers("--n", n)
+    sampling = Sampling(request.scheme, request.temperature, request.top_p)
+    ks, ns = numbers("--k", request.k, {"V": 0}), numbers("--n", request.n)
     probes = [sampling.probe(count) for count in ns]
-    spellings = [name.strip() for name in solver.split(",")]
+    spellings = [name.strip() for name in request.solver.split(",")]
     if spellings == ["all"]:
         spellings, left_out = every_solver(probes)
     sources: dict[str, Source] = by_name(
-        data, lambda name: {name: open_source(name, seed, target_key=target_key, draft_key=draft_key, kind=kind)}
+        request.data, lambda name: {name: open_source(name, request.seed, **request.arrays.all)}
     )
     cells = grid(ks, ns, spellings, list(sources))
-    again = _again(remeasure, spellings)
-    benchmark = Benchmark(cells, sources, positions, seed, budget, jobs, sampling)
-    folder = RecordFolder(out, benchmark.identity)
+    again = _again(request.remeasure, spellings)
+    benchmark = Benchmark(cells, sources, request.positions, request.seed, request.budget, request.jobs, sampling)
+    folder = RecordFolder(request.out, benchmark.identity)
     if stale := benchmark.forget_stale(folder):
         console.print(f"{stale} records were measured with other code of their solvers: measured anew.", style="yellow")
     measured = set(cells)
     folder.forget(lambda record: record["solver"] in again and cell_of(record) in measured)
     names = {"data": list(sources), "k": ks, "n": ns, "solver": list(dict.fromkeys(spellings))}
-    folder.begin(asked() | {"positions": positions, "cells": names})
+    folder.begin(asked() | {"positions": request.positions, "cells": names})
     with resumed(folder, "measuring", benchmark.count) as progress:
         measure(benchmark, folder, progress)
-    conclude(folder, left_out, against, went_wrong(benchmark.cells, folder.records))
+    conclude(folder, left_out, request.against, went_wrong(benchmark.cells, folder.records))
 
 
 def _elsewhere(backend: str, address: str | None) -> Callable[[Benchmark, RecordFolder, Callable[[int], None]], None]:

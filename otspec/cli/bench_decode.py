@@ -11,15 +11,17 @@ from typing import Annotated, Any
 import typer
 
 from otspec.cli import options
-from otspec.cli.drafters import DRAFTER_HELP, DrafterFiles
+from otspec.cli.drafters import DrafterFiles
 from otspec.cli.groups import Of, grouped
 from otspec.cli.measuring import Against, asked, check_budget, conclude, only_compared, resumed
-from otspec.cli.prompts import FORMAT, TASKS, ChatOptions, Prompt, read_prompts, read_tasks
-from otspec.cli.sampling import NONE, DecodingOptions, MaxNewTokens, PairOptions, Truncation, sampling_of
+from otspec.cli.names import COMPARED, RULES
+from otspec.cli.prompts import ChatOptions, Prompt, read_prompts, read_tasks
+from otspec.cli.sampling import NONE, DecodingOptions, PairOptions, Truncation, sampling_of
 from otspec.decode.settings import DraftSettings
 from otspec.errors import DataError
 from otspec.extras import require_extra
 from otspec.reporting.console import numbers, progress_as_ours
+from otspec.settings import Count, Seed
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "gr-table-4": {
@@ -50,8 +52,6 @@ resolution fails (`naive`); the paper expects more of K-SEQ there.  Table 1 of D
 models whose heads are whole, or computed for the most frequent tokens, or for clusters that a router chooses.
 """
 
-RULES = "nested,interval,kseq,rrs,global_resolution/naive"
-COMPARED = "generate,single,block,prompt-lookup,assisted-lookup,assisted"
 FULL = "full"
 """The draft model with its whole vocabulary, among names of drafters."""
 
@@ -69,12 +69,14 @@ def _preset(context: typer.Context, name: str | None) -> str | None:
 class TextOptions:
     """What is decoded."""
 
-    prompts: Annotated[Path | None, typer.Option(help=FORMAT, show_default="held-out text of the shipped pair")] = None
-    tasks: Annotated[list[Path] | None, typer.Option(help=TASKS)] = None
-    first: Annotated[int, options.count(help="How many prompts to decode, from the first on.")] = 60
-    repeats: Annotated[
-        int, options.count(help="How often each prompt is decoded, each time with other random numbers.")
-    ] = 1
+    prompts: Path | None = None
+    """{FORMAT} By default held-out text of the shipped pair."""
+    tasks: list[Path] | None = None
+    """{TASKS}"""
+    first: Count = 60
+    """How many prompts to decode, from the first on."""
+    repeats: Count = 1
+    """How often each prompt is decoded, each time with other random numbers."""
 
     def read(self, target: str) -> list[Prompt] | None:
         """The prompts of the files; None for those of the shipped pair.
@@ -97,31 +99,28 @@ class TextOptions:
 class RuleOptions:
     """What is compared."""
 
-    solver: Annotated[
-        str | None,
-        typer.Option(
-            help="The rules, a list of joint rules and of solvers that are applied token by token, or all; a/b is a, "
-            "and b where a fails.",
-            show_default=f"{RULES}; without a draft model, none",
-        ),
-    ] = None
-    reference: Annotated[
-        str | None, typer.Option(help="The rule that the others are compared with.", show_default="interval")
-    ] = None
-    baselines: Annotated[
-        str | None,
-        typer.Option(
-            help="The methods of `otspec decode` to compare with, a list; vanilla is measured in any case.",
-            show_default=f"{COMPARED}; of these, what the draft model can be used in",
-        ),
-    ] = None
-    assisted: Annotated[
-        str | None,
-        typer.Option(
-            help="The settings of assisted: tokens of a draft, schedule and confidence, as in 20/constant/0.4.",
-            show_default="the fastest on a few other prompts",
-        ),
-    ] = None
+    solver: str | None = None
+    """The rules, a list of joint rules and of solvers that are applied token by token, or all; a/b is a, and b
+    where a fails; by default {RULES}; without a draft model, none."""
+    reference: str | None = None
+    """The rule that the others are compared with; by default interval."""
+    baselines: str | None = None
+    """The methods of `otspec decode` to compare with, a list; vanilla is measured in any case; by default
+    {COMPARED}; of these, what the draft model can be used in."""
+    assisted: str | None = None
+    """The settings of assisted: tokens of a draft, schedule and confidence, as in 20/constant/0.4; by default the
+    fastest on a few other prompts."""
+
+    def named(self, pair: PairOptions, alone: bool) -> str:
+        """The rules as a list, of a pair or of a target alone."""
+        if alone and self.solver is not None:
+            pair.check_drafts("rules verify what one drafts: leave out --solver")
+        return ("" if alone else RULES) if self.solver is None else self.solver
+
+    @property
+    def settled(self) -> tuple[int, str, float] | None:
+        """The settings of assisted generation, if they are named."""
+        return None if self.assisted is None else _assisted(self.assisted)
 
     def check_reference(self, rules: Sequence[str]) -> None:
         """Raise if the rule to compare with is not among those of the run."""
@@ -132,13 +131,13 @@ class RuleOptions:
             )
 
 
-@grouped
-def bench_decode(
-    *,
-    context: typer.Context,
-    pair: PairOptions,
-    text: TextOptions,
-    chat: ChatOptions,
+@dataclass(frozen=True, kw_only=True)
+class BenchDecodeOptions:
+    """What `otspec bench decode` takes."""
+
+    pair: PairOptions
+    text: TextOptions
+    chat: ChatOptions
     preset: Annotated[
         str | None,
         typer.Option(
@@ -146,63 +145,53 @@ def bench_decode(
             callback=_preset,
             help=f"The options of a published table are taken: one of {', '.join(PRESETS)}.",
         ),
-    ] = None,
+    ] = None
     drafts: Annotated[
         dict[str, Any],
-        Of(
-            DraftSettings,
-            listed=True,
-            defaults={"depth": "8"},
-            leave_out=("solver", "branching", "tree", "law"),
-        ),
-    ],
-    rules: RuleOptions,
-    drafter: Annotated[
-        str | None,
-        typer.Option(
-            help=f"The drafters, a list of {DRAFTER_HELP}; full is the draft model as it is.", show_default="full"
-        ),
-    ] = None,
-    files: DrafterFiles,
-    temperature: Annotated[
-        str, typer.Option(help="The temperatures of both models, a list; 0 decodes greedily.")
-    ] = "1",
-    batch: Annotated[str, typer.Option(help="How many texts are decoded together, a list.")] = "1",
-    truncation: Truncation,
-    max_new_tokens: MaxNewTokens = 64,
-    seed: Annotated[int, options.seed(help="The seed of the first text; the next one has seed + 1.")] = 0,
-    budget: Annotated[
-        float,
-        typer.Option(
-            help="Seconds of decoding for each row of the report; a row that has used them gets no more texts."
-        ),
-    ] = 120.0,
-    place: DecodingOptions,
-    against: Against = None,
-    out: Annotated[Path, typer.Option(help="The folder for results; the same command again resumes it.")] = Path(
-        "report_decode"
-    ),
-) -> None:
+        Of(DraftSettings, listed=True, defaults={"depth": "8"}, leave_out=("solver", "branching", "tree", "law")),
+    ]
+    rules: RuleOptions
+    drafter: str | None = None
+    """The drafters, a list of {DRAFTER_HELP}; full is the draft model as it is; by default full."""
+    files: DrafterFiles
+    temperature: str = "1"
+    """The temperatures of both models, a list; 0 decodes greedily."""
+    batch: str = "1"
+    """How many texts are decoded together, a list."""
+    truncation: Truncation
+    max_new_tokens: Count = 64
+    """How many new tokens every text gets at most."""
+    seed: Seed = 0
+    """The seed of the first text; the next one has seed + 1."""
+    budget: float = 120.0
+    """Seconds of decoding for each row of the report; a row that has used them gets no more texts."""
+    place: DecodingOptions
+    against: Against = None
+    out: Path = Path("report_decode")
+    """The folder for results; the same command again resumes it."""
+
+
+@grouped
+@grouped
+def bench_decode(context: typer.Context, request: BenchDecodeOptions) -> None:
     """Decode the same prompts in every way, in turn: speed-ups and block efficiency with 95 % intervals, and the time.
 
     The command writes results.jsonl (a record per text), report.md with report.png and report.html, a page of the same,
     into the folder.  An interrupted run goes on where it stopped.  transformers' assisted generation is measured with
     the settings that are fastest on a few other prompts, unless --assisted names them.
     """
-    if only_compared(context, out, against):
+    if only_compared(context, request.out, request.against):
         return
+    pair, rules = request.pair, request.rules
     require_extra("bench", "report")  # before the work, not after it
-    check_budget(budget, "rule")
-    asked_for = text.read(pair.target)
-    alone = pair.names[1] == NONE and drafter is None
-    if alone and rules.solver is not None:
-        pair.check_drafts("rules verify what one drafts: leave out --solver")
-    solver = ("" if alone else RULES) if rules.solver is None else rules.solver
-    counts, depths = drafts.pop("paths", [1] if alone else [2, 3, 4]), drafts.pop("depth")
-    batches = numbers("--batch", batch)
-    temperatures = options.numbers_of("--temperature", temperature, options.checked_temperature)
-    combinations = [dict(zip(drafts, one, strict=True)) for one in itertools.product(*drafts.values())]
-    settled = None if rules.assisted is None else _assisted(rules.assisted)
+    check_budget(request.budget, "rule")
+    asked_for = request.text.read(pair.target)
+    alone = pair.names[1] == NONE and request.drafter is None
+    solver = rules.named(pair, alone)
+    counts, depths = request.drafts.pop("paths", [1] if alone else [2, 3, 4]), request.drafts.pop("depth")
+    batches = numbers("--batch", request.batch)
+    temperatures = options.numbers_of("--temperature", request.temperature, options.checked_temperature)
+    combinations = [dict(zip(request.drafts, one, strict=True)) for one in itertools.product(*request.drafts.values())]
     from otspec.bench.decoding.cells import decoding_grid
     from otspec.bench.decoding.driver import DecodingBenchmark, run
     from otspec.bench.records import RecordFolder
@@ -215,35 +204,35 @@ def bench_decode(
     methods = _compared(pair, alone, rules.baselines)
     spellings, left_out = every_rule() if solver == "all" else (options.words(solver), [])
     rules.check_reference(spellings)
-    files.check(options.words(drafter or ""))
-    named = ["" if word == FULL else word for word in options.words(drafter or FULL)]
-    cells = decoding_grid(counts, depths, spellings, methods, temperatures, combinations, settled, named, batches)
+    request.files.check(options.words(request.drafter or ""))
+    named = ["" if word == FULL else word for word in options.words(request.drafter or FULL)]
+    cells = decoding_grid(counts, depths, spellings, methods, temperatures, combinations, rules.settled, named, batches)
     progress_as_ours()
-    place.use_threads(max(batches))
-    models = pair.load(place)
+    request.place.use_threads(max(batches))
+    models = pair.load(request.place)
     if rules.baselines is None and models.draft is not None and not is_known(models.draft):
         cells = [cell for cell in cells if cell.method != "assisted"]
-    request = files.request(models, *pair.names)
-    own = None if asked_for is None else chat.conversations(asked_for, models, max_new_tokens)
+    wanted = request.files.request(models, *pair.names)
+    own = None if asked_for is None else request.chat.conversations(asked_for, models, request.max_new_tokens)
     benchmark = DecodingBenchmark(
         models,
         pair.names,
         cells,
         [Conversation(row) for row in held_out()] if own is None else own,
-        text.first,
-        text.repeats,
-        sampling_of(truncation),
-        max_new_tokens,
-        seed,
-        budget,
-        [one.task for one in asked_for] if asked_for and text.tasks else [],
-        {name: drafting(name, request) for name in named if name},
+        request.text.first,
+        request.text.repeats,
+        sampling_of(request.truncation),
+        request.max_new_tokens,
+        request.seed,
+        request.budget,
+        [one.task for one in asked_for] if asked_for and request.text.tasks else [],
+        {name: drafting(name, wanted) for name in named if name},
     )
-    folder = RecordFolder(out, benchmark.identity)
+    folder = RecordFolder(request.out, benchmark.identity)
     folder.begin(asked() | ({} if rules.reference is None else {"reference": rules.reference}))
     with resumed(folder, "decoding", benchmark.count) as progress:
         run(benchmark, folder, progress)
-    conclude(folder, left_out, against)
+    conclude(folder, left_out, request.against)
 
 
 def _compared(pair: PairOptions, alone: bool, baselines: str | None) -> list[str]:

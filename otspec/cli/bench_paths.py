@@ -2,63 +2,56 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from otspec.cli import options
+from otspec.cli.groups import grouped
 from otspec.cli.measuring import Against, asked, check_budget, conclude, only_compared, resumed
 from otspec.cli.sources import by_name
 from otspec.extras import require_extra
+from otspec.settings import Count, Seed
 
 
-def bench_paths(
-    context: typer.Context,
-    data: Annotated[
-        str,
-        typer.Option(
-            help="The recordings, a list: files of trees, as `otspec record --paths K --depth L` writes them, folders "
-            "of such files, and shipped or smollm2, which come with the package."
-        ),
-    ] = "shipped,smollm2",
-    solver: Annotated[
-        str,
-        typer.Option(
-            help="The rules, a list of joint rules and of solvers that are applied token by token, or all; a/b is a, "
-            "and b where a fails."
-        ),
-    ] = "nested,greedy_multi_path,traversal,layer,block,match,interval,kseq,rrs",
-    reference: Annotated[
-        str | None,
-        typer.Option(help="The rule that the others are compared with.", show_default="interval, or the first"),
-    ] = None,
-    first: Annotated[
-        int | None, options.count(help="How many trees of each file to measure, from the first on.", show_default="all")
-    ] = None,
-    seed: Annotated[int, options.seed(help="The seed of the verifications that are timed.")] = 0,
-    budget: Annotated[
-        float, typer.Option(help="Seconds for each rule and file; a rule that has used them gets no more trees.")
-    ] = 120.0,
-    beside: Annotated[
-        list[Path] | None,
-        typer.Option(help="A folder of results whose recordings the report shows as well; repeat it for more."),
-    ] = None,
-    against: Against = None,
-    out: Annotated[Path, typer.Option(help="The folder for results; the same command again resumes it.")] = Path(
-        "report_paths"
-    ),
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class BenchPathsOptions:
+    """What `otspec bench paths` takes."""
+
+    data: str = "shipped,smollm2"
+    """The recordings, a list: files of trees, as `otspec record --paths K --depth L` writes them, folders of such
+    files, and shipped or smollm2, which come with the package."""
+    solver: str = "nested,greedy_multi_path,traversal,layer,block,match,interval,kseq,rrs"
+    """The rules, a list of joint rules and of solvers that are applied token by token, or all; a/b is a, and b
+    where a fails."""
+    reference: str | None = None
+    """The rule that the others are compared with; by default interval, or the first."""
+    first: Count | None = None
+    """How many trees of each file to measure, from the first on; by default all."""
+    seed: Seed = 0
+    """The seed of the verifications that are timed."""
+    budget: float = 120.0
+    """Seconds for each rule and file; a rule that has used them gets no more trees."""
+    beside: list[Path] | None = None
+    """A folder of results whose recordings the report shows as well; repeat it for more."""
+    against: Against = None
+    out: Path = Path("report_paths")
+    """The folder for results; the same command again resumes it."""
+
+
+@grouped
+def bench_paths(context: typer.Context, request: BenchPathsOptions) -> None:
     """Compare rules on the same recorded trees: accepted tokens, exact given each tree.
 
     The command writes results.jsonl and results.parquet (a line per rule and tree), report.md with pictures and
     report.html, a page of the same, into the folder: of several recordings, a table of all, in which
     those of others are, too (--beside).  An interrupted run goes on where it stopped.  No model is needed.
     """
-    if only_compared(context, out, against):
+    if only_compared(context, request.out, request.against):
         return
     require_extra("bench", "report")  # before the work, not after it
-    check_budget(budget, "rule")
+    check_budget(request.budget, "rule")
     from otspec.bench.paths.driver import PathsBenchmark, run
     from otspec.bench.paths.summary import REFERENCE
     from otspec.bench.records import RecordFolder, as_stored
@@ -66,19 +59,18 @@ def bench_paths(
     from otspec.bench.stored import StoredRun, joined, read_run
     from otspec.data import open_trees
 
-    rules, left_out = every_rule() if solver == "all" else ([word.strip() for word in solver.split(",")], [])
-    if reference is None:
-        reference = REFERENCE if REFERENCE in rules else rules[0]
+    rules, left_out = every_rule() if request.solver == "all" else (options.words(request.solver), [])
+    reference = request.reference or (REFERENCE if REFERENCE in rules else rules[0])
     if reference not in rules:
         raise typer.BadParameter(
             f"{reference!r} is not among the rules of this run, {', '.join(rules)}; name it in --solver too",
             param_hint="--reference",
         )
-    benchmark = PathsBenchmark(by_name(data, open_trees), rules, first, seed, budget)
-    others = [read_run(path) for path in beside or ()]
-    joined([StoredRun(out, as_stored(benchmark.identity), [], []), *others])  # refused before the work
-    folder = RecordFolder(out, benchmark.identity)
+    benchmark = PathsBenchmark(by_name(request.data, open_trees), rules, request.first, request.seed, request.budget)
+    others = [read_run(path) for path in request.beside or ()]
+    joined([StoredRun(request.out, as_stored(benchmark.identity), [], []), *others])  # refused before the work
+    folder = RecordFolder(request.out, benchmark.identity)
     folder.begin(asked() | {"reference": reference})
     with resumed(folder, "measuring", benchmark.count, others) as progress:
         run(benchmark, folder, progress)
-    conclude(folder, left_out, against)
+    conclude(folder, left_out, request.against)

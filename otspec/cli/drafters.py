@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 from otspec import pickles
-from otspec.cli.names import DRAFTER_HELP as DRAFTER_HELP
 from otspec.errors import DataError, ProblemError
 from otspec.settings import Count
 

@@ -55,6 +55,8 @@ def _parts(name: str, kind: Any, default: Any, text: str) -> tuple[list[inspect.
     for extra in getattr(kind, "__metadata__", ()):
         if isinstance(extra, Of):
             return list(extra.parameters()), extra.read
+    if kind is typer.Context:
+        return [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind)], lambda values: values[name]
     if not is_dataclass(kind):
         return [_option(name, kind, default, text)], lambda values: values[name]
     assert isinstance(kind, type)

@@ -9,6 +9,9 @@ PROFILES = ("llama3", "gemma2", "llama3-plateau", "gemma2-plateau", "shipped", "
 SCHEMES = ("iid", "without_replacement", "greedy", "top_k", "hub_pairs", "independent")
 """The draft laws of this package, `otspec.schemes.catalogue.OWN`."""
 
+SINGLE_SCHEMES = tuple(name for name in SCHEMES if name != "independent")
+"""Those of one draft model."""
+
 FORMS = ("rng", "uniforms", "law", "torch", "torch_uniforms", "plan")
 """How `otspec.audit` calls a rule."""
 
@@ -40,9 +43,17 @@ FORMAT = (
     "prompt, or with turns of a conversation, or as data sets are published (alpaca, ultrachat, ShareGPT, xsum, GSM8K, "
     "HumanEval, wikitext, WildJailbreak); or shipped: forty questions that come with the package."
 )
+TASKS = (
+    "A file of JSON lines as in Spec-Bench, in place of --prompts: each has turns or a prompt, and a task or category, "
+    "or else its task is the file's name. Repeat the option for more files. The report has figures by task as well. "
+    "shipped: forty questions of Spec-Bench's thirteen categories, which come with the package; held-out: "
+    "Python, of the kind that the shipped pair learnt from."
+)
 MODEL = "shipped, a folder written by save_pretrained, a GGUF file, smollm2, or a name on the hub."
 OWN_DRAFTERS = "eagle or parallel, for the targets that the package has such drafters for"
 BY_TARGET = "shipped for the shipped target, else none"
+RULES = "nested,interval,kseq,rrs,global_resolution/naive"
+COMPARED = "generate,single,block,prompt-lookup,assisted-lookup,assisted"
 
 
 def listed(names: tuple[str, ...]) -> str:

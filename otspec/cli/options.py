@@ -13,15 +13,10 @@ import typer
 
 from otspec.locking import Lock
 from otspec.reporting.console import MOST
-from otspec.settings import Mass, Probability, Range, Seed, Temperature, range_of
+from otspec.settings import Mass, Probability, Range, Temperature, range_of
 
 ARGUMENT = typer.Argument()
 """Marks a field that has no name on the command line: ``file: Annotated[str, ARGUMENT]``."""
-
-
-def count(*names: str, least: int = 1, **settings: Any) -> Any:
-    """An option for a number of things, at least one unless 0 has a meaning of its own."""
-    return typer.Option(*names, min=least, max=MOST, **settings)
 
 
 def of_range(range_: Range | None, *names: str, **settings: Any) -> Any:
@@ -54,26 +49,6 @@ def _range(kind: Any) -> Range:
 checked_temperature, checked_mass, checked_probability = (
     checking(_range(kind)) for kind in (Temperature, Mass, Probability)
 )
-
-
-def seed(**settings: Any) -> Any:
-    """An option for a seed."""
-    return of_range(range_of(Seed), **settings)
-
-
-def temperature(**settings: Any) -> Any:
-    """An option for a temperature: finite, 0 for greedy."""
-    return of_range(range_of(Temperature), **settings)
-
-
-def mass(**settings: Any) -> Any:
-    """An option for a probability above 0."""
-    return of_range(range_of(Mass), **settings)
-
-
-def out_file(*names: str, **settings: Any) -> Any:
-    """An option for a file to write, whose folder has to be there."""
-    return typer.Option(*names, callback=_writable, **settings)
 
 
 def holding(command: Callable[..., None]) -> Callable[..., None]:

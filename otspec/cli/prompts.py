@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from otspec.cli.names import FORMAT as FORMAT
 from otspec.cli.schemas import KNOWN, asked
 from otspec.errors import DataError, ProblemError
 from otspec.settings import Count
@@ -26,14 +25,6 @@ SHIPPED = "shipped"
 HELD_OUT = "held-out"
 """Text of the kind that the shipped pair learnt from, among names of files of tasks."""
 
-
-TASKS = (
-    "A file of JSON lines as in Spec-Bench, in place of --prompts: each has turns or a prompt, and a task or category, "
-    "or else its task is the file's name. Repeat the option for more files. The report has figures by task as well. "
-    f"{SHIPPED}: forty questions of Spec-Bench's thirteen categories, which come with the package; {HELD_OUT}: "
-    "Python, of the kind that the shipped pair learnt from."
-)
-"""For --help."""
 
 FIRST, ALL = "first", "all"
 """Which turns of a conversation are asked."""

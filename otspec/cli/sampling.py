@@ -15,7 +15,7 @@ from otspec.cli import options
 from otspec.cli.groups import Of
 from otspec.decode.settings import RunSettings
 from otspec.errors import DataError
-from otspec.settings import Count, summary_of
+from otspec.settings import Count
 
 if TYPE_CHECKING:
     from otspec.decode.pair.loading import Models
@@ -27,11 +27,8 @@ SHIPPED = "shipped"
 NONE = "none"
 """No draft model, among names of draft models."""
 
-MaxNewTokens = Annotated[int, options.count(help="How many new tokens every text gets at most.")]
-OwnConfig = Annotated[
-    bool,
-    typer.Option("--own-config/--no-own-config", help=summary_of(RunSettings, "own_config")),
-]
+Config = Annotated[dict[str, Any], Of(RunSettings, only=("own_config",))]
+"""Whether the target's own generation configuration acts."""
 
 
 def draft_names(target: str, drafts: Sequence[str] | None) -> list[str]:
@@ -63,11 +60,11 @@ class PlaceOptions:
         return {}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DecodingOptions(PlaceOptions):
     """The same, what of the target's own generation configuration acts on the text, and the threads."""
 
-    own_config: OwnConfig = True
+    config: Config
     threads: Count | None = None
     """How many threads passes take on a CPU; by default OMP_NUM_THREADS; or 1 for texts one at a time; or
     torch's."""
@@ -113,7 +110,7 @@ class DecodingOptions(PlaceOptions):
         from otspec.decode.models.own_config import drop_own_config
 
         models = super().load(target, draft)
-        if not self.own_config:
+        if not self.config.get("own_config", True):
             drop_own_config(models.target)
         say_own_config(target, own_config_of(models))
         return models

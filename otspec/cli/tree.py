@@ -8,7 +8,7 @@ from otspec.cli.drafters import DrafterOptions
 from otspec.cli.groups import grouped
 from otspec.cli.options import OutFile
 from otspec.cli.prompts import PromptOptions
-from otspec.cli.sampling import DecodingOptions, MaxNewTokens, PairOptions
+from otspec.cli.sampling import DecodingOptions, PairOptions
 from otspec.reporting.console import console, progress_as_ours, progress_bar
 from otspec.settings import Count, Seed, Temperature
 from otspec.writing import write_text
@@ -27,7 +27,8 @@ class TreeOptions:
     """How many levels it has at most."""
     ranks: Count = 8
     """How many children a node has at most."""
-    max_new_tokens: MaxNewTokens = 64
+    max_new_tokens: Count = 64
+    """How many new tokens every text gets at most."""
     temperature: Temperature = 0.0
     """The temperature of the texts that the drafter is measured on."""
     seed: Seed = 0

@@ -16,7 +16,7 @@ from otspec.cli.drafters import DrafterFiles
 from otspec.cli.groups import grouped
 from otspec.cli.options import OutFile
 from otspec.cli.prompts import PromptOptions
-from otspec.cli.sampling import DecodingOptions, MaxNewTokens, PairOptions, Sampling
+from otspec.cli.sampling import DecodingOptions, PairOptions, Sampling
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
 from otspec.reporting.tables import TextTable
@@ -83,7 +83,8 @@ class TuneOptions:
     """The largest number of tokens of a path to try."""
     draft_top_k: str = "20,100"
     """The truncations of drafts to try besides none, a list."""
-    max_new_tokens: MaxNewTokens = 64
+    max_new_tokens: Count = 64
+    """How many new tokens every text gets at most."""
     seconds: Annotated[float, _duration] = 25.0
     """About how many seconds to measure."""
     seed: Seed = 0

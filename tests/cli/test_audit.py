@@ -148,7 +148,7 @@ WRONG = [
     ("audit-engine engine_of_mine:dying", "dying died at 1 texts of 32 tokens"),
     ("audit-engine engine_of_mine:Mine --alpha 2", "alpha is 2.0; it lies between 0 and 1"),
     ("audit-engine engine_of_mine:Mine --prompts nowhere.txt", "there is no file nowhere.txt"),
-    ("audit-engine engine_of_mine:Mine --temperature -1", "a temperature is finite and >= 0"),
+    ("audit-engine engine_of_mine:Mine --temperature -1", "it is finite and >= 0"),
     ("audit-engine engine_of_mine:Mine --law nowhere", "there is no folder nowhere; pass shipped, or a folder"),
     ("audit-engine transformers", "transformers needs the setting 'target'"),
 ]
