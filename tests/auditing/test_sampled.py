@@ -11,11 +11,11 @@ from otspec import AuditVerdict
 from otspec.auditing.outcome import Outcome
 from otspec.auditing.rules import instances
 from otspec.auditing.rules.case import TEXT, Sample
-from otspec.auditing.rules.driver import sample_cases
 from otspec.auditing.rules.position_cases import Drafting, PositionCase
 from otspec.auditing.rules.positions import Position
+from otspec.auditing.rules.sequential import SequentialAudit
 from otspec.auditing.rules.tally import MAX_CELLS, Tally, cells_of
-from otspec.auditing.settings import AuditSettings
+from otspec.auditing.settings import AuditSettings, no_progress
 from tests.auditing import decoder_rules as rules
 from tests.auditing.decoder_rules import as_sampler
 from tests.each import each
@@ -197,7 +197,7 @@ class IdealPosition(Position):
 def ideal_audit(seed: int, alpha: float, pairs: Sequence[tuple[Floats, Floats]]) -> Outcome:
     settings = AuditSettings(2, seed=seed, alpha=alpha, confidence=0.9, resolution=0.1, budget=20_000)
     subject = IdealPosition(pairs, settings)
-    return sample_cases(subject, subject.user_cases, settings)
+    return SequentialAudit(subject, subject.user_cases, settings).run(no_progress)
 
 
 def test_false_alarms_are_as_rare_as_promised() -> None:

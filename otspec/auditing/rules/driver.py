@@ -11,8 +11,8 @@ from otspec.auditing.outcome import AuditVerdict, Figures, Outcome, Witness
 from otspec.auditing.rules import findings as found
 from otspec.auditing.rules.answers import Invalid, OutOfTime, Refused
 from otspec.auditing.rules.case import Law
+from otspec.auditing.rules.sequential import SequentialAudit
 from otspec.auditing.rules.subject import C, Subject
-from otspec.auditing.rules.trial import Trial
 from otspec.auditing.settings import AuditSettings, Progress, no_progress
 from otspec.errors import ProblemError
 
@@ -39,7 +39,7 @@ def judge(subject: Subject[C], settings: AuditSettings, progress: Progress = no_
     if settings.method == "exact":
         raise ProblemError(subject.not_enumerable)
     cases = subject.user_cases or subject.cases(settings.seed, sampled=True)
-    return sample_cases(subject, cases, settings, progress)
+    return SequentialAudit(subject, cases, settings).run(progress)
 
 
 class Enumerated(NamedTuple, Generic[C]):
@@ -147,61 +147,3 @@ def _witness(worst: Enumerated[C] | None, broken: Sequence[Invalid], seed: int) 
         assert broken[0].case is not None, "a rule that gives its law is called on one case at a time"
         return found.witness(broken[0].case, seed, [], broken[0])
     return None if worst is None else found.witness(worst.case, seed, worst.law.output)
-
-
-def sample_cases(
-    subject: Subject[C], cases: Sequence[C], settings: AuditSettings, progress: Progress = no_progress
-) -> Outcome:
-    """Draw in growing rounds until a test rejects, or every case is known to the resolution, or the budget is spent.
-
-    Each test rejects at an e-value of (number of tests) / alpha, so that all of them together raise a false alarm with
-    probability at most alpha.
-    """
-    prepared = _prepare(subject, cases)
-    trial = Trial(subject, prepared.taken, settings)
-    invalid, late = prepared.invalid, prepared.late
-    if invalid is None and not late:
-        invalid, late = trial.run(progress)
-    findings = [
-        *([] if invalid is None else [found.of_invalid(invalid)]),
-        *trial.findings(),
-        *found.of_mutations(subject.mutations),
-        *found.of_refusals(prepared.refusals, len(cases)),
-    ]
-    verdict, reason = trial.judge(invalid, late, len(prepared.refusals))
-    return Outcome(
-        verdict=verdict,
-        reason=reason,
-        method="sampled",
-        instances=trial.figures,
-        tests=trial.tests,
-        findings=tuple(findings),
-        worst=trial.witness(invalid),
-        draws=trial.draws,
-        cases=len(cases),
-    )
-
-
-class _Prepared(NamedTuple, Generic[C]):
-    """The cases that the rule takes, and what ended the preparation early, if anything."""
-
-    taken: list[C]
-    refusals: list[str]
-    invalid: Invalid | None
-    late: bool
-
-
-def _prepare(subject: Subject[C], cases: Sequence[C]) -> _Prepared[C]:
-    taken: list[C] = []
-    refusals: list[str] = []
-    for case in cases:
-        try:
-            subject.prepare(case)
-            taken.append(case)
-        except Refused as refusal:
-            refusals.append(str(refusal))
-        except Invalid as invalid:
-            return _Prepared(taken, refusals, invalid, late=False)
-        except OutOfTime:
-            return _Prepared(taken, refusals, None, late=True)
-    return _Prepared(taken, refusals, None, late=False)

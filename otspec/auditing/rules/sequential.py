@@ -9,9 +9,9 @@ from typing import Generic
 import numpy as np
 
 from otspec.auditing.evidence import log_average_and_product
-from otspec.auditing.outcome import AuditVerdict, Figures, Finding, Test, Witness
+from otspec.auditing.outcome import AuditVerdict, Figures, Finding, Outcome, Test, Witness
 from otspec.auditing.rules import findings as found
-from otspec.auditing.rules.answers import Invalid, OutOfTime
+from otspec.auditing.rules.answers import Invalid, OutOfTime, Refused
 from otspec.auditing.rules.case import TEXT
 from otspec.auditing.rules.subject import C, Subject
 from otspec.auditing.rules.tally import MAX_CELLS, Tally
@@ -41,26 +41,76 @@ AGAINST: dict[str, Callable[[Tally], float]] = {
 """The log evidence of one case against each hypothesis."""
 
 
-class Trial(Generic[C]):
-    """A sequential audit as it stands.
+class SequentialAudit(Generic[C]):
+    """An audit by draws as it stands: more are drawn until a test rejects, or all is known, or the budget is spent.
+
+    Each test rejects at an e-value of (number of tests) / alpha, so that all of them together raise a false alarm with
+    probability at most alpha.
 
     Parameters
     ----------
     subject : Subject
     cases : sequence of Case
-        Those that are drawn from.
     settings : AuditSettings
     """
 
     def __init__(self, subject: Subject[C], cases: Sequence[C], settings: AuditSettings) -> None:
         self._subject, self._settings = subject, settings
-        self._cases = dict(zip((Tally(case, subject.simultaneous) for case in cases), cases, strict=True))
+        self._refusals: list[str] = []
+        self._invalid: Invalid | None = None
+        """The answer that ended the audit."""
+        self._late = False
+        """Whether the time was up."""
+        self._number = len(cases)
+        taken = self._taken(cases)
+        self._cases = dict(zip((Tally(case, subject.simultaneous) for case in taken), taken, strict=True))
         self.tallies = list(self._cases)
         self.tests: tuple[Test, ...] = ()
         self.draws = 0
         chosen = {"law": True, "pairs": settings.pairs, "drafter": subject.own_drafter}
         self._names = [name for name, run in chosen.items() if run]
-        self._miss = (1 - settings.confidence) / max(len(cases), 1)
+        self._miss = (1 - settings.confidence) / max(len(taken), 1)
+
+    def _taken(self, cases: Sequence[C]) -> list[C]:
+        """The cases that the rule takes, until it breaks on one."""
+        taken: list[C] = []
+        for case in cases:
+            try:
+                self._subject.prepare(case)
+                taken.append(case)
+            except Refused as refusal:
+                self._refusals.append(str(refusal))
+            except Invalid as invalid:
+                self._invalid = invalid
+                break
+            except OutOfTime:
+                self._late = True
+                break
+        return taken
+
+    def run(self, progress: Progress) -> Outcome:
+        """Draw while there is something to find out, and say what it came to."""
+        while self.goes_on:
+            try:
+                self.draw()
+            except Invalid as invalid:
+                self._invalid = invalid
+            except OutOfTime:  # the draws of this round are dropped: the evidence was fair at the last look
+                self._late = True
+            else:
+                progress(self.draws, self._settings.budget)
+        verdict, reason = self._judged()
+        return Outcome(
+            verdict=verdict,
+            reason=reason,
+            method="sampled",
+            instances=self.figures,
+            tests=self.tests,
+            findings=tuple(self._findings()),
+            worst=self._witness(),
+            draws=self.draws,
+            cases=self._number,
+        )
 
     @property
     def figures(self) -> tuple[Figures, ...]:
@@ -80,8 +130,9 @@ class Trial(Generic[C]):
 
     @property
     def goes_on(self) -> bool:
-        """Whether there is something to find out, and the budget for it."""
-        return self._texts > 0 and not self.biased and not self.resolved
+        """Whether there is something to find out, and the time and the budget for it."""
+        ended = self._invalid is not None or self._late or bool(self.biased)
+        return not ended and self._texts > 0
 
     @property
     def _open(self) -> list[Tally]:
@@ -102,18 +153,6 @@ class Trial(Generic[C]):
         most = max(tally.draws for tally in self._open)
         affordable = (self._settings.budget - self.draws) // (TEXT * len(self._open))
         return min(max(int(GROWTH * most / TEXT), FIRST_LOOK), affordable)
-
-    def run(self, progress: Progress) -> tuple[Invalid | None, bool]:
-        """Draw while there is something to find out; return the invalid answer that ended it, and if time was up."""
-        while self.tallies and self.goes_on:
-            try:
-                self.draw()
-            except Invalid as error:
-                return error, False
-            except OutOfTime:  # the draws of this round are dropped: the evidence was fair at the last look
-                return None, True
-            progress(self.draws, self._settings.budget)
-        return None, False
 
     def draw(self) -> None:
         """Draw one more round, and look at the evidence.
@@ -139,18 +178,18 @@ class Trial(Generic[C]):
         worst = self.tallies[int(logs.argmax())].case.name
         return Test(name, HYPOTHESES[name], log_average_and_product(logs), threshold, worst)
 
-    def judge(self, invalid: Invalid | None, late: bool, refused: int) -> tuple[AuditVerdict, str]:
-        """The verdict and its reason, given an invalid answer, whether time was up, and the number of refused cases."""
+    def _judged(self) -> tuple[AuditVerdict, str]:
+        """The verdict and its reason."""
         settings = self._settings
-        if invalid is not None:
-            return AuditVerdict.NOT_LOSSLESS, f"no valid output: {found.of_invalid(invalid).message}"
+        if self._invalid is not None:
+            return AuditVerdict.NOT_LOSSLESS, f"no valid output: {found.of_invalid(self._invalid).message}"
         if self.biased:
             claim = self.biased[0].hypothesis
             return (
                 AuditVerdict.NOT_LOSSLESS,
                 f"{self.draws:,} draws contradict that {claim} (alpha = {settings.alpha:g})",
             )
-        if late:
+        if self._late:
             return AuditVerdict.INCONCLUSIVE, f"the {settings.max_seconds:g} s were up {self._reached}"
         if not self.tallies:
             return AuditVerdict.INCONCLUSIVE, "the solver refuses every instance"
@@ -166,8 +205,8 @@ class Trial(Generic[C]):
                 "coarser resolution"
             )
         fine = f"no evidence of bias in {self.draws:,} draws, and the output law is {known}"
-        if refused:
-            of = f"{len(self.tallies)} of {len(self.tallies) + refused} instances"
+        if self._refusals:
+            of = f"{len(self.tallies)} of {self._number} instances"
             return AuditVerdict.INCONCLUSIVE, f"{fine} on {of}; the rule refuses the others"
         return AuditVerdict.LOSSLESS, fine
 
@@ -199,10 +238,10 @@ class Trial(Generic[C]):
         first = FIRST_LOOK * TEXT * len(self.tallies)
         return f"before the first look, which takes {first:,} draws; allow for more seconds"
 
-    def findings(self) -> list[Finding]:
-        """The findings of the draws, beside the verdict."""
+    def _findings(self) -> list[Finding]:
+        """What the user should know beside the verdict."""
         rejected = {test.name: test for test in self.tests if test.rejected}
-        findings = []
+        findings = [] if self._invalid is None else [found.of_invalid(self._invalid)]
         if "law" in rejected:
             findings += found.of_excess(self.figures, 0.0)
             for tally in self.tallies:
@@ -220,12 +259,13 @@ class Trial(Generic[C]):
         if "drafter" in rejected:
             message = f"the drafts do not have the declared law, as is plain on {rejected['drafter'].largest!r}"
             findings.append(Finding(message, bias=False))
-        return findings
+        findings += found.of_mutations(self._subject.mutations)
+        return findings + found.of_refusals(self._refusals, self._number)
 
-    def witness(self, invalid: Invalid | None) -> Witness | None:
+    def _witness(self) -> Witness | None:
         """The case that broke the rule, or speaks against it most, or else is known least."""
         seed = self._settings.seed
-        if invalid is not None:
+        if (invalid := self._invalid) is not None:
             return None if invalid.case is None else found.witness(invalid.case, seed, [], invalid)
         if not self.figures:
             return None
