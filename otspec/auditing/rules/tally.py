@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 
 import numpy as np
@@ -147,9 +146,10 @@ class Tally:
         return counts
 
     def against_law(self) -> float:
-        """Log evidence that the law of the draws is not p: by its tokens, and by more hits than there can be."""
-        if self.tokens[self.p == 0].any():
-            return math.inf
+        """Log evidence that the law of the draws is not p: by its tokens, and by more hits than there can be.
+
+        Infinite once a token of p = 0 is drawn, which no group shares with others.
+        """
         by_tokens = log_evidence(self._cell_counts, self.law)
         if self.grouped:  # a bias may move mass within groups only
             by_tokens = mean_of(by_tokens, log_evidence(self.firsts, self.p))
