@@ -14,6 +14,7 @@ from otspec.paths import Block, Model, Nested, Tree, tree_law
 from otspec.verification.reference.enumeration import number_of_trees, trees_of
 from otspec.verification.trees.shape import Shape
 from tests.auditing.forms import MODELS, NoBlock
+from tests.auditing.known_bugs import drawn_from, token_wise_law
 from tests.oracles import Floats, Ints
 
 
@@ -91,6 +92,16 @@ def test_chains_and_trees_say_the_same() -> None:
     for mine, its in zip(one.instances, other.instances, strict=True):
         assert mine.tv == pytest.approx(its.tv, abs=1e-12)
         assert mine.membership == pytest.approx(its.membership, abs=1e-12)
+
+
+def test_a_rule_of_chains_passes_whatever_the_other_path_is() -> None:
+    """The same tokens are other nodes of other trees."""
+    law = token_wise_law(1.0)
+    model = Model(lambda prefix: np.array([0.6, 0.4]), lambda prefix: np.array([0.7, 0.3]))
+    for rule, method in ((law, "exact"), (law, "sampled"), (drawn_from(law), "sampled")):
+        audit = otspec.audit_paths(rule, 2, 2, models=[model], method=method, resolution=0.1)
+        assert audit.verdict is AuditVerdict.LOSSLESS
+        assert audit.outcome.method == method
 
 
 def test_a_draft_law_that_the_rule_is_not_told_of() -> None:

@@ -186,6 +186,8 @@ def test_plans_can_be_sampled_too() -> None:
     assert audit.outcome.draws > 0
     # 27 000 tuples are too many to be listed.
     assert otspec.audit("interval", n=3, logits=logits, resolution=COARSE).outcome.method == "sampled"
+    mixed = otspec.audit("interval", n=3, logits=logits[:1], instances=[([0.5, 0.5], [0.5, 0.5])], resolution=COARSE)
+    assert (mixed.outcome.method, len(mixed.instances)) == ("sampled", 2)  # none of the user's is left out
 
 
 def test_the_result_is_plain_data() -> None:

@@ -1,6 +1,7 @@
 """Rules that can only be drawn from: flagged early, passed with an interval, and how often alarms are false."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import otspec
 from otspec import AuditVerdict
 from otspec.auditing.outcome import Outcome
 from otspec.auditing.rules import instances
-from otspec.auditing.rules.case import TEXT, Sample
+from otspec.auditing.rules.case import TEXT, Sample, draw_each
 from otspec.auditing.rules.position_cases import Drafting, PositionCase
 from otspec.auditing.rules.positions import Position
 from otspec.auditing.rules.sequential import SequentialAudit
@@ -162,6 +163,12 @@ def test_a_drafter_of_another_law_is_found_out_and_need_not_be_a_bias() -> None:
     audit = otspec.audit(as_sampler(rules.rrs), drafter=truncated)
     assert audit.verdict is AuditVerdict.NOT_LOSSLESS
     assert audit.mean("optimum") is None
+
+
+def test_a_position_that_is_rounded_up_to_the_total_draws_a_token_that_can_be_drawn() -> None:
+    largest: Any = SimpleNamespace(random=lambda shape: np.full(shape, np.nextafter(1.0, 0.0)))
+    cumulative = np.array([[0.0, 5e-324, 5e-324], [0.25, 0.5, 0.5]])
+    assert draw_each(cumulative, largest).tolist() == [1, 1]
 
 
 def test_large_vocabularies_are_grouped() -> None:
