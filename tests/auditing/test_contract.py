@@ -43,6 +43,7 @@ def test_a_lossless_rule_passes(form: Form) -> None:
         else:
             assert all(one.tv_interval[1] <= COARSE for one in audit.instances)
             assert not any(test.rejected for test in audit.outcome.tests)
+            assert "law test     not rejected that each output has law p" in str(audit)
 
 
 @every_form
@@ -56,6 +57,7 @@ def test_a_biased_rule_is_flagged_early_and_always_in_the_same_way(form: Form) -
         if method == "sampled":
             assert audit.outcome.draws < 20_000
             assert audit.outcome.tests[0].rejected
+            assert "law test     REJECTED that each output has law p" in str(audit)
         assert form.run(form.biased, method=method, seed=3).as_dict() == audit.as_dict()
         assert str(pickle.loads(pickle.dumps(audit))) == str(audit)
 

@@ -163,6 +163,13 @@ def test_a_drafter_of_another_law_is_found_out_and_need_not_be_a_bias() -> None:
     audit = otspec.audit(as_sampler(rules.rrs), drafter=truncated)
     assert audit.verdict is AuditVerdict.NOT_LOSSLESS
     assert audit.mean("optimum") is None
+    repeats = otspec.audit(
+        as_sampler(rules.naive),
+        "without_replacement",
+        drafter=lambda q, n, rng: rng.choice(q.size, n, p=q),
+        budget=3000,
+    )
+    assert repeats.outcome.tests[-1].evidence == np.inf  # a tuple that cannot be
 
 
 def test_a_position_that_is_rounded_up_to_the_total_draws_a_token_that_can_be_drawn() -> None:
