@@ -208,6 +208,7 @@ OF_PATHS: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("answers", "message"), [*INVALID, *OF_DRAFTERS, *OF_PATHS])
 def test_an_answer_that_is_none_is_a_finding(answers: Any, message: str) -> None:
     case = (answers, message)
+    audit: otspec.Audit
     if case in OF_PATHS:
         audit = otspec.audit_paths(answers, 1, 2, models=MODELS)
     elif case in OF_DRAFTERS:
