@@ -1,4 +1,4 @@
-"""Settings of audits: how much evidence is required, how fine it is, how long it may take; each checked by its field.
+"""Settings of audits: how much evidence is required, how fine it is, and how long an audit may take.
 
 This module loads no numpy, so that `otspec audit --help` can list the settings at once.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from numbers import Integral, Real
-from typing import Any, NamedTuple, TypedDict
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
 
 from otspec.errors import ProblemError
+from otspec.settings import Range, Seed, check, range_of, types_of
 from otspec.tolerances import TOL
 
 Progress = Callable[[int, int], None]
@@ -20,89 +20,29 @@ Progress = Callable[[int, int], None]
 LONGEST = 1e12
 """Seconds, some 30 000 years: no limit is larger."""
 
-MOST_DRAFTS = 1 << 12
-"""Drafts of a position, or paths of a tree: thousands of calls are made, and drafted for."""
-
-
-class Between(NamedTuple):
-    """The values that a number may have; both ends of a range of integers belong to it."""
-
-    low: float = 0.0
-    high: float = 1.0
-    integer: bool = False
-    low_too: bool = False
-    """Whether a real number may be the lower end."""
-    optional: bool = False
-    """Whether it may be None."""
-
-    def check(self, name: str, value: Any) -> None:
-        """Check a value.
-
-        Raises
-        ------
-        ProblemError
-            If it is of the wrong type, or out of its range.
-        """
-        if value is None and self.optional:
-            return
-        if isinstance(value, bool) or not isinstance(value, Integral if self.integer else Real):
-            raise ProblemError(
-                f"{name} is {value!r}; pass {f'an integer >= {self.low}' if self.integer else 'a number'}"
-            )
-        number: Any = value
-        if self.integer and not self.low <= number <= self.high:
-            most = "" if math.isinf(self.high) else f", at most {self.high:,}"
-            raise ProblemError(f"{name} is {value}; pass an integer >= {self.low}{most}")
-        if not self.integer and not (self.low < number < self.high or (self.low_too and number == self.low)):
-            ends = f"between {self.low:g} and {self.high:g}" + (f", or is {self.low:g}" if self.low_too else "")
-            raise ProblemError(f"{name} is {value}; it lies {ends}{', or is None' if self.optional else ''}")
-
-
-SHARE = Between()
-SEED = Between(0, math.inf, integer=True)
-
-
-def count(most: int) -> Between:
-    """The range of a number of things."""
-    return Between(1, most, integer=True)
-
-
-def setting(
-    default: Any, summary: str, allowed: Between | tuple[str, ...] | type[bool], kind: str | None = None
-) -> Any:
-    """A field that the command line offers as an option.
-
-    Parameters
-    ----------
-    default : object
-    summary : str
-        The help text.
-    allowed : Between, tuple of str or bool
-        What it may be; `check_settings` holds it to that.
-    kind : str, optional
-        What the option takes, if not just its type.
-    """
-    return field(default=default, metadata={"help": summary, "kind": kind, "allowed": allowed})
+Share = Annotated[float, Range(0, math.nextafter(1, 0), "it lies between 0 and 1", open=True)]
+Distance = Annotated[float, Range(0, math.nextafter(1, 0), "it is a distance in [0, 1)")]
+Seconds = Annotated[float, Range(0, LONGEST, "it is above 0 and at most 1e12, or None for no limit", open=True)]
+Calls = Annotated[int, Range(1, 2**31 - 1, "pass an integer >= 1, at most 2,147,483,647", whole=True)]
+Drafts = Annotated[int, Range(1, 1 << 12, "pass an integer >= 1, at most 4,096", whole=True)]
+"""Thousands of calls are made, and drafted for."""
 
 
 def check_settings(settings: Any) -> None:
-    """Check every `setting` of a frozen dataclass; integers of numpy become Python's.
+    """Check a frozen dataclass by the types of its fields; integers of numpy become Python's.
 
     Raises
     ------
     ProblemError
         If a value is of the wrong type, or out of its range.
     """
-    for one in fields(settings):
-        value, allowed = getattr(settings, one.name), one.metadata.get("allowed")
-        if isinstance(allowed, Between):
-            allowed.check(one.name, value)
-            if allowed.integer:
-                object.__setattr__(settings, one.name, int(value))
-        elif allowed is bool and not isinstance(value, bool):
-            raise ProblemError(f"{one.name} is {value!r}; pass True or False")
-        elif isinstance(allowed, tuple) and not (isinstance(value, str) and value in allowed):
-            raise ProblemError(f"{one.name} is {value!r}; known: {', '.join(allowed)}")
+    check(settings)
+    for name, kind in types_of(type(settings)).items():
+        value, range_ = getattr(settings, name), range_of(kind)
+        if kind is bool and not isinstance(value, bool):
+            raise ProblemError(f"{name} is {value!r}; pass True or False")
+        if range_ is not None and range_.whole:
+            object.__setattr__(settings, name, int(value))
 
 
 def no_progress(done: int, most: int) -> None:
@@ -150,32 +90,6 @@ class AuditOptions(TypedDict, total=False):
 class AuditSettings:
     """The settings of an audit; `otspec.audit` and `otspec.audit_paths` take all of them but `n` as keywords.
 
-    Parameters
-    ----------
-    n : int
-        Drafts of a position, or drafted paths of a tree.  Both functions set it from their other arguments.
-    seed : int
-        Seed of all random numbers, at least 0.  Two audits with the same arguments and seed are the same.
-    alpha : float
-        Bound on the probability that the tests call a lossless rule "not lossless", in (0, 1).
-    confidence : float
-        Probability that all intervals of the total variation hold together, in (0, 1).
-    resolution : float
-        Total variation to p, in (0, 1), within which a rule that is sampled has to be known to lie before the audit
-        calls it "lossless".
-    tol : float
-        Total variation to p, in [0, 1), up to which an enumerated law is "lossless".  The total of a law that the rule
-        gives may be off 1 by as much.
-    budget : int
-        Largest number of calls of a rule that is sampled.
-    max_seconds : float, optional
-        Seconds after which the audit stops and says how far it came.  The verdict is then "inconclusive", unless a bias
-        was found before.  The clock is read between calls of the rule; a call that does not return is not interrupted.
-    method : str
-        ``"exact"`` enumerates, ``"sampled"`` draws, ``"auto"`` enumerates where that is possible.
-    pairs : bool
-        Test also whether outputs are independent of those before: the last, and some up to 1024 draws back.
-
     Raises
     ------
     ProblemError
@@ -192,30 +106,40 @@ class AuditSettings:
     otspec.errors.ProblemError: alpha is 2; it lies between 0 and 1
     """
 
-    n: int
-    seed: int = setting(0, "Seed of all random numbers; the same seed gives the same audit.", SEED, "seed")
-    alpha: float = setting(1e-3, "Bound on the probability that a lossless rule is called not lossless.", SHARE)
-    confidence: float = setting(0.99, "Probability that all intervals of the total variation hold together.", SHARE)
-    resolution: float = setting(0.05, "Total variation to which the law of a sampled rule has to be known.", SHARE)
-    tol: float = setting(TOL, "Total variation that the law of an enumerated rule may be off.", Between(low_too=True))
-    budget: int = setting(1_000_000, "Largest number of calls of a rule that is sampled.", count(2**31 - 1))
-    max_seconds: float | None = setting(
-        None,
-        "Seconds after which the audit stops and says how far it came; the clock is read between calls.",
-        Between(0, LONGEST, optional=True),
-        "seconds",
-    )
-    method: str = setting(
-        "auto",
-        "The method: exact, sampled, or auto, which is exact where that is possible.",
-        ("auto", "exact", "sampled"),
-    )
-    pairs: bool = setting(True, "Test whether consecutive outputs are independent.", bool)
+    n: Drafts
+    # Drafts of a position, or drafted paths of a tree: both functions set it from their other arguments.
+    seed: Seed = 0
+    """Seed of all random numbers; the same seed gives the same audit."""
+    alpha: Share = 1e-3
+    """Bound on the probability that a lossless rule is called not lossless."""
+    confidence: Share = 0.99
+    """Probability that all intervals of the total variation hold together."""
+    resolution: Share = 0.05
+    """Total variation to which the law of a sampled rule has to be known.
+
+    The audit calls it "lossless" only then.
+    """
+    tol: Distance = TOL
+    """Total variation that the law of an enumerated rule may be off.
+
+    The total of a law that the rule gives may be off 1 by as much.
+    """
+    budget: Calls = 1_000_000
+    """Largest number of calls of a rule that is sampled."""
+    max_seconds: Seconds | None = None
+    """Seconds after which the audit stops and says how far it came; the clock is read between calls.
+
+    The verdict is then "inconclusive", unless a bias was found before.  A call that does not return is not interrupted.
+    """
+    method: str = "auto"
+    """The method: exact, sampled, or auto, which is exact where that is possible."""
+    pairs: bool = True
+    """Test whether outputs are independent of those before: the last, and some up to 1024 draws back."""
 
     def __post_init__(self) -> None:
-        count(MOST_DRAFTS).check("n", self.n)
-        object.__setattr__(self, "n", int(self.n))
         check_settings(self)
+        if not (isinstance(self.method, str) and self.method in ("auto", "exact", "sampled")):
+            raise ProblemError(f"method is {self.method!r}; known: auto, exact, sampled")
 
     @classmethod
     def of(cls, call: str, n: int, options: AuditOptions) -> AuditSettings:

@@ -16,6 +16,7 @@ from otspec.auditing import AuditOptions, AuditSettings
 from otspec.auditing.rules.forms import Form, PathForm, form_of, path_form_of
 from otspec.cli.audit import audit as command
 from otspec.paths import Block, Nested, Tree, synthetic
+from otspec.settings import docstrings_of
 from otspec.solvers import KSeq
 from tests.auditing import decoder_rules as rules
 from tests.bad_calls import LAW, check_bad_calls
@@ -90,7 +91,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"rule": "naive", "resolution": 1.5}, "resolution is 1.5"),
     ({"rule": "naive", "tol": -1}, "tol is -1"),
     ({"rule": "naive", "budget": 0}, "budget is 0"),
-    ({"rule": "naive", "max_seconds": 0}, "max_seconds is 0; it lies between 0 and 1e+12, or is None"),
+    ({"rule": "naive", "max_seconds": 0}, "max_seconds is 0; it is above 0 and at most 1e12, or None for no limit"),
     ({"rule": "naive", "max_seconds": float("nan")}, "max_seconds is nan"),
     ({"rule": "naive", "scheme": "hub_pairs", "instances": [([1.0], [1.0])]}, "hub_pairs are pairs, pass n = 2"),
     ({"rule": "naive", "instances": [([0.5, 0.6], [0.5, 0.5])]}, "p sums to 1.1"),
@@ -102,7 +103,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "at most 5,000 tuples",
     ),
     ({"rule": "naive", "scheme": lambda q, n: otspec.IID(q, 2)}, "draws 2 of"),
-    ({"rule": "naive", "seed": -1}, "seed is -1; pass an integer >= 0"),
+    ({"rule": "naive", "seed": -1}, "seed is -1; pass one integer, 0 or more"),
     ({"rule": "naive", "n": 10**20}, "n is 100000000000000000000; pass an integer >= 1, at most 4,096"),
     ({"rule": "naive", "n": 10**6}, "n is 1000000; pass an integer >= 1, at most 4,096"),
     ({"rule": "naive", "uniforms": 10**8}, "an audit hands a rule at most 1,048,576"),
@@ -112,8 +113,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"rule": "naive", "scheme": lambda q: q}, "raises TypeError"),
     ({"rule": "naive", "shown": lambda q: q / 2}, "shown(q) sums to 0.5"),
     ({"rule": "naive", "shown": lambda q: 1 / 0}, "shown raises ZeroDivisionError"),
-    ({"rule": "naive", "max_seconds": 1e300}, "max_seconds is 1e+300; it lies between 0"),
-    ({"rule": "naive", "alpha": "small"}, "alpha is 'small'; pass a number"),
+    ({"rule": "naive", "max_seconds": 1e300}, "max_seconds is 1e+300; it is above 0"),
+    ({"rule": "naive", "alpha": "small"}, "alpha is 'small'; it lies between 0 and 1"),
 ]
 OF_PATHS: list[tuple[dict[str, Any], str]] = [
     ({"rule": lambda p, q: None}, "cannot tell the form of a rule of (p, q)"),
@@ -199,13 +200,13 @@ def test_keywords_and_options_are_the_fields() -> None:
     assert types.pop("n") is int
     assert get_type_hints(AuditOptions) == types
     parameters = inspect.signature(command).parameters
-    shown = [name for name, one in fields.items() if "help" in one.metadata]
+    shown = list(docstrings_of(AuditSettings))
     assert shown == list(parameters)[-len(shown) :]
     assert set(fields) - set(shown) == {"n"}
     for name in shown:
         option = get_args(parameters[name].annotation)[1]
-        assert parameters[name].default == fields[name].default
-        assert option.help == fields[name].metadata["help"]
+        assert parameters[name].default is None  # what is not given is left out
+        assert option.help == docstrings_of(AuditSettings)[name].partition("\n\n")[0]
         assert name != "seed" or option.min == 0
 
 

@@ -139,7 +139,7 @@ WRONG = [
     ("audit rules_of_mine:np", "pass a callable, or the name of a solver"),
     ("audit rules_of_mine:naive --scheme topk", "no draft law 'topk'; known: iid"),
     ("audit rules_of_mine:naive --form numpy", "form is 'numpy'; known: rng"),
-    ("audit rules_of_mine:naive --max-seconds 0", "max_seconds is 0.0; it lies between 0"),
+    ("audit rules_of_mine:naive --max-seconds 0", "max_seconds is 0.0; it is above 0"),
     ("audit-engine tgi", "no engine 'tgi'; known: http, otspec, transformers, or a function of yours"),
     ("audit-engine engine_of_mine:mine --url x", "mine has no setting 'url'; it has off, target"),
     ("audit-engine engine_of_mine:Mine --url x", "engine_of_mine:Mine has no setting 'url'; it has off"),
