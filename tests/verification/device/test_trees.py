@@ -218,7 +218,7 @@ def test_paths_of_different_lengths_have_the_law_of_the_target(way: dict[str, An
 def test_the_draft_law_of_a_text_is_that_of_a_slot_with_children(by: str) -> None:
     """Two slots have one text, and one of them a child: which of them it is does not matter, for it alone has a law."""
     rng = np.random.default_rng(3)
-    draws = 200
+    draws = 40
     target, draft = (torch.from_numpy(rng.dirichlet(np.ones(3), size=4)) for _ in range(2))
     target[2] = target[1]
     tokens = torch.tensor([0, 1, 1, 2]).expand(draws, -1)
