@@ -175,7 +175,7 @@ class Of:
     def parameters(self) -> Iterator[inspect.Parameter]:
         """The options, as parameters that typer understands."""
         for one in self._fields():
-            text, kind = self._text(one), types_of(self.settings)[one.name]
+            text, kind = docstrings_of(self.settings)[one.name], types_of(self.settings)[one.name]
             if one.name in READ or self.listed:
                 kind = str | None
             if self.listed:
@@ -209,15 +209,12 @@ class Of:
             return numbers_of(option, text, checking(range_))
         return numbers(option, text, {"V": 0, "0": 0} if _keeps_all(kind) else None)
 
-    def _text(self, one: Field[Any]) -> str:
-        return docstrings_of(self.settings).get(one.name) or str(one.metadata.get("help", ""))
-
     def _fields(self) -> list[Field[Any]]:
         types = types_of(self.settings)
         return [
             one
             for one in fields(self.settings)
-            if self._text(one)
+            if one.name in docstrings_of(self.settings)
             and one.name not in self.leave_out
             and (self.only is None or one.name in self.only)
             and (one.name in READ or _plain(types[one.name]) in (bool, int, float, str))
