@@ -37,7 +37,8 @@ def check_settings(settings: Any) -> None:
         If a value is of the wrong type, or out of its range.
     """
     check(settings)
-    for name, kind in types_of(type(settings)).items():
+    kind_of: Any = type(settings)
+    for name, kind in types_of(kind_of).items():
         value, range_ = getattr(settings, name), range_of(kind)
         if kind is bool and not isinstance(value, bool):
             raise ProblemError(f"{name} is {value!r}; pass True or False")
