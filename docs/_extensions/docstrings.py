@@ -1,4 +1,7 @@
-"""Docstrings are written for a reader of the code: a star as in H*, or a bar as in |T|, is no markup there."""
+"""Docstrings are written for a reader of the code: a star as in H*, or a bar as in |T|, is no markup there.
+
+Nor is what stands before a colon in the docstring of a setting its type, which napoleon reads in the first line.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,8 @@ def escape(app: Sphinx, what: str, name: str, obj: object, options: object, line
         example = bool(line.strip()) and (example or ">>>" in line)
         if not example:
             lines[at] = OUTSIDE_CODE.sub(r"\\\1", line)
+    if what == "attribute":
+        lines[:0] = ["..", ""]  # an empty comment
 
 
 def setup(app: Sphinx) -> dict[str, bool | int]:
