@@ -70,6 +70,7 @@ def decode(
 def decode_elsewhere(
     out: Out,
     tasks: Annotated[list[Path], typer.Option(help="JSON lines as in Spec-Bench; every category is a kind of text.")],
+    kinds: Annotated[str, typer.Option(help="Categories that are wanted, a list.", show_default="all")] = "",
     device: Device = "cpu",
     jobs: Jobs = 1,
     first: Annotated[int, typer.Option(min=1, help="Prompts of a kind, at most.")] = 24,
@@ -79,7 +80,8 @@ def decode_elsewhere(
 ) -> None:
     """Decode prompts of other kinds than were learnt from, and at home, with all that is trained; a table of it."""
     plan = replace(_chosen(_plan(tiny, None, None), only), prompts=first, new=new)
-    running.decode_elsewhere(plan, out, tasks, device, jobs)
+    wanted = elsewhere.Tasks(tuple(tasks), tuple(filter(None, kinds.split(","))))
+    running.decode_elsewhere(plan, out, wanted, device, jobs)
     show(elsewhere.table(plan, elsewhere.gathered(plan, out)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,15 +24,24 @@ HOME, ELSEWHERE = "at home", "elsewhere, mean"
 """Held-out text of the kind that was learnt from; the mean over all others."""
 
 
-def prompts(files: Sequence[Path], plan: Plan, models: Models) -> dict[str, torch.Tensor]:
-    """Windows of `plan.prompt` tokens at home and of every category of files as Spec-Bench has them.
+class Tasks(NamedTuple):
+    """Files of JSON lines as Spec-Bench has them, and which of their categories are wanted; none named, all."""
+
+    files: tuple[Path, ...]
+    categories: tuple[str, ...] = ()
+
+
+def prompts(tasks: Tasks, plan: Plan, models: Models) -> dict[str, torch.Tensor]:
+    """Windows of `plan.prompt` tokens at home and of every category.
 
     Prompts of a category come one after the other, all turns of each; every window is begun by bos.  Shape (at most
     `plan.prompts`, `plan.prompt`) each.
     """
     tokenizer, texts = models.tokenizer, dict[str, list[str]]()
-    for file in files:
+    for file in tasks.files:
         for record in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
+            if tasks.categories and record["category"] not in tasks.categories:
+                continue
             texts.setdefault(record["category"], []).append("\n\n".join(record["turns"]))
     found = {HOME: shipped.held_out(plan.prompt)[: plan.prompts]}
     for category, some in texts.items():
@@ -42,7 +52,7 @@ def prompts(files: Sequence[Path], plan: Plan, models: Models) -> dict[str, torc
     return {name: torch.tensor(rows, device=models.target.device) for name, rows in found.items() if rows}
 
 
-def measure(learner: Learner, seed: int, plan: Plan, out: Path, files: Sequence[Path], device: str) -> None:
+def measure(learner: Learner, seed: int, plan: Plan, out: Path, tasks: Tasks, device: str) -> None:
     """Decode all kinds of text with one path at temperature 1, and leave a record of each, unless that is done."""
     folder = out / f"{learner.name}-{seed}"
     folder.mkdir(exist_ok=True)
@@ -50,7 +60,7 @@ def measure(learner: Learner, seed: int, plan: Plan, out: Path, files: Sequence[
         return
     models = models_with(learner, seed, out, device)
     found: list[Record] = []
-    for text, rows in prompts(files, plan, models).items():
+    for text, rows in prompts(tasks, plan, models).items():
         metrics = decoded(WAYS[0], models, rows, plan.new, seed).metrics
         about = {"name": learner.name, "start": learner.start, "seed": seed, "text": text, "prompts": len(rows)}
         found.append({**about, "tokens": metrics.tokens, "calls": metrics.sequence_steps})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -42,13 +42,13 @@ def decode(plan: Plan, out: Path, device: str, jobs: int) -> None:
         _finish(found)
 
 
-def decode_elsewhere(plan: Plan, out: Path, files: Sequence[Path], device: str, jobs: int) -> None:
+def decode_elsewhere(plan: Plan, out: Path, tasks: elsewhere.Tasks, device: str, jobs: int) -> None:
     """Decode other kinds of text with all that is trained."""
     with _processes(jobs) as pool:
         ready = [(one, seed) for one, seed in plan.jobs() if measuring.ready(one, seed, out)]
         _finish(
             [
-                _submit(pool, f"{one.name} {seed}", elsewhere.measure, one, seed, plan, out, files, device)
+                _submit(pool, f"{one.name} {seed}", elsewhere.measure, one, seed, plan, out, tasks, device)
                 for one, seed in ready
             ]
         )

@@ -95,13 +95,15 @@ def test_kinds_of_text_are_decoded_by_themselves(run: Path, tmp_path: Path) -> N
     lines = [{"category": kind, "turns": [text, text]} for kind, text in asked] * 2
     tasks.write_text("".join(json.dumps(line) + "\n" for line in lines))
     for learner in SMALL.learners:
-        elsewhere.measure(learner, 0, SMALL, run, [tasks], "cpu")
+        elsewhere.measure(learner, 0, SMALL, run, elsewhere.Tasks((tasks,)), "cpu")
     records = elsewhere.gathered(SMALL, run)
     kinds = [elsewhere.HOME, "qa", "law"]
     assert [(one["name"], one["text"]) for one in records] == [(one.name, k) for one in SMALL.learners for k in kinds]
     assert all(one["tokens"] == one["prompts"] * SMALL.new for one in records)
     models = load_models("shipped", "shipped", "cpu")
-    qa = elsewhere.prompts([tasks], SMALL, models)["qa"]
+    found = elsewhere.prompts(elsewhere.Tasks((tasks,), ("qa",)), SMALL, models)
+    qa = found["qa"]
+    assert list(found) == [elsewhere.HOME, "qa"]
     whole = models.tokenizer("\n\n".join([asked[0][1]] * 4), add_special_tokens=False).input_ids
     assert qa[:, 0].tolist() == [models.tokenizer.bos_token_id] * len(qa)
     assert qa[:, 1:].flatten().tolist() == whole[: qa[:, 1:].numel()]
