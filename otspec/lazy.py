@@ -58,7 +58,7 @@ def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]
 @cache
 def _homes(package: str) -> Mapping[str, str]:
     """The module that each name is from."""
-    found = {}
+    found: dict[str, str] = {}
     source = Path(vars(sys.modules[package])["__file__"]).read_text(encoding="utf-8")
     for block in ast.parse(source).body:
         if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":

@@ -108,14 +108,13 @@ Not values that only torch or a model can refuse, which take seconds to load: se
 
 def options_of(command: str) -> Mapping[str, tuple[Any, Any]]:
     """The options of a command by name, with what each takes, and what typer knows of it."""
-    of, *last = command.split()
     bench = app.registered_groups[0]
-    known = {one.callback.__name__: one.callback for one in app.registered_commands if one.callback}
+    known: dict[str, Any] = {one.callback.__name__: one.callback for one in app.registered_commands if one.callback}
     if bench.typer_instance is not None and bench.typer_instance.registered_callback is not None:
         known["bench"] = bench.typer_instance.registered_callback.callback
-        known |= {f"bench {one.name}": one.callback for one in bench.typer_instance.registered_commands}  # type: ignore[misc]
+        known |= {f"bench {one.name}": one.callback for one in bench.typer_instance.registered_commands}
     found = {}
-    for name, hint in get_type_hints(known[" ".join((of, *last))], include_extras=True).items():
+    for name, hint in get_type_hints(known[command], include_extras=True).items():
         takes, info = (*get_args(hint), None)[:2] if get_origin(hint) is Annotated else (hint, None)
         if info is not None:
             decls = getattr(info, "param_decls", None) or (f"--{name.strip('_').replace('_', '-')}",)
