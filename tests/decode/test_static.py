@@ -150,8 +150,8 @@ def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict
     assert launched[0] == expected
     for one in {target, model}:
         static._FREE.pop(one)
-    for _ in range(2):  # heads are made anew for each text, and graphs are not
-        assert text(in_one=True, pooled=True)[0] == expected
+    for in_one in (True, True, False, False):  # heads are made anew for each text, and graphs are not
+        assert text(in_one=in_one, pooled=True)[0] == expected
     assert not any(room.refused for room in rooms)
     for which in ("passes", "runs"):
         assert any(one.replayed.captured for room in rooms for one in getattr(room, which).values())
@@ -228,7 +228,7 @@ def test_who_is_taken_and_few_counts_of_rows() -> None:
     assert can_stand(model)
     counts = [filled_up(rows) for rows in range(1, 65)]
     assert all(count >= rows for rows, count in enumerate(counts, start=1))
-    assert sorted(set(counts)) == [1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64]
+    assert sorted(set(counts)) == [1, 2, 4, 8, 16, 32, 64]
 
 
 # --- graphs

@@ -13,6 +13,9 @@ from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Independent, TopK
 from otspec.verification.rules.token_wise.token_wise import Scheme
 from otspec.verification.trees.topology import NONE
 
+FEW_LAWS = 8
+"""Laws that are summed one after the other on a GPU."""
+
 Drawing = Callable[[torch.Tensor, int, torch.Generator], torch.Tensor]
 """Laws, shape (..., V), number of children n and a generator to tokens, shape (..., n), in the order of drawing.
 
@@ -57,10 +60,21 @@ def draw(laws: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 def _iid(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
     """By the inverse of the distribution function: one uniform number a draft, where clocks take one a token."""
-    reached = laws.cumsum(dim=-1)
+    reached = _running_sums(laws)
     unit = torch.rand(*laws.shape[:-1], n, dtype=torch.float64, device=laws.device, generator=generator)
     # A multiple of 2^-53 below 1, so its product with the total is below the total: the token has a probability.
     return torch.searchsorted(reached, unit * reached[..., -1:], right=True)
+
+
+def _running_sums(laws: torch.Tensor) -> torch.Tensor:
+    """Of each law, shape (..., V).
+
+    On a GPU torch sums several rows each in one block, 75 us at V = 49 152, and a single row in all of them, in 5.
+    """
+    rows = laws.flatten(0, -2)
+    if laws.device.type == "cpu" or not 1 < len(rows) <= FEW_LAWS:
+        return laws.cumsum(dim=-1)
+    return torch.stack([row.cumsum(dim=-1) for row in rows]).view(laws.shape)
 
 
 def _without_replacement(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -23,9 +23,12 @@ from transformers import (
 
 from otspec.decode.base.processors import BLIND, Followed
 from otspec.errors import ProblemError
+from otspec.extras import installed
 from otspec.laws import as_count
 from otspec.verification.trees.topology import NONE
 
+FEW_LAWS = 64
+"""Rows up to which torch's softmax leaves most of a GPU idle."""
 NUCLEUS = 1024
 """How many tokens a law truncated by anything but top-k is expected to keep at most; more are sent whole."""
 
@@ -86,7 +89,7 @@ class Sampling:
         """
         return not any(isinstance(one, SuppressTokensLogitsProcessor) for one in self.blind)
 
-    @property
+    @cached_property
     def known_by(self) -> object:
         """What draft laws depend on beside the logits, to be compared; None where processors hold more than numbers."""
         settings = [(type(one), tuple(sorted(vars(one).items()))) for one in self.blind]
@@ -178,7 +181,7 @@ class Sampling:
     def _laws(self, scores: torch.Tensor) -> torch.Tensor:
         """Laws in float64: over 100 000 tokens, a softmax in float32 is off a total of 1 by 2e-5 and more."""
         if self.do_sample:
-            return scores.softmax(dim=-1, dtype=torch.float64)
+            return softmax(scores)
         best = scores.max(dim=-1, keepdim=True)
         point = torch.zeros(scores.shape, dtype=torch.float64, device=scores.device).scatter_(-1, best.indices, 1.0)
         return point.masked_fill_(~best.values.isfinite(), torch.nan)  # as a softmax has it
@@ -246,6 +249,15 @@ def _exchange(processors: LogitsProcessorList, rank: int, value: float) -> None:
     if value not in (idle, 0):
         place = next((at for at, one in enumerate(processors) if not isinstance(one, earlier)), len(processors))
         processors.insert(place, kind(value if kind is TopKLogitsWarper else float(value)))
+
+
+def softmax(scores: torch.Tensor) -> torch.Tensor:
+    """Of scores, shape (R, V), float64; on a GPU by kernels that give few rows all of it."""
+    if scores.device.type == "cuda" and len(scores) <= FEW_LAWS and installed("triton"):
+        from otspec.decode.base import law_kernels  # Triton is wanted on a GPU alone
+
+        return law_kernels.softmax(scores)
+    return scores.softmax(dim=-1, dtype=torch.float64)
 
 
 def _precise(logits: torch.Tensor) -> torch.Tensor:

@@ -91,6 +91,11 @@ class Context:
         """Where the model is."""
         return self.model.device
 
+    @property
+    def after_texts(self) -> torch.Tensor:
+        """The position of the token after each text, shape (B, 1), on the device."""
+        return send(self.length, self.device)[:, None] if self._run is None else self._run.length[:, None]
+
     def _note_lengths(self) -> None:
         self.end = int(self.length.max())
         """Columns that are settled."""
@@ -143,7 +148,12 @@ class Context:
         return self.reader.read(Inputs(tokens, position, mask, start, keep, conditioning))
 
     def in_one_graph(
-        self, key: object, steps: Steps, inputs: Sequence[torch.Tensor], columns: int, generator: torch.Generator
+        self,
+        key: object,
+        steps: Steps,
+        inputs: Sequence[torch.Tensor],
+        columns: int,
+        generator: torch.Generator | None = None,
     ) -> tuple[torch.Tensor, ...] | None:
         """Do passes, and what is between them, in one, as a CUDA graph; None where they are to be launched.
 
@@ -155,10 +165,10 @@ class Context:
             Takes the inputs and a generator, and calls `read`; what it gives are tensors, whose shapes depend on those
             of the inputs alone.
         inputs : sequence of Tensors
-            The first of shape (B, ...).
+            The first of shape (B, ...); on the device, or on the host, from where they are copied.
         columns : int
             That the passes add.
-        generator : torch.Generator
+        generator : torch.Generator, optional
         """
         if not isinstance(self.reader, StaticReader) or self.trial:
             return None

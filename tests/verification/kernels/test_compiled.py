@@ -14,6 +14,8 @@ COMPILE = """
 import torch
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
+from otspec.decode.base import law_kernels
+from otspec.decode.models.passes import few_rows_kernels
 from otspec.verification.rules.block import line_kernels, path_kernels
 from otspec.verification.rules.buckets import cut, exchange_kernels, solving_kernels
 from otspec.verification.rules.nested import growing_kernels, picking_kernels as tournament
@@ -42,6 +44,10 @@ level = [*5 * ["*i64"], "*fp64", "*fp64", "*i64", "*i64", "*i32", *4 * ["*i64"]]
 level += ["*fp64", "*fp64", "*i64", "*fp64", *5 * ["i32"]]
 path = {**groups, "LOGITS": False, "POINT": False, "FACTOR": True, "LEVELS": 8, "LANES": 128, "ROWS": 16, "COLUMNS": 8}
 warps = cut.WARPS
+few = {"EPSILON": 1e-5, "PROGRAMS": 36, "LANES": 64, "ROWS": 16, "OUT": 16, "IN": 64, "INPUTS": 576, "OUTPUTS": 576}
+few |= {"BIASED": True, "SHIFTED": True, "COUNT": 8, "HEADS": 9, "KEY_HEADS": 3, "SIZE": 64, "NORMED": True}
+few |= {"NEW": 16, "QUERIES": 32, "BLOCK": 64}
+softmax = {"VOCAB": 49_152, "BLOCKS": 48, "LANES": 64, "BLOCK": law_kernels.BLOCK}
 for kernel, types, fixed, warps in (
     (
         solving_kernels.add_to_buckets,
@@ -115,6 +121,13 @@ for kernel, types, fixed, warps in (
         growing_kernels.LAY_WARPS,
     ),
     (growing_kernels.refine, level, refined, growing_kernels.WARPS),
+    (law_kernels.sum_block, ["*bf16", "*fp64", "*fp64"], softmax, 4),
+    (law_kernels.divide_block, ["*bf16", *3 * ["*fp64"]], softmax, 4),
+    (few_rows_kernels.begin, [*3 * ["*bf16"], "*fp32", "i32"], few, 4),
+    (few_rows_kernels.project, ["*bf16", "*fp32", *6 * ["*bf16"], "i32", "i32", "*bf16", "i32"], few, 4),
+    (few_rows_kernels.project_back, [*6 * ["*bf16"], "*fp32", "i32"], few, 2),
+    (few_rows_kernels.gate_up, ["*bf16", "*fp32", *4 * ["*bf16"], "i32"], few, 4),
+    (few_rows_kernels.attend, [*7 * ["*bf16"], "i32", "i32", "*i64", "*bf16", "i32", "i32", "*bf16"], few, 4),
     *(
         (tournament.pick_path, [*4 * ["*i64"], "*fp64", *6 * ["*i64"], *line, *4 * ["i32"], *more], fixed, 1)
         for fixed, more in ((several, ["i32"]), (at_root, []))
@@ -140,5 +153,7 @@ def test_the_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
         *("find_valid", "find_heads", "queue", "pick", "walk", "sum_left", "draw_left"),
         *("sum_law", "finish_totals", "add_to_groups", "finish_groups", "look_up_groups", "weigh", "sum_rest_along"),
         *("finish", "lay_first", "put_out"),
-        *("lay_out", "refine", "pick_path", "pick_path"),
+        *("lay_out", "refine", "sum_block", "divide_block"),
+        *("begin", "project", "project_back", "gate_up", "attend"),
+        *("pick_path", "pick_path"),
     ]

@@ -71,6 +71,9 @@ Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 """Takes the number of a layer, and query, key and value of every new token, shape (B, heads, N, size): what they find,
 shape (B, heads, N, size).  It keeps keys and values."""
 
+Through = Callable[[int, torch.Tensor], torch.Tensor]
+"""Takes the number of a layer, and what goes into it, shape (B, N, d), to what comes out of it."""
+
 
 class Llama:
     """The layers of a model and its head; who calls it keeps keys and values.
@@ -85,11 +88,11 @@ class Llama:
 
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
         config: Any = model.config
-        self._layers = [Layer.of(layer) for layer in model.model.layers]
+        self.layers = [Layer.of(layer) for layer in model.model.layers]
         self.embedding, self._norm = model.model.embed_tokens.weight, model.model.norm.weight
         self._vectors = model.vectors if isinstance(model, Conditioned) else self._embedded
         self._head = None if isinstance(model.lm_head, nn.Identity) else product_of(model.lm_head)
-        self._epsilon = float(config.rms_norm_eps)
+        self.epsilon = float(config.rms_norm_eps)
         self.heads, self.key_heads = config.num_attention_heads, config.num_key_value_heads
         self.size: int = model.model.layers[0].self_attn.head_dim
         self._rotary = model.model.rotary_emb
@@ -116,7 +119,7 @@ class Llama:
     @property
     def count(self) -> int:
         """Number of layers."""
-        return len(self._layers)
+        return len(self.layers)
 
     def angles(self, positions: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Cosines and signed sines of so many positions, shape (positions, size) both."""
@@ -124,49 +127,68 @@ class Llama:
         sine[..., : self.size // 2].neg_()
         return cosine[0], sine[0]
 
-    def read(self, given: Inputs, angles: tuple[torch.Tensor, torch.Tensor], attend: Attend) -> Outputs:
+    def read(self, given: Inputs, through: Through) -> Outputs:
         """Logits of the last tokens of a block, and hidden states where layers are wanted.
 
         Parameters
         ----------
         given : Inputs
-            Whose mask and positions are left to the other two.
-        angles : pair of Tensors, shape (B, N, size)
-            Of its positions.
-        attend : callable
+            Whose mask and positions are left to the other one.
+        through : callable
+            `through` of this class, or what computes the same.
         """
-        tokens, (shifts, added), (batch, count) = given.tokens, given.conditioning, given.tokens.shape
-        half = self.size // 2
-        cosine, sine = (angle.unsqueeze(2) for angle in angles)
-        hidden = self._vectors(tokens)
+        added = given.conditioning.added
+        hidden = self._vectors(given.tokens)
         if added is not None:
             hidden = hidden + added
         states = [hidden]
-        for number, layer in enumerate(self._layers):
-            normed = rms_norm(hidden, layer.before_attention.shape, layer.before_attention, self._epsilon)
+        for number in range(self.count):
+            hidden = through(number, hidden)
+            states.append(hidden)
+        features = None
+        if self._wanted:
+            states[-1] = rms_norm(hidden, self._norm.shape, self._norm, self.epsilon)
+            features = torch.stack([states[layer] for layer in self._wanted], dim=2)
+        last = rms_norm(hidden[:, -given.keep :], self._norm.shape, self._norm, self.epsilon)
+        return Outputs(last if self._head is None else self._head(last), features)
+
+    def through(
+        self, angles: tuple[torch.Tensor, torch.Tensor], shifts: torch.Tensor | None, attend: Attend
+    ) -> Through:
+        """One layer after the other, by torch's operations.
+
+        Parameters
+        ----------
+        angles : pair of Tensors, shape (B, N, size)
+            Of the positions of a block.
+        shifts : Tensor, shape (layers, B, N or 1, added), optional
+            As `otspec.decode.models.passes.signature.Conditioning` has them.
+        attend : callable
+        """
+        half = self.size // 2
+        cosine, sine = (angle.unsqueeze(2) for angle in angles)
+
+        def layer_of(number: int, hidden: torch.Tensor) -> torch.Tensor:
+            layer, (batch, count, _) = self.layers[number], hidden.shape
+            normed = rms_norm(hidden, layer.before_attention.shape, layer.before_attention, self.epsilon)
             query = layer.query(normed).view(batch, count, self.heads, self.size)
             key = layer.key(normed).view(batch, count, self.key_heads, self.size)
             value = layer.value(normed).view(batch, count, self.key_heads, self.size)
             if layer.of_query is not None:
-                query = rms_norm(query, layer.of_query.shape, layer.of_query, self._epsilon)
+                query = rms_norm(query, layer.of_query.shape, layer.of_query, self.epsilon)
             if layer.of_key is not None:
-                key = rms_norm(key, layer.of_key.shape, layer.of_key, self._epsilon)
+                key = rms_norm(key, layer.of_key.shape, layer.of_key, self.epsilon)
             query = query * cosine + query.roll(half, -1) * sine
             key = key * cosine + key.roll(half, -1) * sine
             attended = attend(number, query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2))
             hidden = hidden + layer.out(attended.transpose(1, 2).reshape(batch, count, -1))
-            normed = rms_norm(hidden, layer.before_mlp.shape, layer.before_mlp, self._epsilon)
+            normed = rms_norm(hidden, layer.before_mlp.shape, layer.before_mlp, self.epsilon)
             gate, up = layer.gate(normed), layer.up(normed)
             if shifts is not None:
                 up = up + shifts[number]
-            hidden = hidden + layer.down(silu(gate) * up)
-            states.append(hidden)
-        features = None
-        if self._wanted:
-            states[-1] = rms_norm(hidden, self._norm.shape, self._norm, self._epsilon)
-            features = torch.stack([states[layer] for layer in self._wanted], dim=2)
-        last = rms_norm(hidden[:, count - given.keep :], self._norm.shape, self._norm, self._epsilon)
-        return Outputs(last if self._head is None else self._head(last), features)
+            return hidden + layer.down(silu(gate) * up)
+
+        return layer_of
 
 
 class LlamaReader:
@@ -209,7 +231,8 @@ class LlamaReader:
             attended = scaled_dot_product_attention(query, keys, values, attn_mask=given.mask, is_causal=causal)
             return attended.reshape(batch, heads, count, size)
 
-        return self._llama.read(given, (self._cosine[given.position], self._sine[given.position]), attend)
+        angles = self._cosine[given.position], self._sine[given.position]
+        return self._llama.read(given, self._llama.through(angles, given.conditioning.shifts, attend))
 
     @property
     def blocks(self) -> Sequence[Block]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -169,12 +169,26 @@ def pack_layers(model: PreTrainedModel) -> None:
             _give_back()
 
 
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """A product by weights that are held as torch has them."""
+
+    weight: torch.Tensor
+    """Shape (outputs, inputs)."""
+    bias: torch.Tensor | None
+    """Shape (outputs,), if there is one."""
+
+    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
+        """Rows, shape (..., outputs), from rows of shape (..., inputs)."""
+        return linear(rows, self.weight, self.bias)
+
+
 def product_of(layer: nn.Module) -> Product:
     """What a linear layer multiplies rows by, without the detours of modules."""
     if isinstance(layer, PackedLinear):
         return layer.forward
     assert isinstance(layer, nn.Linear)
-    return partial(linear, weight=layer.weight.detach(), bias=None if layer.bias is None else layer.bias.detach())
+    return Dense(layer.weight.detach(), None if layer.bias is None else layer.bias.detach())
 
 
 def _pays(model: PreTrainedModel) -> bool:

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from otspec.decode.base.graphs import Replayed
-from otspec.decode.base.sending import send
 from otspec.laws import IntArray
 
 Steps = Callable[..., tuple[torch.Tensor, ...]]
@@ -22,14 +21,14 @@ class Run:
     Parameters
     ----------
     inputs : sequence of Tensors
-        Of the shapes of all that will come.
+        Of the shapes of all that will come, on the device or the host.
     batch : int
     device : torch.device
     """
 
     def __init__(self, inputs: Sequence[torch.Tensor], batch: int, device: torch.device) -> None:
         with torch.inference_mode(False):
-            self.inputs = [torch.zeros_like(one) for one in inputs]
+            self.inputs = [torch.zeros_like(one, device=device) for one in inputs]
             self._place = torch.zeros(batch + 1, dtype=torch.long, device=device)
         self.passes: list[Any] = []
         """What was read by the steps, in order; `start` counts from the first column on trial."""
@@ -48,16 +47,16 @@ class Run:
     def fill(self, inputs: Sequence[torch.Tensor], length: IntArray, end: int) -> None:
         """Tell the steps where they are."""
         for mine, theirs in zip(self.inputs, inputs, strict=True):
-            mine.copy_(theirs)
-        self._place.copy_(send(np.append(length, end), self._place.device), non_blocking=True)
+            mine.copy_(theirs, non_blocking=True)
+        self._place.copy_(torch.from_numpy(np.append(length, end)), non_blocking=True)
 
-    def do(self, steps: Steps, generator: torch.Generator, pool: Any) -> tuple[torch.Tensor, ...]:
+    def do(self, steps: Steps, generator: torch.Generator | None, pool: Any) -> tuple[torch.Tensor, ...]:
         """Launch by launch the first time, captured the second.
 
         Parameters
         ----------
         steps : callable
-        generator : torch.Generator
+        generator : torch.Generator, optional
             What they draw from, which is left as they leave it.
         pool : object
             Where graphs put what they need in between; None to launch always.

@@ -19,6 +19,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedModel
 
 from otspec.decode.models.passes.cache import SPARE, FixedBlock
+from otspec.decode.models.passes.few_rows import Cache, FewRows
 from otspec.decode.models.passes.fused import Llama
 from otspec.decode.models.passes.plain import is_untouched
 from otspec.decode.models.passes.signature import Inputs, Outputs
@@ -31,6 +32,8 @@ SWITCH = "OTSPEC_CUDA_GRAPHS"
 """The environment's way to do without: 0."""
 LEAST_COLUMNS = 256
 """Of a cache; a longer one is twice as long, or four times, ..."""
+SHORT = 256
+"""Tokens of prompts at most that are read as a tree is, in a pass that is captured."""
 MOST_ROWS = 2048
 """Of a pass that is captured, over all texts: its logits are kept, half a gigabyte in half precision at V = 128k."""
 MOST_ROOMS = 2
@@ -58,6 +61,7 @@ class StaticReader:
         self._plain = TransformersReader(model, layers)
         # In float64 transformers' own norms are in float32, and a leaner pass would be another model.
         self._llama = Llama(model, layers) if Llama.takes(model) and model.dtype != torch.float64 else None
+        self._few = None if self._llama is None else FewRows.of(self._llama)
         self._held: list[Workspace] = []
         # A workspace outlives its text, and waits for the next one.
         finalize(self, _give_back, ref(model), self._held).atexit = False
@@ -68,12 +72,14 @@ class StaticReader:
         return model.device.type == "cuda" and os.environ.get(SWITCH) != "0" and can_stand(model)
 
     def read(self, given: Inputs) -> Outputs:
-        """As `Reader.read`; prompts launch by launch: they have many lengths, and keep a GPU busy."""
+        """As `Reader.read`; long prompts launch by launch: they have many lengths, and keep a GPU busy."""
         batch, rows = given.tokens.shape
-        if given.present is not None or not self._held:  # or the prompts were empty
+        if not self._held and not self._begin(batch, rows):
             found = self._plain.read(given)
             self._move_in(rows)
             return found
+        if given.present is not None:
+            given = given._replace(mask=self._causal(rows), present=None)
         self._reserve(given.start, given.start + filled_up(rows))
         workspace = self._held[0]
         one = workspace.a_pass(given)
@@ -95,7 +101,7 @@ class StaticReader:
         steps: Callable[[Run], Steps],
         inputs: Sequence[torch.Tensor],
         place: tuple[IntArray, int, int],
-        generator: torch.Generator,
+        generator: torch.Generator | None,
     ) -> tuple[Run, tuple[torch.Tensor, ...]] | None:
         """Do several passes, and what is between them, in one: what they gave, or None if they are to be launched.
 
@@ -108,7 +114,7 @@ class StaticReader:
         inputs : sequence of Tensors
         place : triple of an array and two ints
             Tokens read of each text, columns that are settled, and how many the steps add.
-        generator : torch.Generator
+        generator : torch.Generator, optional
         """
         length, end, more = place
         if not self._held or not can_be_one(self._held[0]) or len(length) != self._held[0].batch:
@@ -158,7 +164,13 @@ class StaticReader:
         if self._llama is None:
             return self._plain.forward(given)
         assert given.mask is not None
-        batch, layers, (cosine, sine) = len(given.tokens), self._held[0].cache.layers, self._held[0].angles
+        workspace, shifts = self._held[0], given.conditioning.shifts
+        angles = workspace.angles[0][given.position], workspace.angles[1][given.position]
+        batch, rows = given.tokens.shape
+        layers = workspace.cache.layers
+        if self._few is not None and self._few.takes(batch, rows, workspace.columns):
+            cache = Cache(layers, workspace.place.columns, given.mask)
+            return self._llama.read(given, self._few.through(angles, shifts, cache))
         key_heads = self._llama.key_heads
         mask = given.mask.repeat(1, 1, self._llama.heads // key_heads, 1)
 
@@ -167,7 +179,7 @@ class StaticReader:
             rows_of_keys = query.reshape(batch, key_heads, -1, query.shape[-1])  # heads of one key as so many queries
             return scaled_dot_product_attention(rows_of_keys, keys, values, attn_mask=mask).reshape(query.shape)
 
-        return self._llama.read(given, (cosine[given.position], sine[given.position]), attend)
+        return self._llama.read(given, self._llama.through(angles, shifts, attend))
 
     def _check_refusal(self, error: RuntimeError) -> None:
         """Raise unless the error may be about a capture."""
@@ -179,13 +191,32 @@ class StaticReader:
         """All of the cache."""
         return self._held[0].blocks if self._held else []
 
+    def _begin(self, batch: int, rows: int) -> bool:
+        """Take a cache of fixed size at once, where it is known what the layers write, and the prompts are short."""
+        if self._llama is None or rows > SHORT:
+            return False
+        nothing = self._llama.embedding.new_empty(batch, self._llama.key_heads, 0, self._llama.size)
+        written = [(nothing, nothing)] * self._llama.count
+        self._enter(self._workspace(self._key, written, rows + SPARE), written, 0)
+        return True
+
+    def _causal(self, rows: int) -> torch.Tensor:
+        """The mask of texts that are read from their starts, shape (1, 1, rows, rows); padding on the right hides."""
+        dtype = self._plain.model.dtype
+        mask = torch.full((rows, rows), torch.finfo(dtype).min, dtype=dtype, device=self._plain.model.device)
+        return mask.triu(1)[None, None]
+
+    @property
+    def _key(self) -> object:
+        """What passes depend on beside the batch and the columns."""
+        return _state(self._plain.model), tuple(self._plain.layers)
+
     def _move_in(self, columns: int) -> None:
         """From the cache of a first pass to one of fixed size: one that is free and fits, or a new one."""
         written = [
             (keys.entries[0], values.entries[0]) for keys, values in (one.blocks for one in self._plain.cache.layers)
         ]
-        key = _state(self._plain.model), tuple(self._plain.layers)
-        self._enter(self._workspace(key, written, columns + SPARE), written, columns)
+        self._enter(self._workspace(self._key, written, columns + SPARE), written, columns)
 
     def _reserve(self, written: int, columns: int) -> None:
         """Move to a longer cache if a text outgrows its own."""

@@ -16,6 +16,9 @@ from otspec.decode.models.passes.single_graph import Run
 MOST_PASSES = 32
 """Captured for one cache at a time: the last ones used; a pace has a dozen shapes, each after one new token or two."""
 
+MOST_DOUBLED = 64
+"""Rows up to which the next power of two is read: what it costs are the rows of the head."""
+
 Written = Sequence[tuple[torch.Tensor, torch.Tensor]]
 """Keys and values that layers have written."""
 
@@ -162,4 +165,4 @@ def _used(kept: dict[Any, Any], key: object, make: Callable[[], Any]) -> Any:
 
 def filled_up(rows: int) -> int:
     """Rows of the pass that reads so many: few counts, so that few passes are captured."""
-    return 1 << (rows - 1).bit_length() if rows <= 8 else -(-rows // 8) * 8
+    return 1 << (rows - 1).bit_length() if rows <= MOST_DOUBLED else -(-rows // MOST_DOUBLED) * MOST_DOUBLED

@@ -1,0 +1,106 @@
+"""Layers of Llamas over few rows by Triton's kernels, interpreted on the CPU: what torch's operations give."""
+
+import os
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config
+
+from otspec.decode.models.passes.few_rows import FewRows
+from otspec.decode.models.passes.fused import Llama
+from otspec.decode.models.passes.signature import Conditioning, Inputs, Outputs
+from otspec.decode.models.passes.static import StaticReader
+
+pytest.importorskip("triton")
+pytestmark = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="Triton is not interpreted")
+
+SIZES: dict[str, Any] = {
+    "vocab_size": 64,
+    "hidden_size": 48,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "max_position_embeddings": 512,
+    "attn_implementation": "sdpa",
+}
+CONFIGS = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
+"""Neither biases nor norms of heads, biases, norms of heads."""
+
+
+def _model(name: str) -> Any:
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(CONFIGS[name](**SIZES, initializer_range=0.3)).eval()
+    for weights in model.parameters():
+        if weights.ndim == 1:  # biases that are not 0, and norms that are not 1
+            torch.nn.init.normal_(weights, mean=1.0, std=0.3)
+    return model
+
+
+def _read(model: Any, batch: int, rows: int, shifts: torch.Tensor | None) -> tuple[Outputs, StaticReader]:
+    """A prompt, a tree with gaps, and a token after it; what the last two passes give, by a reader of a workspace."""
+    reader = StaticReader(model, (1, 2))
+    generator = torch.Generator().manual_seed(1)
+    tokens = torch.randint(64, (batch, 80), generator=generator)
+    everywhere = torch.arange(80).expand(batch, -1)
+    reader.read(Inputs(tokens, everywhere, present=torch.ones(batch, 80, dtype=torch.bool)))
+    least = torch.finfo(model.dtype).min
+    sees = torch.rand(batch, 1, rows, 80 + rows, generator=generator) < 0.7
+    sees[..., 80:] &= torch.ones(rows, rows, dtype=torch.bool).tril()
+    sees[..., range(rows), range(80, 80 + rows)] = True
+    mask = torch.zeros(sees.shape, dtype=model.dtype).masked_fill(~sees, least)
+    told = Conditioning(shifts=shifts)
+    tree = reader.read(Inputs(tokens[:, :rows], everywhere[:, :rows] + 7, mask, 80, rows, told))
+    after = reader.read(Inputs(tokens[:, :1], everywhere[:, :1] + 99, None, 80 + rows, 1, told))
+    return Outputs(*(torch.cat(both, dim=1) for both in zip(tree, after, strict=True))), reader
+
+
+SHIFTS = torch.randn(2, 2, 1, 96, generator=torch.Generator().manual_seed(2))
+"""Of 2 layers and 2 texts."""
+
+
+@pytest.mark.parametrize(
+    ("name", "batch", "rows", "shifts"),
+    [
+        ("llama", 1, 1, None),
+        ("llama", 3, 5, None),
+        ("llama", 1, 24, None),
+        ("llama", 2, 3, SHIFTS),
+        ("qwen2", 1, 7, None),
+        ("qwen3", 2, 3, None),
+    ],
+)
+@pytest.mark.usefixtures("no_gradients")
+def test_it_is_as_exact_as_the_pass_by_torch(
+    name: str, batch: int, rows: int, shifts: torch.Tensor | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = _model(name)
+    exact, reader = _read(model, batch, rows, shifts)
+    assert reader._few is None
+    model.half()
+    shifts = None if shifts is None else shifts.half()
+    found, reader = _read(model, batch, rows, shifts)
+    assert reader._few is not None
+    monkeypatch.setattr(FewRows, "of", lambda llama: None)
+    torchs, _ = _read(model, batch, rows, shifts)
+    for own, others, right in zip(found, torchs, exact, strict=True):
+        off, as_far = (float((one.float() - right).std()) for one in (own, others))
+        assert off < 1.5 * as_far < 0.02 * float(right.std())
+    if shifts is not None:
+        plain = _read(model, batch, rows, None)[0].logits
+        assert float((plain.float() - exact.logits).std()) > 0.1 * float(exact.logits.std())
+
+
+@pytest.mark.usefixtures("no_gradients")
+def test_others_are_read_by_torch() -> None:
+    """Sizes that no kernel takes, and more rows than are few."""
+    odd = AutoModelForCausalLM.from_config(LlamaConfig(**SIZES | {"intermediate_size": 72})).eval()
+    assert FewRows.of(Llama(odd)) is None
+    assert FewRows.of(Llama(_model("llama"))) is None
+    few = FewRows.of(Llama(_model("llama").bfloat16()))
+    assert few is not None
+    assert few.takes(2, 32, 4096)
+    assert not few.takes(5, 16, 256)
+    assert not few.takes(1, 1, 8192)
