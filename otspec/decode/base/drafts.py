@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -69,8 +70,7 @@ class Drafts:
     @classmethod
     def none(cls, texts: int, vocab: int, device: torch.device) -> Drafts:
         """No drafts for so many texts."""
-        root = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
-        return cls([root] * texts, torch.empty(0, vocab, dtype=torch.float64, device=device))
+        return cls([_root()] * texts, torch.empty(0, vocab, dtype=torch.float64, device=device))
 
     @classmethod
     def fixed(cls, paths: Sequence[Sequence[Sequence[int]]]) -> Drafts:
@@ -94,11 +94,17 @@ class Drafts:
         return nodes
 
 
+@cache
+def _root() -> Topology:
+    """A tree without drafts: what a step of plain decoding has, made once."""
+    return Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
+
+
 def _merged(paths: Sequence[Sequence[int]]) -> Topology:
     """The tree of these paths; without any it is the root alone."""
     longest = max(map(len, paths), default=0)
     if not longest:
-        return Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
+        return _root()
     tokens = np.full((longest, len(paths)), NONE)
     for column, path in enumerate(paths):
         tokens[: len(path), column] = path

@@ -177,10 +177,9 @@ class Clock:
                 yield
             return
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        with torch.cuda.device(self._device):
-            start.record()
-            yield
-            stop.record()
+        start.record(torch.cuda.current_stream(self._device))
+        yield
+        stop.record(torch.cuda.current_stream(self._device))
         self._spans.append((phase, start, stop))
 
     @contextmanager

@@ -54,6 +54,8 @@ class ConditionedDrafter(Drafter):
     def _before_unread(self, counts: Sequence[int]) -> torch.Tensor:
         """Of the last so many tokens of each text: the features of the token before it, padded on the left with 0."""
         columns = max(counts)
+        if len(counts) == 1 and len(self._seen[0]) >= columns:
+            return self._seen[0][-columns:].unsqueeze(0)
         padded = self._seen[0].new_zeros(len(counts), columns, *self._seen[0].shape[1:])
         for row, (one, count) in enumerate(zip(self._seen, counts, strict=True)):
             known = one[-count:]  # a text of one token has no token before it

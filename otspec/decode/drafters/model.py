@@ -8,13 +8,21 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 
-from otspec.decode.base.sending import send
 from otspec.decode.drafters.levels import LevelDrafter, Levels
 from otspec.decode.drafters.shortlists.selection import History
 from otspec.decode.models.context import Context, Pass, positions
 from otspec.decode.models.passes.signature import UNCONDITIONED, Conditioning, Outputs
 from otspec.laws import IntArray
 from otspec.verification.trees.shape import Shape
+
+
+class Unread(NamedTuple):
+    """What a draft model has not read of each text, as it comes from the host."""
+
+    packed: torch.Tensor
+    """Shape (B, N + 2): tokens padded on the left, how many there are, and how many were read before."""
+    even: bool
+    """Whether there are N of each text."""
 
 
 class Text(NamedTuple):
@@ -28,6 +36,16 @@ class Text(NamedTuple):
     """Position of each text's last token, shape (B, 1)."""
     own: torch.Tensor | None = None
     """Which of the columns hold text, shape (B, 1, N); None where all do."""
+
+    @classmethod
+    def of(cls, unread: Unread) -> Text:
+        """The same with its positions, on the device of what is packed."""
+        packed = unread.packed
+        tokens, size, before = packed[:, :-2], packed[:, -2:-1], packed[:, -1:]
+        columns = torch.arange(tokens.shape[1], device=packed.device)
+        root = before + size - 1
+        position = (root - columns.flip(0)).clamp(min=0)
+        return cls(tokens, position, root, None if unread.even else (columns >= len(columns) - size)[:, None])
 
     @property
     def sees(self) -> torch.Tensor | None:
@@ -48,7 +66,7 @@ class ModelDrafter(LevelDrafter):
     _before_slots: int
     _text: Text
     """What is read before the slots."""
-    _told: tuple[torch.Tensor, ...] = ()
+    _told: Sequence[torch.Tensor] = ()
     """What a model is told of its target in this step, each of shape (B, ...)."""
     _read: Outputs
     """What the last pass gave."""
@@ -69,26 +87,27 @@ class ModelDrafter(LevelDrafter):
         return int(min(self.shape.depth, max(positions(self.model) - lengths.max() + 1, 0)))
 
     def _drafted(self, shape: Shape, texts: Sequence[Sequence[int]]) -> Levels:
-        text = self._new_in(texts)
-        return self._in_one(shape, text) or self._levels(shape, self._after(text), texts, self.generator)
+        unread = self._unread_in(texts)
+        return self._in_one(shape, unread) or self._levels(
+            shape, self._after(self._on_device(unread)), texts, self.generator
+        )
 
-    def _in_one(self, shape: Shape, text: Text) -> Levels | None:
+    def _in_one(self, shape: Shape, unread: Unread) -> Levels | None:
         """All levels as one CUDA graph, where nothing has to be asked for in between; None where they are launched."""
         if not self.in_one or self.confidence or shape.each or (known := self.head.known_by) is None:
             return None
         if isinstance(self.generator, Sequence):  # a graph draws from one
             return None
-        of_text, told = [one for one in text if one is not None], self._told
+        packed, told = unread.packed, self._told
 
-        def steps(*given: Any) -> tuple[torch.Tensor, ...]:
-            *inputs, generator = given
-            self._told = tuple(inputs[len(of_text) :])
-            found = self._levels(shape, self._after(Text(*inputs[: len(of_text)])), (), generator)
+        def steps(packed: torch.Tensor, *given: Any) -> tuple[torch.Tensor, ...]:
+            *self._told, generator = given
+            found = self._levels(shape, self._after(Text.of(unread._replace(packed=packed))), (), generator)
             return found.tokens, found.laws
 
-        columns = text.tokens.shape[1] + shape.offsets[shape.depth] - 1
-        key = shape.branching, self.law, known, len(of_text)
-        found = self.context.in_one_graph(key, steps, [*of_text, *told], columns, self.generator)
+        columns = packed.shape[1] - 2 + shape.offsets[shape.depth] - 1
+        key = shape.branching, self.law, known, unread.even
+        found = self.context.in_one_graph(key, steps, [packed, *told], columns, self.generator)
         self._told = told
         if found is None:
             return None
@@ -97,23 +116,24 @@ class ModelDrafter(LevelDrafter):
 
     def after_texts(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
         """What the model gives after the texts, of which it reads what is new, shape (B, 1, ...)."""
-        return self._after(self._new_in(texts))
+        return self._after(self._on_device(self._unread_in(texts)))
 
-    def _new_in(self, texts: Sequence[Sequence[int]]) -> Text:
-        """What is new in each text, on the device."""
-        device = self.context.device
+    def _on_device(self, unread: Unread) -> Text:
+        packed = unread.packed.to(self.context.device, non_blocking=True)
+        return Text.of(unread._replace(packed=packed))
+
+    def _unread_in(self, texts: Sequence[Sequence[int]]) -> Unread:
+        """What is new in each text."""
         unread = self._unread(texts)
         size = np.array([len(more) for more in unread])
         columns = np.arange(size.max())
         own = columns >= size.max() - size[:, None]
-        tokens = np.zeros(own.shape, dtype=np.int64)
-        tokens[own] = np.concatenate(unread)
-        last = self.context.length + size - 1
-        position = np.maximum(last[:, None] - columns[::-1], 0)
+        packed = np.zeros((len(own), columns.size + 2), dtype=np.int64)
+        packed[:, :-2][own] = np.concatenate(unread)
+        packed[:, -2], packed[:, -1] = size, self.context.length
         self._on_trial = [np.flatnonzero(row).tolist() for row in own]
         self._before_slots = columns.size
-        read, place, root = (send(array, device) for array in (tokens, position, last[:, None]))
-        return Text(read, place, root, None if own.all() else send(own, device)[:, None])
+        return Unread(torch.from_numpy(packed), bool(own.all()))
 
     def _after(self, text: Text) -> torch.Tensor:
         self._text = text

@@ -65,8 +65,10 @@ class Decoder:
         tokens = [text.tokens for text in going]
         drafts = self._draft(going, tokens, target.context.positions, clock)
         with clock.on_device("target"):
-            logits, prefixes = target.read(tokens, drafts.trees), self._prefixes(going, drafts.trees)
-            seen = self.verifier.look(logits, prefixes)
+            logits, seen = target.read_and_look(tokens, drafts.trees, self.verifier.blind_look)
+            prefixes = self._prefixes(going, drafts.trees)
+            if seen is None:
+                seen = self.verifier.look(logits, prefixes)
         try:
             extensions, answers = self.verifier.verify(drafts, seen, clock)
         except ProblemError as error:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from otspec.decode.base.graphs import Replayed
-from otspec.verification.device import TreeVerification, verify_trees
+from otspec.verification.device import verify_trees
 
 MOST_BYTES = 1 << 29
 """Laws that a graph keeps room for, at most; beyond, the device has more to do than the host."""
@@ -45,28 +45,34 @@ class Inputs(NamedTuple):
     """Shape (R, V)."""
     draft: torch.Tensor
     """Shape (R', V), float64."""
-    tokens: torch.Tensor
-    """Shape (B, S), int64."""
     uniforms: torch.Tensor
     """Shape (B, S + L, 3), float64."""
-    target_row: torch.Tensor
-    """Shape (B, S), int64."""
-    draft_row: torch.Tensor
-    """Shape (B, I), int64."""
+    slots: torch.Tensor
+    """Shape (B, 2 S + I), int64, on the device or the host: tokens, rows of target laws, and of draft laws."""
 
-    def verify(self, rule: DeviceRule, branching: tuple[int, ...], check: bool = False) -> TreeVerification:
-        """By one rule, launch by launch."""
-        rows = self.target_row, self.draft_row
-        given = (self.target, self.draft, self.tokens, branching, self.uniforms)
-        return verify_trees(*given, rows=rows, rule=rule.name, sigma=rule.sigma, check=check)
+    def verify(self, rule: DeviceRule, branching: tuple[int, ...], check: bool = False) -> torch.Tensor:
+        """By one rule, launch by launch: accepted slots, the token after them and whether a tree was valid.
 
-    def with_rows(self) -> Inputs:
-        """Tensors of their own, with a row of laws for each slot."""
+        Returns a tensor of shape (B, L + 2), int64.
+        """
+        slots, count = self.slots.to(self.target.device, non_blocking=True), self.uniforms.shape[1] - len(branching)
+        rows = slots[:, count : 2 * count], slots[:, 2 * count :]
+        given = (self.target, self.draft, slots[:, :count], branching, self.uniforms)
+        found = verify_trees(*given, rows=rows, rule=rule.name, sigma=rule.sigma, check=check)
+        return torch.cat((found.slots, found.token[:, None], found.valid[:, None].long()), dim=1)
+
+    def rows(self, branching: tuple[int, ...]) -> tuple[int, int]:
+        """How many rows of laws there are where each slot has its own: B S and B I."""
+        count, width = self.uniforms.shape[1] - len(branching), self.slots.shape[1]
+        return len(self.slots) * count, len(self.slots) * (width - 2 * count)
+
+    def with_rows(self, branching: tuple[int, ...]) -> Inputs:
+        """Tensors of their own on the device, with a row of laws for each slot."""
         target, draft = (
-            torch.cat((laws, laws[:1].expand(row.numel() - len(laws), -1)))
-            for laws, row in ((self.target, self.target_row), (self.draft, self.draft_row))
+            torch.cat((laws, laws[:1].expand(rows - len(laws), -1)))
+            for laws, rows in zip((self.target, self.draft), self.rows(branching), strict=True)
         )
-        return Inputs(target, draft, *(part.clone() for part in self[2:]))
+        return Inputs(target, draft, self.uniforms.clone(), self.slots.to(target.device, copy=True))
 
 
 class Captured:
@@ -83,22 +89,21 @@ class Captured:
     """
 
     def __init__(self, rule: DeviceRule, trees: Inputs, branching: tuple[int, ...], pool: Any) -> None:
-        self._own = trees.with_rows()
+        self._own = trees.with_rows(branching)
         self._verify = partial(self._own.verify, rule, branching)
         self._pool = pool
-        self._replayed: Replayed[TreeVerification] = Replayed()
+        self._replayed: Replayed[torch.Tensor] = Replayed()
 
     @property
     def nbytes(self) -> int:
         """Of the laws that it keeps room for."""
         return self._own.target.nbytes + self._own.draft.nbytes
 
-    def verify(self, trees: Inputs) -> TreeVerification:
+    def verify(self, trees: Inputs) -> torch.Tensor:
         """Verify others of the shape."""
         for mine, theirs in zip(self._own, trees, strict=True):
-            mine[: len(theirs)].copy_(theirs)
-        found = self._replayed.run(lambda _: self._verify(), self._pool)
-        return TreeVerification(*(part.clone() for part in found.outputs))
+            mine[: len(theirs)].copy_(theirs, non_blocking=True)
+        return self._replayed.run(lambda _: self._verify(), self._pool).clone()
 
 
 class Counted:
@@ -126,17 +131,14 @@ def _bytes_of_all() -> int:
     return sum(kept.nbytes for kept in _GRAPHS.values())
 
 
-def verify_in_one(rule: DeviceRule, trees: Inputs, branching: tuple[int, ...]) -> TreeVerification:
-    """Verify trees; on a GPU as a graph, captured when their shape has come a few times, if it is not too large."""
+def verify_in_one(rule: DeviceRule, trees: Inputs, branching: tuple[int, ...]) -> torch.Tensor:
+    """As `Inputs.verify`; on a GPU as a graph, captured when a shape has come a few times, if it is not too large."""
     laws = trees.target, trees.draft
-    size = sum(
-        row.numel() * law.shape[1] * law.element_size()
-        for law, row in zip(laws, (trees.target_row, trees.draft_row), strict=True)
-    )
-    if trees.tokens.device.type != "cuda" or size > MOST_BYTES:
+    size = sum(rows * law.shape[1] * law.element_size() for law, rows in zip(laws, trees.rows(branching), strict=True))
+    if trees.target.device.type != "cuda" or size > MOST_BYTES:
         return trees.verify(rule, branching)
     kinds = tuple((law.dtype, law.shape[1]) for law in laws)
-    key = (rule, branching, len(trees.tokens), kinds, trees.tokens.device)
+    key = (rule, branching, len(trees.slots), kinds, trees.target.device)
     with _ONE_AT_A_TIME:
         often = _COUNTED.again(key)
         if key not in _GRAPHS:

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 
 from otspec.decode.base.drafts import Drafts
-from otspec.decode.base.sending import send
 from otspec.decode.verify.captured import DeviceRule, Inputs, verify_in_one
 from otspec.decode.verify.verifiers import Extension
 from otspec.errors import ProblemError
@@ -86,18 +85,15 @@ def verify_on_device(
     first = np.cumsum([0, *(tree.size for tree in drafts.trees[:-1])])
     first_inner = np.cumsum([0, *(tree.inner for tree in drafts.trees[:-1])])
     inner = node[:, : shape.offsets[-2]]
-    sent = [node + first[:, None], inner + first_inner[:, None], tokens]
-    target_row, draft_row, drafted = (send(part, laws.device) for part in sent)
-
+    slots = np.concatenate((tokens, node + first[:, None], inner + first_inner[:, None]), axis=1)
     uniforms = torch.rand(
         (*node.shape[:1], shape.slots + shape.depth, 3), dtype=torch.float64, device=laws.device, generator=generator
     )
-    trees = Inputs(laws, drafts.over(laws.shape[1]), drafted, uniforms, target_row, draft_row)
-    found = verify_in_one(rule, trees, shape.branching)
-    came = torch.cat((found.slots, found.token[:, None], found.valid[:, None].long()), dim=1).cpu().numpy()
+    trees = Inputs(laws, drafts.over(laws.shape[1]), uniforms, torch.from_numpy(slots))
+    came = verify_in_one(rule, trees, shape.branching).cpu().numpy()
     if not came[:, -1].all():
         trees.verify(rule, shape.branching, check=True)  # names what is wrong
     return [
-        Extension(own[slots[slots >= 0]].tolist(), int(token))
-        for own, slots, token in zip(node, came[:, :-2], came[:, -2], strict=True)
+        Extension(own[picked[picked >= 0]].tolist(), int(token))
+        for own, picked, token in zip(node, came[:, :-2], came[:, -2], strict=True)
     ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from otspec.decode.base.drafts import Drafts, widest
 from otspec.decode.base.metrics import Clock
 from otspec.decode.base.sampling import Prefix, Sampling
 from otspec.decode.base.sending import send
+from otspec.decode.models.target import Look
 from otspec.decode.verify.captured import DeviceRule
 from otspec.decode.verify.laws import Merged, Rows, local_trees, merged_to_host, to_host
 from otspec.decode.verify.on_device import can_be_stacked, verify_on_device
@@ -40,6 +42,15 @@ class Verified(NamedTuple):
 
 class StepVerifier(ABC):
     """Verifies the drafts of a batch of texts."""
+
+    sampling: Sampling
+    """Of the target."""
+
+    @cached_property
+    def blind_look(self) -> Look | None:
+        """`look` where it depends on logits and numbers alone, else None."""
+        known_by = None if self.sampling.reads_text else self.sampling.known_by
+        return None if known_by is None else Look(partial(self.look, prefixes=()), (type(self).look, known_by))
 
     @abstractmethod
     def look(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:

@@ -83,7 +83,7 @@ class ParallelDrafter(EagleDrafter):
 
     def every_level(self, texts: Sequence[Sequence[int]], depth: int) -> torch.Tensor:
         """What the model gives for so many levels, shape (B, depth, ...)."""
-        return self._at_once(self._new_in(texts), depth)
+        return self._at_once(self._on_device(self._unread_in(texts)), depth)
 
     def _drafted(self, shape: Shape, texts: Sequence[Sequence[int]]) -> Levels:
         self._at_most = shape.depth
