@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--batches", type=_whole_numbers, help="likewise")
     parser.add_argument("--top-ks", type=_whole_numbers, help="likewise; 0 for whole drafts")
     parser.add_argument("--model", help="a target, and its drafter, in place of the pairs: smollm2")
-    parser.add_argument("--drafter", default="eagle", help="for --model")
+    parser.add_argument("--drafter", default="eagle", help="for --model; several with commas between them")
     parser.add_argument("--texts", type=int, default=5, help="timed in every cell of --model")
     parser.add_argument("--new", type=int, default=128, help="tokens of each of them")
     given = parser.parse_args(arguments)
@@ -87,13 +87,15 @@ def _of_model(given: argparse.Namespace) -> int:
     _check(given)
     device = device_of(given.device)
     dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
-    models = load_models(given.model, given.drafter, given.device, str(dtype).removeprefix("torch."))
+    names = _names(given.drafter)
+    models = load_models(given.model, names, given.device, str(dtype).removeprefix("torch."))
     about = machine(device, dtype) | {"model": given.model, "drafter": given.drafter}
     command = f"python -m benchmarks.gpu --model {given.model} --drafter {given.drafter} --device {given.device}"
     given.out.mkdir(parents=True, exist_ok=True)
     records: list[Record] = []
     with (given.out / RESULTS).open("w") as results:
-        for record in ModelBench(models, given.texts, given.new).run(60 * given.minutes - (time.monotonic() - begun)):
+        bench = ModelBench(models, names, given.texts, given.new)
+        for record in bench.run(60 * given.minutes - (time.monotonic() - begun)):
             records.append(record)
             results.write(json.dumps(about | record) + "\n")
             results.flush()
@@ -105,7 +107,7 @@ def _of_model(given: argparse.Namespace) -> int:
 
 
 def _told(record: Record) -> str:
-    labels = " ".join(str(record[name]) for name in ("rule", "temperature", "paths", "depth", "draft_top_k"))
+    labels = " ".join(str(record[name]) for name in ("drafter", "rule", "temperature", "paths", "depth", "draft_top_k"))
     return f"{labels}: {record['error'] if 'error' in record else format(record['ms_a_token'], '.2f') + ' ms a token'}"
 
 

@@ -48,6 +48,8 @@ class Cell(NamedTuple):
     paths: int = 0
     depth: int = 0
     draft_top_k: int | None = None
+    drafter: int = 0
+    """Which of those that are measured."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -56,8 +58,12 @@ class Cell(NamedTuple):
         return own if self.draft_top_k is None else own | {"draft_top_k": self.draft_top_k}
 
 
-def cells() -> list[Cell]:
+def cells(drafters: int = 1) -> list[Cell]:
     """The most valuable first; what others are compared with before them."""
+    wide = [("block", 1, 3), ("nested", 2, 4), ("nested", 4, 4), ("nested", 4, 5)]
+    others = [
+        Cell(*way[:1], heat, *way[1:], drafter=one) for one in range(1, drafters) for heat in (1.0, 0.0) for way in wide
+    ]
     drafted = [Cell(rule, heat, paths, 3) for heat in (1.0, 0.0) for rule, paths in (("block", 1), ("nested", 2))]
     host = [Cell(rule, 1.0, 2, 3, HOST_TOP_K) for rule in ("nested", "interval", *HOST)]
     return [
@@ -65,6 +71,8 @@ def cells() -> list[Cell]:
         *drafted[:2],
         Cell("plain", 0.0),
         *drafted[2:],
+        *(Cell("nested", heat, 4, 3) for heat in (1.0, 0.0)),
+        *others,
         Cell("interval", 1.0, 2, 3),
         *host,
         Cell("block", 1.0, 1, 5),
@@ -79,6 +87,8 @@ class ModelBench:
     Parameters
     ----------
     models : Models
+    names : sequence of str
+        Of its draft models.
     texts : int
         Timed in every cell, each with a prompt of its own.
     new : int
@@ -87,6 +97,7 @@ class ModelBench:
     """
 
     models: Models
+    names: Sequence[str]
     texts: int
     new: int
     clock: Callable[[], float] = time.monotonic
@@ -95,8 +106,8 @@ class ModelBench:
         """A record for every cell: figures, or why there are none; none is begun after so many seconds."""
         stop = self.clock() + seconds
         prompts = prompts_of(self.models, self.texts)
-        for cell in cells():
-            record: Record = cell._asdict()
+        for cell in cells(len(self.names)):
+            record: Record = cell._asdict() | {"drafter": self.names[cell.drafter]}
             needed = HOST.get(cell.rule)
             if self.clock() >= stop:
                 record["error"] = "not measured: the time was over"
@@ -144,7 +155,10 @@ class ModelBench:
         settings = {"temperature": cell.temperature, "seed": 0, "eos_token_id": None, "max_new_tokens": self.new}
         if cell.rule == "plain":
             return partial(decoder("vanilla", self.models, {}), **settings)
-        return partial(decoder("multi-draft", self.models, cell.settings), **settings)
+        assert self.models.draft is not None
+        draft = (self.models.draft, *self.models.more_drafts)[cell.drafter]
+        models = self.models._replace(draft=draft, more_drafts=())
+        return partial(decoder("multi-draft", models, cell.settings), **settings)
 
 
 def per_call(timed: Sequence[Metrics], phase: str) -> list[float]:
@@ -185,7 +199,8 @@ def table(records: Sequence[Record]) -> TextTable:
     rows = []
     for one in records:
         drafts = f"{one['paths']} x {one['depth']}" if one["paths"] else "-"
-        labels = (f"{one['temperature']:g}", one["rule"], drafts, str(one["draft_top_k"] or "-"))
+        drafter = one["drafter"] if one["paths"] else "-"
+        labels = (f"{one['temperature']:g}", drafter, one["rule"], drafts, str(one["draft_top_k"] or "-"))
         if "error" in one:
             rows.append((*labels, one["error"], *["-"] * (len(PHASES) + 5)))
             continue
@@ -202,9 +217,20 @@ def table(records: Sequence[Record]) -> TextTable:
                 " + ".join(map(str, one["captures_before_and_while_timed"])),
             )
         )
-    header = ("T", "rule", "K x L", "draft top-k", *PHASES, "rest", "tokens a call", "ms a token", "over plain")
+    header = (
+        "T",
+        "drafter",
+        "rule",
+        "K x L",
+        "draft top-k",
+        *PHASES,
+        "rest",
+        "tokens a call",
+        "ms a token",
+        "over plain",
+    )
     note = (
         "Milliseconds a call of the target, one text at a time, medians over texts of one length. Waits: times a call "
         "that the host waits for the device. Captures: graphs captured before + while timed."
     )
-    return TextTable("Decoding with a drafter", (*header, "waits", "captures"), rows, note, labels=4)
+    return TextTable("Decoding with a drafter", (*header, "waits", "captures"), rows, note, labels=5)
