@@ -24,7 +24,7 @@ MOST_ASKED = 1 << 13
 """Queries of a head of keys times their size: what one program has in registers."""
 MOST_COLUMNS = 4096
 """Of a cache: one program reads all keys of a head."""
-SHARED, MOST_STAGES = 96 << 10, 9
+SHARED, MOST_STAGES = 60 << 10, 9
 """Bytes that the steps of a product under way take at most, which every GPU since 2020 has for a program; and steps."""
 FUSED = {"enable_fp_fusion": True}
 """Triton asks that it be said."""
