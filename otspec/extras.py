@@ -17,7 +17,7 @@ DISTRIBUTION = "otspec-toolkit"
 _EXTRAS = {
     "solvers": ("highspy", "networkx", "igraph", "ot"),
     "convex": ("cvxpy",),
-    "bench": ("pyarrow", "pydantic"),
+    "bench": ("polars", "pydantic"),
     "report": ("altair", "vl_convert", "jinja2"),
     "sweeps": ("joblib", "dask", "distributed"),
     "ray": ("ray",),

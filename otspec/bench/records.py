@@ -9,10 +9,9 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from otspec.bench.schema import Schema, check_asked, check_records, columns_of, schema_of
+from otspec.bench.schema import Schema, check_asked, check_records, schema_of
 from otspec.data.recorded import SCHEMA, of_schema
 from otspec.errors import DataError
-from otspec.extras import require
 from otspec.locking import NAME as LOCK
 from otspec.locking import Lock
 from otspec.writing import named, write_whole
@@ -122,19 +121,14 @@ class RecordFolder:
         """Write the table, close the log, without lines that later ones have replaced, and let other processes in."""
         try:
             if (schema := schema_of(self.identity)) is not None and schema.table:
-                self._write_table(columns_of(schema))
+                from otspec.bench.frame import write_frame  # which a run that is only opened does not need
+
+                write_frame(self.records, schema, self.path / TABLE)
         finally:
             self._log.close()
             if self._superseded:
                 self._rewrite()
             self._lock.release()
-
-    def _write_table(self, columns: Mapping[str, str]) -> None:
-        pa: Any = require("pyarrow")
-        schema = pa.schema([(name, _arrow(pa, kind)) for name, kind in columns.items()])
-        scratch = self.path / f"{TABLE}.part"
-        require("pyarrow.parquet").write_table(pa.Table.from_pylist(self.records, schema=schema), scratch)
-        os.replace(scratch, self.path / TABLE)
 
     def _rewrite(self) -> None:
         lines = "".join(json.dumps(record) + "\n" for record in self._records.values())
@@ -143,12 +137,6 @@ class RecordFolder:
 
     def _write_about(self) -> None:
         write_whole(self.path / "run.json", json.dumps({**self.identity, "runs": self.runs}, indent=2) + "\n")
-
-
-def _arrow(pa: Any, kind: str) -> Any:
-    """A type of arrow's by its name; with brackets behind it, lists of that."""
-    one = getattr(pa, kind.removesuffix("[]"))()
-    return pa.list_(one) if kind.endswith("[]") else one
 
 
 def as_stored(identity: Mapping[str, object]) -> dict[str, Any]:

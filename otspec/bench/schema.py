@@ -17,7 +17,7 @@ require("pydantic")  # where it is missing, the error says how to get it
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config  # noqa: E402
 from pydantic_core import PydanticCustomError  # noqa: E402
-from typing_extensions import TypedDict  # noqa: E402
+from typing_extensions import TypedDict, is_typeddict  # noqa: E402
 
 LARGEST = 2**63 - 1
 """Of a column of a table."""
@@ -319,7 +319,6 @@ SCHEMAS: Mapping[str, Schema] = {
 
 ANEW = "measure anew in a new folder"
 """The way out where a file is damaged."""
-_ARROW = {str: "string", int: "int64", float: "float64", bool: "bool_"}
 
 
 def schema_of(identity: Mapping[str, Any]) -> Schema | None:
@@ -328,19 +327,20 @@ def schema_of(identity: Mapping[str, Any]) -> Schema | None:
     return SCHEMAS.get(benchmark) if isinstance(benchmark, str) else None
 
 
-def columns_of(schema: Schema) -> dict[str, str]:
-    """The columns of the table of a benchmark's records, and their types as pyarrow calls them.
-
-    Brackets behind a type make lists of it.
-    """
-    return {name: _arrow(kind) for name, kind in get_type_hints(schema.record).items()}
+def columns_of(schema: Schema) -> dict[str, Any]:
+    """The columns of the table of a benchmark's records, and their types: of lists in a list, of fields by name."""
+    return _fields(schema.record)
 
 
-def _arrow(kind: Any) -> str:
-    if kind in _ARROW:
-        return _ARROW[kind]
+def _fields(record: type) -> dict[str, Any]:
+    return {name: _plain(kind) for name, kind in get_type_hints(record).items()}
+
+
+def _plain(kind: Any) -> Any:
+    if isinstance(kind, type) and get_origin(kind) is None:
+        return _fields(kind) if is_typeddict(kind) else kind
     (one,) = (part for part in get_args(kind) if part is not type(None))
-    return f"{_arrow(one)}[]" if get_origin(kind) is list else _arrow(one)
+    return [_plain(one)] if get_origin(kind) is list else _plain(one)
 
 
 def check_run(schema: Schema, identity: Mapping[str, Any], runs: Iterable[Mapping[str, Any]], path: Path) -> None:

@@ -15,7 +15,7 @@ from otspec.bench.kinds import kind_of
 from otspec.bench.records import Record
 from otspec.bench.report import write
 from otspec.bench.solvers.charts import chart_groups, series_of
-from otspec.bench.solvers.summary import optima, summarise
+from otspec.bench.solvers.summary import summarise
 from otspec.bench.solvers.tables import failures_table, overview_table, results_table
 from otspec.reporting.page import Section, sort_key, write_page
 from otspec.reporting.style import DARK, HUES, LIGHT
@@ -56,10 +56,10 @@ HELD = {
     )
 }
 """Two values of k and n, a lower bound, a solver that gave up, one that refuses, and a name full of markup."""
-KNOWN = optima([record for mine in HELD.values() for record in mine])
-SUMMARIES = [summarise(cell, mine, 4, KNOWN) for cell, mine in HELD.items()]
+RUN = {"positions": 4, "cells": {name: [getattr(cell, name) for cell in HELD] for name in ("data", "k", "n", "solver")}}
+SUMMARIES = summarise([record for mine in HELD.values() for record in mine], [RUN])
 TABLES = [
-    overview_table(SUMMARIES, {}, "llama3"),
+    overview_table(SUMMARIES, "llama3"),
     results_table(SUMMARIES, "llama3"),
     *filter(None, [failures_table(SUMMARIES)]),
 ]
@@ -68,7 +68,7 @@ TABLES = [
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page of those summaries."""
-    part = Section("llama3", series_of(SUMMARIES), chart_groups(SUMMARIES, KNOWN), TABLES)
+    part = Section("llama3", series_of(SUMMARIES), chart_groups(SUMMARIES), TABLES)
     about = [f"Measured on: {EVIL}.", f"Measured by:\n\n- 2026: `otspec bench {EVIL.replace('`', '')}`"]
     path = tmp_path_factory.mktemp("page") / "report.html"
     write_page(path, f"Solvers {EVIL}", about, [part])
@@ -118,28 +118,27 @@ def test_nothing_in_a_name_breaks_out_of_the_page(page: Path) -> None:
 def test_charts_hold_every_point_with_its_interval_and_open_ends(page: Path) -> None:
     settings, best, *charts = charts_of(page)
     rows = [chart["data"]["values"] for chart in charts]
-    assert len(settings["data"]["values"]) == sum(not one.refused for one in SUMMARIES)
+    assert len(settings["data"]["values"]) == sum(not one["refused"] for one in SUMMARIES)
     assert {row["x"]: row["y"] for row in best["data"]["values"]} == {
-        f"({k or 'V'}, {n})": pytest.approx(np.mean([value for key, value in KNOWN.items() if key[1:3] == (k, n)]))
-        for k in (10, 0)
-        for n in (2, 3)
+        f"({k or 'V'}, {n})": pytest.approx(np.mean([0.6 + 0.01 * position for position in range(count)]))
+        for k, n, count in ((10, 2, 4), (10, 3, 4), (0, 2, 4), (0, 3, 4))
     }
     panels = [("n", 2), ("n", 3), ("k", 10), ("k", 0)]  # over k twice, then over n
-    inside = [[one for one in SUMMARIES if getattr(one.cell, letter) == value] for letter, value in panels]
-    assert [len(one) for one in rows[:4]] == [sum(not one.refused for one in mine) for mine in inside]
+    inside = [[one for one in SUMMARIES if one[letter] == value] for letter, value in panels]
+    assert [len(one) for one in rows[:4]] == [sum(not one["refused"] for one in mine) for mine in inside]
     for group in (rows[4:8], rows[8:]):
-        assert [len(one) for one in group] == [sum(one.plans.acceptance is not None for one in mine) for mine in inside]
+        assert [len(one) for one in group] == [sum(one["acceptance"] is not None for one in mine) for mine in inside]
 
     times = {(row["series"], row["x"]): row for row in rows[0]}
     assert len(times) == 5
     assert [place for place, row in times.items() if row["open"]] == [("lp (suboptimal)", "V")]
     interval = times["interval (suboptimal)", "10"]
-    assert (interval["low"], interval["y"], interval["high"]) == SUMMARIES[0].times.quartiles
+    assert [interval[end] for end in ("low", "y", "high")] == [SUMMARIES[0][name] for name in ("low", "median", "high")]
     accepted = {(row["series"], row["x"]): row for row in rows[5]}
     assert [place for place, row in accepted.items() if row["part"]] == [("lp (suboptimal)", "10")]
     interval = accepted["interval (suboptimal)", "10"]
-    assert interval["y"] == SUMMARIES[3].plans.acceptance
-    assert interval["high"] - interval["y"] == pytest.approx(SUMMARIES[3].plans.acceptance_error)
+    assert interval["y"] == SUMMARIES[3]["acceptance"]
+    assert interval["high"] - interval["y"] == pytest.approx(SUMMARIES[3]["acceptance_error"])
     assert next(row for row in rows[9] if row["series"].startswith("lp"))["y"] == pytest.approx(-0.1)
     for chart in charts:
         scale = chart["layer"][0]["encoding"]["color"]["scale"]

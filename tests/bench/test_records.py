@@ -10,11 +10,11 @@ import otspec.solvers
 from otspec import DataError
 from otspec.bench.code import digest, solver_digest, sources
 from otspec.bench.records import RecordFolder
-from otspec.bench.solvers.cells import Cell
-from otspec.bench.solvers.summary import Request
+from otspec.bench.solvers.summary import summarise
+from tests.bench.records import record_of
 from tests.processes import held
 
-pytest.importorskip("pyarrow")
+pytest.importorskip("polars")
 
 
 def test_refuses_the_folder_of_another_run_says_what_differs_and_leaves_it_to_others(tmp_path: Path) -> None:
@@ -100,9 +100,8 @@ def test_what_was_asked_for_outlives_an_interrupt_and_a_smaller_run(tmp_path: Pa
         folder.begin({"command": "otspec bench", "positions": positions, "cells": cells})
         folder.close()
     folder = RecordFolder(tmp_path, {})
-    requests = list(map(Request.of, folder.runs))
-    assert [one.positions for one in requests if one.covers(Cell(10, 2, "lp"))] == [50, 3]
-    assert not any(one.covers(Cell(10, 3, "lp")) for one in requests)
+    rows = summarise([record_of("solvers", data="", k=10, n=n) for n in (2, 3)], folder.runs)
+    assert [row["wanted"] for row in rows] == [50, 1]  # of the second nothing was asked
     assert [run["positions"] for run in folder.runs] == [50, 3]
     folder.close()
 

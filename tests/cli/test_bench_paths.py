@@ -8,7 +8,7 @@ from otspec.data import TreeSource
 from tests.cli.running import Otspec, Pair, lines_of
 from tests.data.tree_files import drawn_trees, write_trees
 
-pytest.importorskip("pyarrow")
+pytest.importorskip("polars")
 
 
 def test_rules_are_compared_on_recorded_trees(otspec: Otspec, monkeypatch: pytest.MonkeyPatch) -> None:

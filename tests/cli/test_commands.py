@@ -40,7 +40,7 @@ def test_solve_shows_and_writes_every_position(otspec: Otspec) -> None:
         best = package.optimum(source.position(line["position"]).problem(3, top_k=10))
         assert line["acceptance"] == pytest.approx(best.acceptance, abs=1e-9)
     assert "4/4 solved" in otspec("solve shipped --n 3 --positions 4").out
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("polars")
     otspec("bench --data shipped --k 10,V --n 2 --solver interval --positions 2 --out out")
     assert "on shipped" in Path("out/report.md").read_text()
 
@@ -74,7 +74,7 @@ def test_solve_and_bench_read_arrays_by_the_names_that_they_are_told(otspec: Ots
     np.testing.assert_allclose(taken_for_logits, best, atol=1e-9)
     assert abs(taken_for_logits[0] - wanted[0]) > 0.01
 
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("polars")
     line = f"bench --data named.npz {laws} --k V --n 2 --solver interval --positions 4 --out out"
     otspec(line)
     np.testing.assert_allclose([one["acceptance"] for one in lines_of(LOG)], wanted, rtol=1e-12)
@@ -83,7 +83,7 @@ def test_solve_and_bench_read_arrays_by_the_names_that_they_are_told(otspec: Ots
 
 
 def test_bench_measures_reports_and_resumes(otspec: Otspec, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("polars")
     line = "bench --k 5,V --n 2 --solver max_flow,slackness --positions 3 --data p.npz --out out"
     assert "(V, 2)" in otspec(line).out
     drawn = {"lines.png", "report.png", "report.html"}
@@ -116,7 +116,7 @@ def test_bench_measures_reports_and_resumes(otspec: Otspec, monkeypatch: pytest.
 def test_bench_takes_several_files_and_any_law_and_names_the_row_that_is_wrong(
     otspec: Otspec, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("polars")
     with np.load("p.npz") as good:
         arrays = {name: good[name].copy() for name in good.files}
     arrays["draft_logits"][1, 7] = np.nan
@@ -137,7 +137,7 @@ def test_bench_takes_several_files_and_any_law_and_names_the_row_that_is_wrong(
 
 @pytest.mark.usefixtures("no_pictures")
 def test_a_run_is_compared_with_others_while_it_is_measured_and_afterwards(otspec: Otspec) -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("polars")
     common = "--n 2 --solver interval,kseq --positions 4 --data p.npz"
     for k in ("5", "V"):
         otspec(f"bench --k {k} {common} --out {k}")
@@ -190,7 +190,7 @@ SCRIPT = "import sys\nfrom otspec.cli import main\n\nif __name__ == '__main__':\
 
 def test_a_users_solver_is_measured_by_an_installed_command_and_anew_after_an_edit() -> None:
     """The command is a script in another folder, whose path is not that of the working directory."""
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("polars")
     Path("bin").mkdir()
     Path("bin/otspec").write_text(SCRIPT)
     Path("solver_of_mine.py").write_text(SOLVER)

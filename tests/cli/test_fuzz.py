@@ -192,7 +192,7 @@ def wrong_call(rng: random.Random) -> tuple[str, ...]:
 
 
 def _possible(command: str) -> bool:
-    needed = {"bench": "pyarrow", "bench paths": "pyarrow", "affinity": "safetensors tokenizers"}
+    needed = {"bench": "polars", "bench paths": "polars", "affinity": "safetensors tokenizers"}
     models = ("bench decode", "decode", "tune", "router", "record")
     return all(map(installed, needed.get(command, "torch transformers" if command in models else "").split()))
 

@@ -197,7 +197,7 @@ def check(otspec: Otspec, files: list[Path], command: str, rows: Rows) -> None:
     ("command", "rows", "packages"),
     [
         ("", PLAIN, ()),
-        ("bench", BENCH, ("pyarrow",)),
+        ("bench", BENCH, ("polars",)),
         ("affinity", AFFINITY, ("safetensors", "tokenizers")),
         ("bench decode", BENCH_DECODE, ("torch", "transformers")),
         ("", MODELS, ("torch", "transformers")),

@@ -21,7 +21,8 @@ COMMANDS = (
     *("tune", "affinity", "record", "router", "texts", "train"),
 )
 HEAVY = (
-    *("numpy", "numba", "scipy", "torch", "transformers", "vl_convert", "pyarrow", "tokenizers", "safetensors"),
+    *("numpy", "numba", "scipy", "torch", "transformers", "vl_convert", "polars", "altair", "tokenizers"),
+    *("safetensors", "pydantic"),
     *("bench", "catalogue", "data", "decode", "laws", "paths", "proofs_check", "schemes", "solvers", "vocab"),
 )
 LIGHT = ("otspec.decode", "otspec.decode.settings")

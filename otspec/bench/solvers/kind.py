@@ -13,7 +13,7 @@ from otspec.bench.records import Record
 from otspec.bench.report import Report, Run, in_words
 from otspec.bench.solvers.cells import Cell, Sampling, cell_of
 from otspec.bench.solvers.charts import chart_groups, series_of
-from otspec.bench.solvers.summary import optima, summaries_of
+from otspec.bench.solvers.summary import summarise
 from otspec.bench.solvers.tables import (
     failures_table,
     over_data_table,
@@ -27,10 +27,9 @@ from otspec.reporting.tables import TextTable
 
 def report(run: Run) -> Report | None:
     """Tables and charts of every source of positions; None while there are no records."""
-    everything = summaries_of(run)
-    if not everything:
+    if not run.records:
         return None
-    identity, known = run.identity, optima(run.records)
+    everything, identity = summarise(run.records, run.runs), run.identity
     sampling = Sampling(identity["scheme"], identity["temperature"], identity["top_p"])
     settings = [sampling.scheme, f"temperature {sampling.temperature:g}"]
     settings += [] if sampling.top_p is None else [f"top-p {sampling.top_p:g}"]
@@ -39,20 +38,19 @@ def report(run: Run) -> Report | None:
     screen: list[TextTable | None] = []
     sections = []
     for data, suffix in _suffixes(identity).items():
-        summaries = [summary for summary in everything if summary.cell.data == data]
-        if not summaries:
+        rows = [one for one in everything if one["data"] == data]
+        if not rows:
             continue
-        here = {key: best for key, best in known.items() if key[0] == data}
         title = data if as_published else f"{data}, {', '.join(settings)}"
         profile = data if as_published else ""
-        overview = overview_table(summaries, here, title)
-        published = published_table(summaries, profile)
-        details = (results_table(summaries, title), failures_table(summaries), published)
+        overview = overview_table(rows, title)
+        published = published_table(rows, profile)
+        details = (results_table(rows, title), failures_table(rows), published)
         tables += [overview, *details]
         screen += [*details, overview]  # the end of a long output is what a screen shows
-        groups = chart_groups(summaries, here, profile, suffix)
+        groups = chart_groups(rows, profile, suffix)
         shown = [one for one in (overview, *details) if one is not None]
-        sections.append(Section(title, series_of(summaries, profile), groups, shown))
+        sections.append(Section(title, series_of(rows, profile), groups, shown))
     if (averaged := over_data_table(everything, identity["data"])) is not None:
         tables.append(averaged)
         screen.append(averaged)

@@ -4,235 +4,136 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
+import polars as pl
+from polars import col
 
+from otspec.bench.frame import frame_of, standard_error, whole_mean
 from otspec.bench.records import Record
-from otspec.bench.report import Run
+from otspec.bench.schema import SCHEMAS
 from otspec.bench.solvers.cells import Cell, cell_of
-from otspec.reporting.means import grouped, standard_error
 
+Row = Mapping[str, Any]
+"""Figures of a cell, by the names of the columns of `summarise`."""
+CELL = ("data", "k", "n", "solver")
+SETTING = CELL[:3]
 SUBOPTIMAL = 1e-6
 """A mean acceptance so far below alpha* is a rule's, not rounding's or a tolerance's."""
 CRASHES = ("INVALID", "RAISED", "DIED")
 """Statuses of positions that were not even refused: what is wrong is in the data or in a solver's code."""
 
-Optima = Mapping[tuple[str, int, int, int], float]
-"""alpha* by data, k, n and position."""
 
-
-class Times(NamedTuple):
-    """Milliseconds per token, over the positions that were solved or cut short."""
-
-    lower_bound: bool
-    """Whether the time budget cut a position short: the mean is then at least what is shown."""
-    mean: float | None
-    """None if there are no such positions."""
-    quartiles: tuple[float, float, float]
-    """25 %, median and 75 %; NaN if there are none."""
-    failed_mean: float | None
-    """Mean time after which a position was given up; None if none was."""
-
-
-class Plans(NamedTuple):
-    """Figures of the positions with a plan."""
-
-    positions: int
-    acceptance: float | None
-    """Mean acceptance; None without plans."""
-    acceptance_error: float
-    """Standard error of `acceptance` across positions; NaN for fewer than two."""
-    optimum: float | None
-    """Mean alpha* of the same positions; None unless it is known of all."""
-    shortfall_error: float
-    """Standard error of `optimum` minus `acceptance`, position by position; NaN where it is not known."""
-    gap: float | None
-    """Largest gap."""
-    deviation: float | None
-    """Largest L1 deviation of the output law."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Figures of one cell."""
-
-    cell: Cell
-    wanted: int
-    """Positions asked for."""
-    positions: int
-    """Positions with a record: an interrupt or the time budget may have left out the others."""
-    solved: int
-    """Positions whose drafted tuple the solver answered as it is meant to: an exact one by a certified optimal plan."""
-    times: Times
-    plans: Plans
-    lossy: bool
-    """Whether a plan's output law was off p by more than the solver's tolerance."""
-    reason: str
-    """The commonest reason for a position that was not solved, or nothing."""
-
-    @property
-    def refused(self) -> bool:
-        """Whether no position was solved, for another reason than time: there is then no solve time to speak of."""
-        return self.solved == 0 and not self.times.lower_bound
-
-    @property
-    def kind(self) -> str:
-        """What its acceptance is not: `lossy` or `suboptimal`; nothing where it is the optimum, or unknown."""
-        if self.lossy:
-            return "lossy"
-        if self.plans.acceptance is None or self.plans.optimum is None:
-            return ""
-        return "suboptimal" if self.plans.optimum - self.plans.acceptance > SUBOPTIMAL else ""
-
-
-class Request(NamedTuple):
-    """Positions of a grid of cells that a run was asked for."""
-
-    positions: int
-    data: tuple[str, ...]
-    k: tuple[int, ...]
-    n: tuple[int, ...]
-    solver: tuple[str, ...]
-
-    @classmethod
-    def of(cls, run: Mapping[str, Any]) -> Request:
-        """What a run's entry in run.json says."""
-        return cls(run["positions"], *(tuple(run["cells"][name]) for name in cls._fields[1:]))
-
-    def covers(self, cell: Cell) -> bool:
-        """Whether a cell is of the grid."""
-        return all(getattr(cell, name) in getattr(self, name) for name in self._fields[1:])
-
-
-def optima(records: Sequence[Record]) -> Optima:
-    """alpha* of every position that some solver's record knows it of."""
-    known = [record for record in records if record.get("optimum") is not None]
-    return {(one["data"], one["k"], one["n"], one["position"]): one["optimum"] for one in known}
-
-
-def summaries_of(run: Run) -> list[Summary]:
-    """A summary for every cell with a record; small settings first, solvers by name."""
-    known, asked = optima(run.records), list(dict.fromkeys(map(Request.of, run.runs)))
-    held = grouped(run.records, cell_of)
-    return [
-        summarise(
-            cell,
-            sorted(held[cell], key=lambda record: record["position"]),
-            max((one.positions for one in asked if one.covers(cell)), default=0),
-            known,
-        )
-        for cell in sorted(held, key=lambda cell: (cell.data, cell.size, cell.solver))
-    ]
-
-
-def over_data(summaries: Sequence[Summary], sources: int) -> list[Summary]:
-    """A summary for every cell that was measured on so many sources: the mean over them, each counted once.
-
-    A time or an acceptance that one of them has none of has no mean; quartiles and the error of a shortfall have none.
-    """
-    held = grouped(summaries, lambda one: replace(one.cell, data=""))
-    return [_over_data(cell, each) for cell, each in held.items() if len(each) == sources]
-
-
-def _over_data(cell: Cell, each: Sequence[Summary]) -> Summary:
-    times, plans = [one.times for one in each], [one.plans for one in each]
-    errors = np.array([one.acceptance_error for one in plans])
-    return Summary(
-        cell=cell,
-        wanted=sum(one.wanted for one in each),
-        positions=sum(one.positions for one in each),
-        solved=sum(one.solved for one in each),
-        times=Times(
-            lower_bound=any(one.lower_bound for one in times),
-            mean=_mean(None if one.refused else one.times.mean for one in each),
-            quartiles=(float("nan"), float("nan"), float("nan")),
-            failed_mean=None,
-        ),
-        plans=Plans(
-            positions=sum(one.positions for one in plans),
-            acceptance=_mean(one.acceptance for one in plans),
-            acceptance_error=float(np.sqrt((errors**2).sum()) / len(each)),
-            optimum=_mean(one.optimum for one in plans),
-            shortfall_error=float("nan"),
-            gap=_largest(one.gap for one in plans),
-            deviation=_largest(one.deviation for one in plans),
-        ),
-        lossy=any(one.lossy for one in each),
-        reason="",
-    )
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    """None if one of them is."""
-    found = list(values)
-    return None if None in found else float(np.mean(np.array(found, dtype=float)))
-
-
-def summarise(cell: Cell, records: Sequence[Record], wanted: int = 0, known: Optima | None = None) -> Summary:
-    """The figures of a cell with at least one record.
+def summarise(records: Sequence[Record], asked: Iterable[Mapping[str, Any]] = ()) -> list[Row]:
+    """A row for every cell with a record, small settings first, solvers by name.
 
     Parameters
     ----------
-    cell : Cell
     records : sequence of Record
-        Of the cell.
-    wanted : int
-        Positions asked for; not less than there are records.
-    known : mapping, optional
-        alpha* where records of other solvers know it; by default that of these records.
+    asked : iterable of mappings
+        The runs that made them, as run.json has them: of each, how many positions of which cells.
+
+    Returns
+    -------
+    list of mappings
+        Beside data, k, n and solver: ``wanted``, ``positions``, ``solved``, numbers of positions that were asked for,
+        measured and answered; ``mean``, ``low``, ``median``, ``high``, the mean and quartiles of their milliseconds,
+        those that the budget cut short among them (``lower_bound``), and ``given_up``, the mean of those not solved;
+        ``plans``, ``acceptance``, ``optimum``, over positions with a plan, with their ``acceptance_error`` and
+        ``shortfall_error``, and the largest ``gap`` and ``deviation``; ``best``, mean alpha* over every position
+        that any solver measured at the setting; ``refused``, whether none was solved, for another reason than time;
+        ``reason``, the commonest one; and how it is called: ``setting``, ``kind`` and ``label``.
     """
-    return Summary(
-        cell=cell,
-        wanted=max(wanted, len(records)),
-        positions=len(records),
-        solved=sum(record["solved"] for record in records),
-        times=_times(records),
-        plans=_plans(cell, records, optima(records) if known is None else known),
-        lossy=any(record["status"] == "LOSSY" for record in records),
-        reason=_commonest(f"{one['status']}: {one['message']}" for one in records if not one["solved"]),
+    frame = frame_of(records, SCHEMAS["solvers"])
+    known = frame.drop_nulls("optimum").group_by(*SETTING, "position").agg(alpha=col("optimum").last())
+    best = known.group_by(SETTING).agg(best=col("alpha").mean())
+    frame = frame.join(known, on=[*SETTING, "position"], how="left").sort("position")
+    cells = frame.group_by(CELL).agg(**_times(), **_plans(), reasons=_reasons().filter(~col("solved")))
+    cells = cells.join(best, on=SETTING, how="left").with_columns(
+        col("reasons").map_elements(_commonest, return_dtype=pl.String, skip_nulls=False).alias("reason"),
+        _wanted(cells, list(asked)),
     )
+    order = [col("data"), col("k").replace(0, 2**62), col("n"), col("solver")]
+    return _described(cells.sort(order)).to_dicts()
 
 
-def _times(records: Sequence[Record]) -> Times:
-    timed = np.array([r["wall_s"] for r in records if r["solved"] or r["status"] == "BUDGET"]) * 1e3
-    failed = [r["wall_s"] for r in records if not r["solved"] and r["status"] not in ("BUDGET", "INVALID")]
-    low, median, high = np.percentile(timed, [25, 50, 75]).tolist() if timed.size else [float("nan")] * 3
-    return Times(
-        lower_bound=any(record["status"] == "BUDGET" for record in records),
-        mean=float(timed.mean()) if timed.size else None,
-        quartiles=(low, median, high),
-        failed_mean=1e3 * float(np.mean(failed)) if failed else None,
-    )
+def _times() -> dict[str, pl.Expr]:
+    ms, cut = 1e3 * col("wall_s"), col("status") == "BUDGET"
+    timed = ms.filter(col("solved") | cut)
+    quartiles = {"low": 0.25, "median": 0.5, "high": 0.75}
+    return {
+        "positions": pl.len().cast(pl.Int64),
+        "solved": col("solved").sum(),
+        "lower_bound": cut.any(),
+        "mean": timed.mean(),
+        **{name: timed.quantile(share, "linear") for name, share in quartiles.items()},
+        "given_up": ms.filter(~col("solved") & ~col("status").is_in(["BUDGET", "INVALID"])).mean(),
+    }
 
 
-def _plans(cell: Cell, records: Sequence[Record], known: Optima) -> Plans:
-    planned = [record for record in records if record.get("acceptance") is not None]
-    accepted = np.array([record["acceptance"] for record in planned])
-    places = [(cell.data, cell.k, cell.n, record["position"]) for record in planned]
-    best = [known[place] for place in places if place in known]
-    paired = bool(planned) and len(best) == len(planned)
-    return Plans(
-        positions=len(planned),
-        acceptance=float(accepted.mean()) if planned else None,
-        acceptance_error=standard_error(accepted),
-        optimum=float(np.mean(best)) if paired else None,
-        shortfall_error=standard_error(np.array(best) - accepted) if paired else float("nan"),
-        gap=_largest(record.get("gap") for record in planned),
-        deviation=_largest(record.get("deviation") for record in planned),
-    )
+def _plans() -> dict[str, pl.Expr]:
+    accepted = col("acceptance").drop_nulls()
+    alpha = col("alpha").filter(col("acceptance").is_not_null())
+    return {
+        "plans": accepted.len(),
+        "acceptance": accepted.mean(),
+        "acceptance_error": standard_error(accepted),
+        "optimum": whole_mean(alpha),
+        "shortfall_error": pl.when(alpha.null_count() == 0).then(standard_error(alpha - accepted)),
+        "gap": col("gap").max(),
+        "deviation": col("deviation").max(),
+        "lossy": (col("status") == "LOSSY").any(),
+    }
 
 
-def _largest(values: Iterable[float | None]) -> float | None:
-    """Of those that there are."""
-    return max((value for value in values if value is not None), default=None)
+def _reasons() -> pl.Expr:
+    return pl.format("{}: {}", "status", "message")
 
 
 def _commonest(reasons: Iterable[str]) -> str:
     """The commonest, of several the last by letter; nothing where there is none."""
     counts = Counter(reasons)
     return max(counts, key=lambda reason: (counts[reason], reason), default="")
+
+
+def _wanted(cells: pl.DataFrame, asked: Sequence[Mapping[str, Any]]) -> pl.Series:
+    """Positions asked for of each cell: not less than there are."""
+    grids = list({str(run): (run["positions"], run["cells"]) for run in asked if "cells" in run}.values())
+    return pl.Series(
+        "wanted",
+        [
+            max([row["positions"], *(count for count, grid in grids if all(row[name] in grid[name] for name in CELL))])
+            for row in cells.to_dicts()
+        ],
+        dtype=pl.Int64,
+    )
+
+
+def _described(cells: pl.DataFrame) -> pl.DataFrame:
+    """With what a cell is called: its `kind` says that its acceptance is not the optimum."""
+    shortfall = col("optimum") - col("acceptance") > SUBOPTIMAL
+    found = cells.with_columns(
+        refused=(col("solved") == 0) & ~col("lower_bound"),
+        setting=pl.format("({}, {})", col("k").cast(pl.String).replace("0", "V"), "n"),
+        kind=pl.when("lossy").then(pl.lit("lossy")).when(shortfall).then(pl.lit("suboptimal")).otherwise(pl.lit("")),
+    )
+    marked = pl.format("{} ({})", "solver", "kind")
+    return found.with_columns(label=pl.when(col("kind") == "").then("solver").otherwise(marked))
+
+
+def over_data(rows: Sequence[Row], sources: int) -> list[Row]:
+    """A row for every cell that was measured on so many sources: the mean over them, each counted once.
+
+    A time or an acceptance that one of them has none of has no mean.
+    """
+    cells = pl.DataFrame(rows).with_columns(mean=pl.when(~col("refused")).then("mean"))
+    found = cells.group_by("k", "n", "solver", maintain_order=True).agg(
+        col("wanted", "positions", "solved").sum(),
+        col("lower_bound", "lossy").any(),
+        *(whole_mean(col(name)).alias(name) for name in ("mean", "acceptance", "optimum")),
+        sources=pl.len(),
+    )
+    return _described(found.filter(col("sources") == sources)).to_dicts()
 
 
 def went_wrong(cells: Sequence[Cell], records: Sequence[Record]) -> list[str]:
