@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from otspec.bench.intervals import NONE, Estimate, by_prompt, quotient
+import polars as pl
+
+from otspec.bench.frame import by_cell
+from otspec.bench.intervals import NONE, Estimate, quotient
 from otspec.bench.kinds import Kind, kind_of
-from otspec.bench.ratios import Held, Place, Ratio
+from otspec.bench.ratios import PLACE, Ratio
 from otspec.bench.records import Difference, differences
 from otspec.bench.stored import StoredRun
 from otspec.errors import DataError
 from otspec.reporting.columns import Column, figure, milliseconds, table
-from otspec.reporting.means import grouped
 from otspec.reporting.tables import TextTable
 
-ByCell = Mapping[Any, Held]
+ByCell = Mapping[Any, pl.DataFrame]
 """What a run has finished, by cell."""
 PROMPTS = "prompts"
 """What stands for the data of cells that have none."""
@@ -118,7 +120,8 @@ def compare(first: StoredRun, second: StoredRun) -> Comparison:
     kind = kind_of(first.kind)
     other = _other_data(first.identity, second.identity)
     one, two = (_finished(kind, run, other) for run in (first, second))
-    rows = [_compared(kind, cell, one[cell], two.get(cell, {})) for cell in one if one[cell].keys() & two.get(cell, {})]
+    pairs = [(cell, mine, mine.join(two[cell], on=PLACE)) for cell, mine in one.items() if cell in two]
+    rows = [_compared(kind, cell, mine, two[cell], both) for cell, mine, both in pairs if both.height]
     if not rows:
         raise DataError(_nothing_in_common(kind, first, second, (one, two), other))
     both = {row.cell for row in rows}
@@ -129,12 +132,9 @@ def compare(first: StoredRun, second: StoredRun) -> Comparison:
 
 def _finished(kind: Kind, run: StoredRun, without: Sequence[str]) -> ByCell:
     """What a run has finished, but of some data."""
-    held = grouped(filter(kind.finished, run.records), kind.cell_of)
-    return {
-        cell: {kind.place_of(record): record for record in held[cell]}
-        for cell in sorted(held, key=kind.size)
-        if getattr(cell, "data", PROMPTS) not in without
-    }
+    frame = kind.frame(run.records).filter(kind.finished)
+    held = {kind.cell(*key): rows for key, rows in by_cell(frame, [one.name for one in fields(kind.cell)]).items()}
+    return {cell: held[cell] for cell in sorted(held, key=kind.size) if getattr(cell, "data", PROMPTS) not in without}
 
 
 def _other_data(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
@@ -153,22 +153,15 @@ def _contents(data: Any) -> Any:
     return {name: value for name, value in data.items() if name != "measured_by"} if isinstance(data, dict) else data
 
 
-def _compared(kind: Kind, cell: Any, mine: Held, theirs: Held) -> Compared:
-    common = sorted(mine.keys() & theirs.keys())
-    known = [at for at in common if not math.isnan(kind.figure.above(mine[at]) + kind.figure.above(theirs[at]))]
-    return Compared(
-        cell,
-        len({place[0] for place in common}),
-        _quantity(kind.time, common, mine, theirs),
-        _quantity(kind.figure, known, mine, theirs),
-    )
+def _compared(kind: Kind, cell: Any, mine: pl.DataFrame, theirs: pl.DataFrame, both: pl.DataFrame) -> Compared:
+    time, figure = (_quantity(one, mine, theirs) for one in (kind.time, kind.figure))
+    return Compared(cell, both["prompt"].n_unique(), time, figure)
 
 
-def _quantity(ratio: Ratio, places: Sequence[Place], mine: Held, theirs: Held) -> Quantity:
-    if not places:
+def _quantity(ratio: Ratio, mine: pl.DataFrame, theirs: pl.DataFrame) -> Quantity:
+    above, below, their_above, their_below = ratio.sums(mine, theirs)
+    if not above.size:
         return Quantity(math.nan, math.nan, NONE)
-    rows = [(place[0], (*ratio.of(mine[place]), *ratio.of(theirs[place]))) for place in places]
-    above, below, their_above, their_below = by_prompt(rows)
     first, second = above.sum() / below.sum(), their_above.sum() / their_below.sum()
     return Quantity(float(first), float(second), quotient(their_above, their_below, above, below))
 

@@ -119,17 +119,3 @@ def _estimate(statistic: Callable[..., FloatArray], *columns: FloatArray) -> Est
     if not (np.isfinite(low) and np.isfinite(high)):
         low, high = np.quantile(drawn.bootstrap_distribution, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
     return Estimate(value, float(low), float(high))
-
-
-def by_prompt(rows: Sequence[tuple[int, Sequence[float]]]) -> FloatArray:
-    """Sums for each prompt of what was measured on it, shape (columns, prompts).
-
-    Parameters
-    ----------
-    rows : sequence of (prompt, figures)
-        A row for each measurement.
-    """
-    sums: dict[int, FloatArray] = {}
-    for prompt, figures in rows:
-        sums[prompt] = sums.get(prompt, np.zeros(len(figures))) + np.asarray(figures, dtype=float)
-    return np.array([sums[prompt] for prompt in sorted(sums)]).T

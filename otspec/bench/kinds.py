@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from otspec.bench.ratios import Place, Ratio
+import polars as pl
+
+from otspec.bench.ratios import Ratio
 from otspec.bench.records import Record
 from otspec.bench.report import Report, Run
 
@@ -23,14 +25,16 @@ class Kind:
     """One of `KINDS`, as run.json has it."""
     cell_of: Callable[[Record], Any]
     """The cell that a record is of, a frozen dataclass."""
+    cell: type
+    """That dataclass; its fields are columns of the frame."""
+    frame: Callable[[Sequence[Record]], pl.DataFrame]
+    """Records as a frame that says what of its cell each is of, by the columns `otspec.bench.ratios.PLACE`."""
     size: Callable[[Any], Any]
     """What cells are sorted by where two runs are compared."""
-    place_of: Callable[[Record], Place]
-    """What of the cell it is of."""
-    finished: Callable[[Record], bool]
-    """Whether it counts where two runs are compared."""
+    finished: pl.Expr
+    """Whether a row counts where two runs are compared."""
     paired: str
-    """What a `Place` is called, in the plural."""
+    """What rows are paired by, in the plural."""
     time: Ratio
     """Milliseconds."""
     figure: Ratio

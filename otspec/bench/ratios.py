@@ -1,51 +1,56 @@
-"""Figures that are a sum over a sum, such as tokens over calls: of the records of one cell, and of two compared."""
+"""Figures that are a sum over a sum, such as tokens over calls: of the rows of one cell, and of two compared."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
-from otspec.bench.intervals import NONE, Estimate, by_prompt, ratio, ratio_error
-from otspec.bench.records import Record
+import polars as pl
 
-Place = tuple[int, int]
-"""What was measured: the prompt, or the position, and which of several there (a repeat, a tree)."""
-Held = Mapping[Place, Record]
-"""Records of a cell by what was measured."""
+from otspec.bench.intervals import NONE, Estimate, ratio, ratio_error
+from otspec.laws import FloatArray
 
-
-def one(record: Record) -> float:
-    """What a mean is over: every record counts once."""
-    return 1.0
+PLACE = ("prompt", "place")
+"""Columns that say what was measured: the prompt, or the position, and which of several there (a repeat, a tree)."""
+ONE = pl.lit(1.0)
+"""What a mean is over: every row counts once."""
 
 
 class Ratio(NamedTuple):
-    """A sum over records, over another sum of the same records."""
+    """A sum over rows, over another sum of the same rows."""
 
     name: str
     """What it is called in tables, with its unit."""
-    above: Callable[[Record], float]
-    below: Callable[[Record], float] = one
+    above: pl.Expr
+    below: pl.Expr = ONE
 
-    def of(self, record: Record) -> tuple[float, float]:
-        """What a record adds above and below; NaN where the record does not have it."""
-        return self.above(record), self.below(record)
+    def sums(self, *frames: pl.DataFrame) -> list[FloatArray]:
+        """Sums for each prompt, of what is in all frames and is not null: above and below of the first, and so on."""
+        whole = None
+        for at, frame in enumerate(frames):
+            part = frame.select(
+                *PLACE, *(one.cast(pl.Float64).alias(f"{name}{at}") for name, one in zip("ab", self[1:], strict=True))
+            )
+            whole = part if whole is None else whole.join(part, on=PLACE)
+        assert whole is not None
+        summed = whole.drop_nulls().group_by("prompt").agg(pl.exclude(PLACE).sum()).sort("prompt")
+        return [column.to_numpy() for column in summed.drop("prompt").iter_columns()]
 
 
-def estimate(figure: Ratio, held: Held) -> Estimate:
-    """The figure of a cell, with its interval over prompts; `NONE` without records."""
-    rows = [(place[0], figure.of(record)) for place, record in held.items()]
-    return ratio(*by_prompt(rows)) if rows else NONE
+def estimate(figure: Ratio, mine: pl.DataFrame) -> Estimate:
+    """The figure of a cell, with its interval over prompts; `NONE` without rows."""
+    return ratio(*figure.sums(mine)) if mine.height else NONE
 
 
-def error(figure: Ratio, held: Held) -> float:
+def error(figure: Ratio, mine: pl.DataFrame) -> float:
     """Standard error of the figure of a cell across prompts; NaN for fewer than two."""
-    rows = [(place[0], figure.of(record)) for place, record in held.items()]
-    return ratio_error(*by_prompt(rows)) if rows else math.nan
+    return ratio_error(*figure.sums(mine)) if mine.height else math.nan
 
 
-def paired(compare: Callable[..., Estimate], figure: Ratio, mine: Held, theirs: Held) -> Estimate:
+def paired(
+    compare: Callable[..., Estimate], figure: Ratio, mine: pl.DataFrame, theirs: pl.DataFrame | None
+) -> Estimate:
     """Two cells compared on what both were measured on; `NONE` where there is nothing.
 
     Parameters
@@ -53,9 +58,7 @@ def paired(compare: Callable[..., Estimate], figure: Ratio, mine: Held, theirs: 
     compare : callable
         `otspec.bench.intervals.difference` or `quotient`.
     figure : Ratio
-    mine, theirs : mapping
-        Records by what they were measured on.
+    mine, theirs : DataFrame
+        Rows by what they were measured on; None where there are none.
     """
-    common = sorted(mine.keys() & theirs.keys())
-    rows = [(place[0], (*figure.of(mine[place]), *figure.of(theirs[place]))) for place in common]
-    return compare(*by_prompt(rows)) if rows else NONE
+    return NONE if theirs is None else compare(*figure.sums(mine, theirs))

@@ -3,9 +3,11 @@
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 
-from otspec.bench.intervals import FEWEST, NONE, Estimate, by_prompt, difference, mean, quotient, ratio
+from otspec.bench.intervals import FEWEST, NONE, Estimate, difference, mean, quotient, ratio
+from otspec.bench.ratios import Ratio, estimate, paired
 from tests.oracles import Floats
 
 Z = 1.959963984540054
@@ -112,9 +114,15 @@ def test_figures_as_tables_show_them() -> None:
     assert NONE.shown(".2f") == "-"
 
 
-def test_repeats_are_summed_by_prompt() -> None:
-    rows = [(7, (1, 2.0)), (3, (10, 20.0)), (7, (100, 200.0))]
-    np.testing.assert_array_equal(by_prompt(rows), [[10, 101], [20, 202]])
+def test_repeats_are_summed_by_prompt_and_paired_with_those_of_others() -> None:
+    rows = {"prompt": [7, 3, 7, 7], "place": [0, 0, 1, 2], "tokens": [1, 10, 100, None], "calls": [2, 20, 200, 9]}
+    figure, mine = Ratio("tokens a call", pl.col("tokens"), pl.col("calls")), pl.DataFrame(rows)
+    np.testing.assert_array_equal(figure.sums(mine), [[10, 101], [20, 202]])
+    theirs = mine.filter(pl.col("place") == 0).with_columns(pl.col("tokens") * 2)
+    np.testing.assert_array_equal(figure.sums(mine, theirs), [[10, 1], [20, 2], [20, 2], [20, 2]])
+    assert estimate(figure, mine).value == 111 / 222
+    assert paired(quotient, figure, mine, theirs).value == 0.5
+    assert paired(quotient, figure, mine, None) == estimate(figure, mine.clear()) == NONE
 
 
 def test_the_interval_of_a_mean_is_that_of_its_variance_and_keeps_the_skew() -> None:

@@ -15,7 +15,6 @@ from otspec.bench.report import about
 from otspec.bench.stored import StoredRun, joined, read_run
 from tests.bench.records import asked_of, identity_of, record_of, recorded_trees
 
-pytest.importorskip("polars")
 pytest.importorskip("torch")
 
 JUNK: tuple[Any, ...] = (

@@ -14,8 +14,6 @@ from otspec.bench.solvers.summary import summarise
 from tests.bench.records import record_of
 from tests.processes import held
 
-pytest.importorskip("polars")
-
 
 def test_refuses_the_folder_of_another_run_says_what_differs_and_leaves_it_to_others(tmp_path: Path) -> None:
     RecordFolder(tmp_path, {"data": "llama3", "seed": 0}).close()

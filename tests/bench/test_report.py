@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pytest
+import polars as pl
 
 from otspec.bench.kinds import KINDS, kind_of
 from otspec.bench.records import RecordFolder
@@ -92,7 +92,6 @@ def test_a_report_is_written_whole(kind: str, tmp_path: Path) -> None:
 
 
 def test_fields_of_tables_are_those_of_the_records(tmp_path: Path) -> None:
-    pytest.importorskip("polars")
     for kind in ("solvers", "paths"):
         run = run_of(kind, tmp_path / kind)
         folder = RecordFolder(tmp_path / f"{kind}-folder", run.identity)
@@ -100,7 +99,7 @@ def test_fields_of_tables_are_those_of_the_records(tmp_path: Path) -> None:
             folder.append(record)
         folder.close()
         lines = (folder.path / "results.jsonl").read_text().splitlines()
-        stored = pytest.importorskip("polars").read_parquet(folder.path / "results.parquet").to_dicts()
+        stored = pl.read_parquet(folder.path / "results.parquet").to_dicts()
         assert stored == run.records == [json.loads(line) for line in lines]
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+pytest.importorskip("polars")
 
 import otspec as package  # noqa: E402
 from otspec.bench.decoding.cells import DecodingCell  # noqa: E402

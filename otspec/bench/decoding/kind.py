@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 from otspec.bench.decoding.cells import DecodingCell, decoding_cell_of
 from otspec.bench.decoding.charts import DRAFTERS, PICTURE, chart_groups, series_of
 from otspec.bench.decoding.drafters import drafters_table
 from otspec.bench.decoding.labels import beside_shape, shape
-from otspec.bench.decoding.summary import EFFICIENCY, REFERENCE, TIME, by_task, place_of, setting_of, summarise
+from otspec.bench.decoding.summary import EFFICIENCY, REFERENCE, TIME, by_task, frame, setting_of, summarise
 from otspec.bench.decoding.tables import (
     choice_table,
     decoding_table,
@@ -73,9 +75,10 @@ def _labels(cell: DecodingCell) -> tuple[str, str]:
 KIND = Kind(
     name="decoding",
     cell_of=decoding_cell_of,
+    cell=DecodingCell,
+    frame=frame,
     size=lambda cell: 0,
-    place_of=place_of,
-    finished=lambda record: bool(record["tokens"] and not record["trial"]),
+    finished=(pl.col("tokens") > 0) & ~pl.col("trial"),
     paired="prompts",
     time=TIME,
     figure=EFFICIENCY,

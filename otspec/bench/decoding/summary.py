@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import reduce
 from operator import add
 
-from otspec.bench.decoding.cells import OURS, DecodingCell, decoding_cell_of
-from otspec.bench.intervals import NONE, Estimate, difference, quotient
-from otspec.bench.ratios import Held, Place, Ratio, estimate, paired
+import polars as pl
+from polars import col
+
+from otspec.bench.decoding.cells import FIELDS, OURS, DecodingCell, decoding_cell_of
+from otspec.bench.frame import by_cell, frame_of
+from otspec.bench.intervals import Estimate, difference, quotient
+from otspec.bench.ratios import Ratio, estimate, paired
 from otspec.bench.records import Record
+from otspec.bench.schema import SCHEMAS
 from otspec.decode.base.metrics import Metrics
 from otspec.decode.methods.catalogue import METHODS
 from otspec.reporting.means import grouped
@@ -21,35 +26,32 @@ REFERENCE = "interval"
 BASELINES = ("generate", "vanilla", "assisted", "assisted-lookup", "prompt-lookup", "lookahead", "block")
 """Methods that speed-ups are relative to, in this order."""
 METRICS = tuple(Metrics().record())
+PHASES = tuple(Metrics().seconds)
 
 Setting = tuple[float, int]
 """Temperature and batch."""
 
 
-def place_of(record: Record) -> Place:
-    """The text of a record: prompt and repeat."""
-    return record["prompt"], record["repeat"]
+TIME = Ratio("ms/token", 1e3 * col("spent"), col("tokens"))
+SPEED = Ratio("tokens/s", col("tokens"), col("spent"))
+LENGTH = Ratio("mean_acceptance_length", col("committed"), col("drafts"))
+EFFICIENCY = Ratio("block efficiency", col("tokens"), col("sequence_steps"))
+
+
+def frame(records: Sequence[Record]) -> pl.DataFrame:
+    """A row for every text, with its whole time, ``spent``, and its steps that had drafts, ``drafts``."""
+    defaults = {field.name: field.default for field in fields(DecodingCell) if field.default not in (MISSING, None)}
+    return frame_of(records, SCHEMAS["decoding"]).with_columns(
+        *(col(name).fill_null(value) for name, value in {**defaults, "together": 1}.items()),  # older records lack them
+        place="repeat",
+        spent=pl.sum_horizontal(col("seconds").struct.field(phase) for phase in PHASES),
+        drafts=col("offered").list.first().fill_null(0),
+    )
 
 
 def seconds_of(record: Record) -> float:
     """Wall-clock of a measurement, from the call of the method to its answer."""
     return float(sum(record["seconds"].values()))
-
-
-def together(record: Record) -> int:
-    """Texts that were decoded together."""
-    return int(record.get("together", 1))
-
-
-TIME = Ratio("ms/token", lambda record: 1e3 * seconds_of(record), lambda record: record["tokens"])
-SPEED = Ratio("tokens/s", lambda record: record["tokens"], seconds_of)
-LENGTH = Ratio("mean_acceptance_length", lambda record: record["committed"], lambda record: _drafts(record))
-EFFICIENCY = Ratio("block efficiency", lambda record: record["tokens"], lambda record: record["sequence_steps"])
-
-
-def _drafts(record: Record) -> int:
-    """Steps that had drafts."""
-    return int(record["offered"][0]) if record["offered"] else 0
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,9 @@ class DecodingSummary:
 
 def summarise(records: Sequence[Record], reference: str = REFERENCE) -> list[DecodingSummary]:
     """A summary for every cell with a record that is no trial: high temperatures, small batches first, then by name."""
-    held = grouped((record for record in records if not record["trial"]), decoding_cell_of)
-    texts = {cell: texts_of(mine) for cell, mine in held.items()}
+    rows = by_cell(frame(records).filter(~col("trial")), FIELDS)
+    held = {DecodingCell(*key): mine for key, mine in rows.items()}
+    texts = {cell: mine.filter(col("tokens") > 0) for cell, mine in held.items()}
     baselines = {at: _baselines(texts, at) for at in {setting_of(cell) for cell in held}}
     found = [_summary(cell, mine, texts, reference, baselines[setting_of(cell)]) for cell, mine in held.items()]
     return sorted(found, key=_place)
@@ -112,37 +115,37 @@ def by_task(records: Sequence[Record]) -> dict[str, list[DecodingSummary]]:
     return {task: summarise(held[task]) for task in sorted(held)}
 
 
-def texts_of(records: Sequence[Record]) -> Held:
-    """Records with a token, by their text."""
-    return {place_of(record): record for record in records if record["tokens"]}
+def texts_of(records: Sequence[Record]) -> pl.DataFrame:
+    """Rows of the records with a token."""
+    return frame(records).filter(col("tokens") > 0)
 
 
 def _summary(
     cell: DecodingCell,
-    records: Sequence[Record],
-    texts: Mapping[DecodingCell, Held],
+    rows: pl.DataFrame,
+    texts: Mapping[DecodingCell, pl.DataFrame],
     reference: str,
     baselines: Sequence[DecodingCell],
 ) -> DecodingSummary:
     mine = texts[cell]
-    theirs = texts.get(replace(cell, method=OURS, rule=reference), {}) if cell.paths > 1 else {}
-    over = [baseline for baseline in baselines if baseline.method != cell.method]
+    theirs = (
+        texts.get(replace(cell, method=OURS, rule=reference)) if cell.paths > 1 and cell.rule != reference else None
+    )
+    failures = rows["message"].filter(rows["message"] != "")
     return DecodingSummary(
         cell=cell,
-        prompts=sum({prompt: together(record) for (prompt, _), record in mine.items()}.values()),
-        texts=sum(map(together, mine.values())),
-        lossless=all(record["lossless"] for record in records),
-        total=reduce(add, map(_metrics, mine.values()), Metrics()),
+        prompts=int(mine.unique("prompt")["together"].sum()),
+        texts=int(mine["together"].sum()),
+        lossless=bool(rows["lossless"].all()),
+        total=reduce(add, (Metrics(**one) for one in mine.select(METRICS).to_dicts()), Metrics()),
         efficiency=estimate(EFFICIENCY, mine),
-        gain=paired(difference, EFFICIENCY, mine, theirs) if cell.rule != reference else NONE,
-        length=estimate(LENGTH, {at: record for at, record in mine.items() if _drafts(record)}),
-        speed_ups={baseline: paired(quotient, SPEED, mine, texts[baseline]) for baseline in over},
-        message=next((record["message"] for record in records if record["message"]), ""),
+        gain=paired(difference, EFFICIENCY, mine, theirs),
+        length=estimate(LENGTH, mine.filter(col("drafts") > 0)),
+        speed_ups={
+            over: paired(quotient, SPEED, mine, texts[over]) for over in baselines if over.method != cell.method
+        },
+        message=failures[0] if failures.len() else "",
     )
-
-
-def _metrics(record: Record) -> Metrics:
-    return Metrics(**{name: record[name] for name in METRICS})
 
 
 def _place(one: DecodingSummary) -> tuple[object, ...]:
@@ -164,18 +167,15 @@ def setting_of(cell: DecodingCell) -> Setting:
     return cell.temperature, cell.batch
 
 
-def _baselines(texts: Mapping[DecodingCell, Held], setting: Setting) -> list[DecodingCell]:
+def _baselines(texts: Mapping[DecodingCell, pl.DataFrame], setting: Setting) -> list[DecodingCell]:
     """What speed-ups are relative to: of several cells of a method, the one of the least time a token."""
-    found = []
-    for name in BASELINES:
-        mine = [cell for cell in texts if cell.method == name and setting_of(cell) == setting and texts[cell]]
-        if mine:
-            found.append(min(mine, key=lambda cell: _seconds_per_token(texts[cell])))
-    return found
-
-
-def _seconds_per_token(texts: Held) -> float:
-    return sum(map(seconds_of, texts.values())) / sum(record["tokens"] for record in texts.values())
+    seconds = {
+        cell: mine["spent"].sum() / mine["tokens"].sum()
+        for cell, mine in texts.items()
+        if setting_of(cell) == setting and mine.height
+    }
+    of_methods = [[cell for cell in seconds if cell.method == name] for name in BASELINES]
+    return [min(mine, key=lambda cell: seconds[cell]) for mine in of_methods if mine]
 
 
 def fastest_first(summaries: Sequence[DecodingSummary]) -> list[DecodingSummary]:

@@ -10,6 +10,7 @@ from otspec.bench.decoding.cells import DecodingCell, decoding_cell_of
 from otspec.bench.decoding.labels import details, label, whole_label
 from otspec.bench.decoding.summary import (
     BASELINES,
+    PHASES,
     DecodingSummary,
     at_shape,
     by_rule,
@@ -20,7 +21,6 @@ from otspec.bench.decoding.summary import (
 )
 from otspec.bench.intervals import FEWEST, NONE, Estimate, mean
 from otspec.bench.records import Record
-from otspec.decode.base.metrics import Metrics
 from otspec.reporting.columns import NOTHING, Column, table
 from otspec.reporting.means import grouped
 from otspec.reporting.published import BLOCK_EFFICIENCY, BLOCK_EFFICIENCY_DEPTH
@@ -42,7 +42,6 @@ AS_VLLM = (
     "Names as vLLM has them: mean_acceptance_length is the tokens put out by each step that had drafts, 1 + accepted "
     "drafts but where a text ends, where tokens per target call are over all steps."
 )
-PHASES = tuple(Metrics().seconds)
 ACCEPTANCE = "accepted to depth 1, 2, ..."
 
 FAILED: Sequence[Column[DecodingSummary]] = (

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from otspec.bench.ratios import Place, Ratio
+import polars as pl
+
+from otspec.bench.ratios import Ratio
 from otspec.bench.records import Record
 
 
@@ -22,15 +24,11 @@ class PathsCell:
     """L."""
 
 
+CELL = ("data", "rule", "paths", "depth")
+TIME = Ratio("ms", 1e3 * pl.col("wall_s"))
+ACCEPTED = Ratio("accepted tokens", pl.col("accepted"))
+
+
 def paths_cell_of(record: Record) -> PathsCell:
     """The cell that a record is of."""
-    return PathsCell(record["data"], record["rule"], record["paths"], record["depth"])
-
-
-def place_of(record: Record) -> Place:
-    """The tree of a record: its prompt, and its number in the file."""
-    return record["prompt"], record["position"]
-
-
-TIME = Ratio("ms", lambda record: 1e3 * record["wall_s"])
-ACCEPTED = Ratio("accepted tokens", lambda record: record["accepted"])
+    return PathsCell(*(record[name] for name in CELL))

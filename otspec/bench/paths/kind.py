@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 from otspec.bench.kinds import Kind
-from otspec.bench.paths.cells import ACCEPTED, TIME, PathsCell, paths_cell_of, place_of
+from otspec.bench.paths.cells import ACCEPTED, TIME, PathsCell, paths_cell_of
 from otspec.bench.paths.charts import PICTURE, chart_groups, series_of
 from otspec.bench.paths.overview import PICTURE as OF_ALL
 from otspec.bench.paths.overview import overview_of, recordings_table, section
-from otspec.bench.paths.summary import REFERENCE, summarise
+from otspec.bench.paths.summary import REFERENCE, frame, summarise
 from otspec.bench.paths.tables import accepted_table, failed_table, reach_table
 from otspec.bench.report import Report, Run, in_words
 from otspec.reporting.page import Section
@@ -23,7 +25,7 @@ def report(run: Run) -> Report | None:
     accepted, reached, sections = [], [], []
     for data, by_rule in overview.items():
         mine = list(by_rule.values())
-        title = f"{data}: K = {mine[0].cell.paths}, L = {mine[0].cell.depth}"
+        title = f"{data}: K = {mine[0]['paths']}, L = {mine[0]['depth']}"
         lengths = accepted_table(mine, f"Accepted tokens: {title}", reference)
         reach = reach_table(mine, f"Reach: {title}")
         accepted.append(lengths)
@@ -51,9 +53,10 @@ def _labels(cell: PathsCell) -> tuple[str, str]:
 KIND = Kind(
     name="paths",
     cell_of=paths_cell_of,
+    cell=PathsCell,
+    frame=frame,
     size=lambda cell: 0,
-    place_of=place_of,
-    finished=lambda record: record["wall_s"] is not None and not record["message"],
+    finished=pl.col("wall_s").is_not_null() & (pl.col("message") == ""),
     paired="prompts",
     time=TIME,
     figure=ACCEPTED,

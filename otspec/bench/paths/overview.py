@@ -7,26 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from otspec.bench.paths.summary import PathsSummary
-from otspec.bench.paths.tables import label
+from otspec.bench.paths.summary import Row
 from otspec.bench.records import Record
 from otspec.bench.report import Run
 from otspec.reporting.charts import HOVER, Axis, Group, hover_text, line_chart
 from otspec.reporting.columns import NOTHING, Column, table
-from otspec.reporting.means import SERIES, Row, grouped, number
+from otspec.reporting.means import SERIES, grouped, number
 from otspec.reporting.page import Section
 from otspec.reporting.style import looks
 from otspec.reporting.tables import TextTable
 
 PICTURE = "recordings.png"
-Overview = Mapping[str, Mapping[str, PathsSummary]]
+Overview = Mapping[str, Mapping[str, Row]]
 """The summaries of a run, by recording and by what a rule is called."""
 
 
-def overview_of(summaries: Sequence[PathsSummary]) -> Overview:
+def overview_of(summaries: Sequence[Row]) -> Overview:
     """All summaries, by recording and by rule."""
-    by_recording = grouped(summaries, lambda one: one.cell.data)
-    return {recording: {label(one): one for one in mine} for recording, mine in by_recording.items()}
+    by_recording = grouped(summaries, lambda one: str(one["data"]))
+    return {recording: {one["label"]: one for one in mine} for recording, mine in by_recording.items()}
 
 
 def rules_of(overview: Overview) -> list[str]:
@@ -34,7 +33,7 @@ def rules_of(overview: Overview) -> list[str]:
     accepted: dict[str, list[float]] = {}
     for mine in overview.values():
         for rule, one in mine.items():
-            accepted.setdefault(rule, []).append(float(np.nan_to_num(one.accepted.value)))
+            accepted.setdefault(rule, []).append(float(np.nan_to_num(one["accepted"].value)))
     return sorted(accepted, key=lambda rule: -float(np.mean(accepted[rule])))
 
 
@@ -44,7 +43,7 @@ def verifiers_table(overview: Overview) -> TextTable:
         "Drafted tokens that are accepted in a call of the target, which gives one token more; in brackets 95 % "
         "intervals over the prompts of a recording. A lossy rule changes the law of the text."
     )
-    columns = _by_recording(overview, lambda one: one.accepted.shown(".3f"))
+    columns = _by_recording(overview, lambda one: one["accepted"].shown(".3f"))
     return table("Verifiers: accepted tokens a call", columns, rules_of(overview), note)
 
 
@@ -56,7 +55,7 @@ def times_table(overview: Overview, reference: str) -> TextTable:
         "different machines: compare ratios, not milliseconds."
     )
     columns = _by_recording(
-        overview, lambda one: f"{one.median_ms:.3g} ms" if one.cell.rule == reference else one.time.shown(".2f")
+        overview, lambda one: f"{one['median_ms']:.3g} ms" if one["rule"] == reference else one["time"].shown(".2f")
     )
     return table(f"Verifiers: time over {reference}", columns, rules_of(overview), note)
 
@@ -82,30 +81,32 @@ def recordings_table(run: Run) -> TextTable:
 def section(overview: Overview, reference: str) -> Section:
     """The part of the page that has all recordings."""
     series = looks(rules_of(overview))
-    rows: list[Row] = [
+    points = [
         {
             SERIES: rule,
             "x": recording,
-            "y": one.gain.value,
-            "low": number(one.gain.low),
-            "high": number(one.gain.high),
-            HOVER: hover_text(f"{rule}, {recording}", accepted=one.accepted.shown(".3f"), gain=one.gain.shown("+.3f")),
+            "y": one["gain"].value,
+            "low": number(one["gain"].low),
+            "high": number(one["gain"].high),
+            HOVER: hover_text(
+                f"{rule}, {recording}", accepted=one["accepted"].shown(".3f"), gain=one["gain"].shown("+.3f")
+            ),
         }
         for recording, mine in overview.items()
         for rule, one in mine.items()
-        if not np.isnan(one.gain.value)
+        if not np.isnan(one["gain"].value)
     ]
     axes = Axis(places=list(overview)), Axis(f"accepted tokens more than {reference}")
     note = f"Accepted tokens more than those of {reference} on the same trees, 95 % intervals over prompts."
-    groups = [Group("Gains", note, [line_chart(rows, *axes, series, joined=False)], 1, PICTURE)]
+    groups = [Group("Gains", note, [line_chart(points, *axes, series, joined=False)], 1, PICTURE)]
     tables = [verifiers_table(overview), times_table(overview, reference)]
-    return Section("All recordings", series, groups if rows else [], tables)
+    return Section("All recordings", series, groups if points else [], tables)
 
 
-def _by_recording(overview: Overview, show: Callable[[PathsSummary], str]) -> list[Column[str]]:
+def _by_recording(overview: Overview, show: Callable[[Row], str]) -> list[Column[str]]:
     """Columns of a table of rules: what a figure is on every recording that has them."""
 
-    def column(recording: str, mine: Mapping[str, PathsSummary]) -> Column[str]:
+    def column(recording: str, mine: Mapping[str, Row]) -> Column[str]:
         return Column(recording, lambda rule: show(mine[rule]) if rule in mine else NOTHING)
 
     return [Column("rule", str, label=True), *(column(recording, mine) for recording, mine in overview.items())]

@@ -3,76 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import polars as pl
+from polars import col
 
-from otspec.bench.intervals import NONE, Estimate, difference, quotient
-from otspec.bench.paths.cells import ACCEPTED, TIME, PathsCell, paths_cell_of, place_of
-from otspec.bench.ratios import Held, error, estimate, paired
+from otspec.bench.frame import by_cell, frame_of
+from otspec.bench.intervals import NONE, difference, quotient
+from otspec.bench.paths.cells import ACCEPTED, CELL, TIME
+from otspec.bench.ratios import error, estimate, paired
 from otspec.bench.records import Record
-from otspec.reporting.means import grouped
+from otspec.bench.schema import SCHEMAS
 
+Row = Mapping[str, Any]
+"""Figures of a cell, by the names of the columns of `summarise`."""
 REFERENCE = "interval"
 """The rule that others are compared with: optimal token by token."""
 
 
-@dataclass(frozen=True)
-class PathsSummary:
-    """Figures of one cell over its trees, with 95 % intervals over prompts (`otspec.bench.intervals`)."""
-
-    cell: PathsCell
-    trees: int
-    prompts: int
-    lossless: bool
-    accepted: Estimate
-    """Mean number of accepted tokens."""
-    error: float
-    """Its standard error."""
-    gain: Estimate
-    """What it accepts more than the reference, on the trees that both have."""
-    reach: list[float]
-    """P(at least 1, ..., L tokens are accepted)."""
-    median_ms: float
-    """Of one verification."""
-    time: Estimate
-    """Time of verifications over the reference's, on the trees that both have."""
-    message: str
-    """Why it stopped, if its solver failed."""
+def frame(records: Sequence[Record]) -> pl.DataFrame:
+    """A row for every rule on a tree."""
+    return frame_of(records, SCHEMAS["paths"]).with_columns(place="position")
 
 
-def summarise(records: Sequence[Record], reference: str = REFERENCE) -> list[PathsSummary]:
-    """A summary for every cell with a record: file by file, the rule that accepts most first."""
-    of = grouped(records, paths_cell_of)
-    trees = {cell: {place_of(one): one for one in mine if not one["message"]} for cell, mine in of.items()}
-    found = [_summary(cell, mine, trees, reference) for cell, mine in of.items()]
-    files = list(dict.fromkeys(cell.data for cell in of))
+def summarise(records: Sequence[Record], reference: str = REFERENCE) -> list[Row]:
+    """A row for every cell with a record: file by file, the rule that accepts most first.
 
-    def place(one: PathsSummary) -> tuple[object, ...]:
-        return files.index(one.cell.data), -np.nan_to_num(one.accepted.value)
+    Returns
+    -------
+    list of mappings
+        Beside data, rule, paths and depth: the numbers of ``trees`` and ``prompts``; whether the rule is ``lossless``,
+        and its ``label``; ``accepted``, the mean number of accepted tokens, its standard ``error``, and ``gain``, what
+        it accepts more than the reference on the trees that both have; ``reach``, P(at least 1, ..., L are accepted);
+        ``median_ms`` of one verification, and its ``time`` over the reference's; and ``message``, why it stopped, if
+        its solver failed.  Intervals are over prompts (`otspec.bench.intervals`).
+    """
+    cells = by_cell(frame(records), CELL)
+    trees = {cell: mine.filter(col("message") == "") for cell, mine in cells.items()}
+    found = [_row(cell, rows, trees, reference) for cell, rows in cells.items()]
+    files = list(dict.fromkeys(one["data"] for one in found))
+    return sorted(found, key=lambda one: (files.index(one["data"]), -np.nan_to_num(one["accepted"].value)))
 
-    return sorted(found, key=place)
 
-
-def _summary(
-    cell: PathsCell, records: Sequence[Record], trees: Mapping[PathsCell, Held], reference: str
-) -> PathsSummary:
-    mine = trees[cell]
-    theirs = trees.get(replace(cell, rule=reference), {})
-    depths = [one["reach"] for one in mine.values() if one["reach"] is not None]
-    times = [1e3 * one["wall_s"] for one in mine.values() if one["wall_s"] is not None]
-    alone = cell.rule == reference
-    failures = [one["message"] for one in records if one["message"]]
-    return PathsSummary(
-        cell=cell,
-        trees=len(mine),
-        prompts=len({prompt for prompt, _ in mine}),
-        lossless=all(one["lossless"] for one in mine.values()),
-        accepted=estimate(ACCEPTED, mine),
-        error=error(ACCEPTED, mine),
-        gain=NONE if alone else paired(difference, ACCEPTED, mine, theirs),
-        reach=np.mean(depths, axis=0).tolist() if depths else [],
-        median_ms=float(np.median(times)) if times else float("nan"),
-        time=NONE if alone else paired(quotient, TIME, mine, theirs),
-        message=failures[-1] if failures else "",
-    )
+def _row(
+    cell: tuple[Any, ...], rows: pl.DataFrame, trees: Mapping[tuple[Any, ...], pl.DataFrame], reference: str
+) -> Row:
+    data, rule, *shape = cell
+    mine, theirs = trees[cell], trees.get((data, reference, *shape))
+    lossless = bool(mine["lossless"].all())
+    failures = rows["message"].filter(rows["message"] != "")
+    alone = rule == reference
+    return {
+        **dict(zip(CELL, cell, strict=True)),
+        "trees": mine.height,
+        "prompts": mine["prompt"].n_unique(),
+        "lossless": lossless,
+        "label": rule if lossless else f"{rule} (lossy)",
+        "accepted": estimate(ACCEPTED, mine),
+        "error": error(ACCEPTED, mine),
+        "gain": NONE if alone else paired(difference, ACCEPTED, mine, theirs),
+        "reach": np.mean(mine["reach"].drop_nulls().to_list() or [[]], axis=0).tolist(),
+        "median_ms": float(np.median(1e3 * mine["wall_s"].drop_nulls().to_numpy())) if mine.height else float("nan"),
+        "time": NONE if alone else paired(quotient, TIME, mine, theirs),
+        "message": failures[-1] if failures.len() else "",
+    }

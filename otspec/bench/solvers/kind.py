@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
+import polars as pl
+
+from otspec.bench.frame import frame_of
 from otspec.bench.kinds import Kind
 from otspec.bench.ratios import Ratio
-from otspec.bench.records import Record
 from otspec.bench.report import Report, Run, in_words
+from otspec.bench.schema import SCHEMAS
 from otspec.bench.solvers.cells import Cell, Sampling, cell_of
 from otspec.bench.solvers.charts import chart_groups, series_of
 from otspec.bench.solvers.summary import summarise
@@ -79,12 +81,6 @@ def _suffixes(identity: Mapping[str, Any]) -> dict[str, str]:
     return {data: f"_{at}_{re.sub(r'[^a-zA-Z0-9.-]+', '_', data)}" for at, data in enumerate(sources, 1)}
 
 
-def _acceptance(record: Record) -> float:
-    """NaN where there is no plan."""
-    accepted = record.get("acceptance")
-    return math.nan if accepted is None else float(accepted)
-
-
 def _labels(cell: Cell) -> tuple[str, str]:
     return f"{cell.data} {cell.setting}".strip(), cell.solver
 
@@ -92,12 +88,13 @@ def _labels(cell: Cell) -> tuple[str, str]:
 KIND = Kind(
     name="solvers",
     cell_of=cell_of,
+    cell=Cell,
+    frame=lambda records: frame_of(records, SCHEMAS["solvers"]).with_columns(prompt="position", place=pl.lit(0)),
     size=lambda cell: cell.size,
-    place_of=lambda record: (record["position"], 0),
-    finished=lambda record: record["solved"],
+    finished=pl.col("solved"),
     paired="positions",
-    time=Ratio("ms", lambda record: 1e3 * record["wall_s"]),
-    figure=Ratio("acceptance", _acceptance),
+    time=Ratio("ms", 1e3 * pl.col("wall_s")),
+    figure=Ratio("acceptance", pl.col("acceptance")),
     labels=_labels,
     report=report,
     pictures=pictures,

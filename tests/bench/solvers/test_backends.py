@@ -15,7 +15,6 @@ from otspec.bench.solvers.backends import _results, measure_cell, run_on
 from otspec.bench.solvers.driver import todo_of
 from tests.bench.fakes import SmallSource, moods
 
-pytest.importorskip("polars")
 pytest.importorskip("joblib")
 
 MOOD = moods()

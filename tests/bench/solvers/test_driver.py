@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from otspec import IID, DataError, Problem, optimum
@@ -22,7 +23,6 @@ from otspec.schemes.catalogue import named_schemes
 from tests.bench.fakes import HoledSource, SmallSource, Unreadable, moods
 from tests.each import each
 
-pl = pytest.importorskip("polars")
 IDENTITY = {"benchmark": "solvers", "data": "test"}
 SMALL = {"": SmallSource()}
 
