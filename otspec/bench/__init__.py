@@ -1,8 +1,15 @@
 """The benchmarks: of solvers at every (k, n), of decoding, and of rules on recorded trees.
 
-Each has a folder of its own, `solvers`, `decoding` or `paths`, with its cells, its driver, its summary, its tables and
-its charts; its module `kind` declares them.  What is beside the folders is of all three: records on disk,
-what they have to hold, comparing, and the writing of reports.
+Each has a folder of its own, `solvers`, `decoding` or `paths`, and goes one way, a module for each step:
+
+- ``cells``: what is measured, such as one solver at one (k, n);
+- ``driver``: measures a cell and puts a record, a row of results.jsonl, into a folder (`otspec.bench.records`), which
+  an interrupted run finds again and `otspec.bench.schema` checks;
+- ``summary``: the records as a frame (`otspec.bench.frame`), grouped by cell: means, and ratios of sums
+  (`otspec.bench.ratios`) with their intervals (`otspec.bench.intervals`);
+- ``tables`` and ``charts``: what a report shows of these figures, `otspec.reporting` draws it with Altair;
+- ``kind``: declares all that, for `otspec.bench.report`, which writes pictures and the page, and for
+  `otspec.bench.comparison`, which joins the frames of two runs.
 """
 
 from otspec.bench.solvers.cells import Cell, grid
