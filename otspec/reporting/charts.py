@@ -219,16 +219,19 @@ def bar_chart(rows: Sequence[Row], x: Axis, parts: Mapping[str, Look], title: st
 def diagram(x: Axis, y: Axis, layers: Sequence[alt.Chart], title: str = "", height: int = HEIGHT) -> alt.LayerChart:
     """A chart of marks that have rows of their own, as those of `otspec.reporting.layers` have, over two axes."""
     axes = alt.Chart(alt.Data(values=[])).mark_point().encode(x.along("x"), y.along("y"))
-    return _titled(alt.layer(axes, *layers), title, height)
+    return alt.layer(axes, *layers, height=height, **({"title": title} if title else {}))
 
 
 def chart_of(layers: Sequence[alt.Chart], rows: Iterable[Row], title: str, height: int) -> alt.LayerChart:
     """Marks over one set of rows."""
-    return _titled(alt.layer(*layers, data=alt.Data(values=plain(rows))), title, height)
+    data = alt.Data(values=plain(rows))
+    return alt.layer(*layers, data=data, height=height, **({"title": title} if title else {}))
 
 
-def _titled(chart: alt.LayerChart, title: str, height: int) -> alt.LayerChart:
-    return chart.properties(height=height, **({"title": title} if title else {}))
+def spec_of(chart: alt.Chart | alt.LayerChart) -> dict[str, Any]:
+    """A chart in Vega-Lite that stands on a sheet or a page, which has the settings of all."""
+    spec: dict[str, Any] = chart.to_dict(validate=False)  # the tests validate charts of every sort
+    return {name: value for name, value in spec.items() if name not in ("config", "$schema")}
 
 
 def title_of(chart: alt.LayerChart) -> str:

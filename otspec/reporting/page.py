@@ -86,9 +86,8 @@ def write_page(path: Path, title: str, paragraphs: Sequence[str], sections: Sequ
 
 def answering(chart: alt.LayerChart) -> dict[str, Any]:
     """A chart in Vega-Lite that is as wide as its place, and heeds the chips above it and a pointer."""
-    spec = chart.to_dict(validate=False)
-    for name in ("config", "title"):
-        spec.pop(name, None)
+    spec = charts.spec_of(chart)
+    spec.pop("title", None)
     return {
         **spec,
         "$schema": SCHEMA,

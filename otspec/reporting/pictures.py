@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import altair as alt
 
 from otspec.extras import require
-from otspec.reporting.charts import SCHEMA, Group, by_series, colours_of, config, shapes_of, title_of
+from otspec.reporting.charts import SCHEMA, Group, by_series, colours_of, config, shapes_of, spec_of
 from otspec.reporting.png import smaller
 from otspec.reporting.style import LIGHT, Look
 from otspec.writing import write_whole
@@ -34,6 +34,10 @@ SYMBOL, LINE = 26, 20
 """Pixels of a symbol of the key, and of a line there."""
 LABEL = "label"
 """The field with the name of a series, in the key."""
+APART = {"scale": dict.fromkeys(("color", "shape", "strokeDash", "xOffset"), "independent")}
+"""Scales of which each chart has its own."""
+Spec = dict[str, Any]
+"""Vega-Lite."""
 
 
 class Part(NamedTuple):
@@ -114,73 +118,58 @@ def sheet(parts: Sequence[Part]) -> Picture:
     settings = config(LIGHT, WORDS) | {"font": "sans-serif", "background": LIGHT.paper, "concat": {"spacing": GAP}}
     settings["axisY"] |= {"minExtent": 30}
     rows = [row for at, part in enumerate(parts) for row in _rows(part, below=at > 0)]
-    whole = _apart(alt.vconcat(*rows, spacing=0)).properties(padding=12)
-    return Picture({**whole.to_dict(validate=False), "$schema": SCHEMA, "config": settings})
+    layout = {"padding": 12, "spacing": 0, "resolve": APART}
+    return Picture({"$schema": SCHEMA, "config": settings, **layout, "vconcat": rows})
 
 
-def _apart(charts: Any) -> Any:
-    """Each chart has scales of its own."""
-    return charts.resolve_scale(**dict.fromkeys(("color", "shape", "strokeDash", "xOffset"), "independent"))
-
-
-def _rows(part: Part, below: bool) -> list[Any]:
+def _rows(part: Part, below: bool) -> list[Spec]:
     """The title with the key, and the groups with theirs; `below` another part."""
     groups = [group for group in part.groups if group.charts]
-    rows: list[Any] = [_text([part.title], 15, 20 if below else 0, 8)] if part.title else []
+    rows = [_text([part.title], 15, 20 if below else 0, 8)] if part.title else []
+    drawn = [[spec_of(chart) for chart in group.charts] for group in groups]
     if part.series:
-        marks = {mark for group in groups for mark in _marks(group)}
+        layers = [layer for specs in drawn for spec in specs for layer in spec["layer"]]
+        marks = {layer["mark"]["type"] for layer in layers if "scale" in layer.get("encoding", {}).get("color", {})}
         rows.append(_key(part.series, marks, above=16 if below and not part.title else 0))
-    for at, group in enumerate(groups):
+    for at, (group, specs) in enumerate(zip(groups, drawn, strict=True)):
         above = 16 if at else 4
         if group.title:
             rows.append(_text([group.title], 13, above, 0 if group.note else 6))
         if group.note:
             wrapped = textwrap.wrap(group.note, round(1.12 * WIDTH / LETTER))
             rows.append(_text(wrapped, 11, 0 if group.title else above, 6, LIGHT.grey, "normal"))
-        columns = max(1, min(group.columns, len(group.charts)))
+        columns = max(1, min(group.columns, len(specs)))
         width = round((WIDTH - GAP * (columns - 1)) / columns - NUMBERS)
-        rows.append(_apart(alt.concat(*(_placed(one, width) for one in group.charts), columns=columns, align="each")))
+        charts = [_placed(spec, width) for spec in specs]
+        rows.append({"concat": charts, "columns": columns, "align": "each", "resolve": APART})
     return rows
 
 
-def _placed(chart: alt.LayerChart, width: int) -> alt.LayerChart:
+def _placed(spec: Spec, width: int) -> Spec:
     """A chart of a width, with its title; all charts of a sheet have their left edges in line."""
-    found = chart.copy().properties(width=width)
-    if title := title_of(chart):
+    spec["width"] = width
+    if title := spec.get("title"):
         settings = {"fontWeight": "normal", "fontSize": 12, "anchor": "start", "frame": "group", "color": LIGHT.ink}
-        found = found.properties(title=alt.Title(title, **settings))
-    if (room := _room(chart) - NUMBERS) > 0:  # of words, beside which the chart begins farther right
-        for one in _units(found):
-            across, upright = one.encoding.x, one.encoding.y
-            if isinstance(across, alt.X):
-                across["scale"]["range"] = [room, width]
-            if isinstance(upright, alt.Y):
-                upright["axis"]["offset"] = -room
-    return found
+        spec["title"] = {"text": title, **settings}
+    channels = [(letter, one["encoding"][letter]) for one in spec["layer"] for letter in "xy" if _has(one, letter)]
+    places = next((channel["sort"] for letter, channel in channels if letter == "y" and "sort" in channel), None)
+    if places is not None:  # words, beside which the chart begins farther right
+        longest = max((len(line) for place in places for line in place.split("\n")), default=0)
+        room = max(min(LETTER * longest, WORDS) + 8 - NUMBERS, 0)
+        for letter, channel in channels:
+            if letter == "x":
+                channel["scale"]["range"] = [room, width]
+            else:
+                channel["axis"]["offset"] = -room
+    return spec
 
 
-def _room(chart: alt.LayerChart) -> float:
-    """Pixels left of the upright axis of a chart."""
-    axes = [one.encoding.y for one in _units(chart) if isinstance(one.encoding.y, alt.Y)]
-    places = next((axis["sort"] for axis in axes if isinstance(axis["sort"], list)), None)
-    if places is None:
-        return NUMBERS
-    longest = max((len(line) for place in places for line in place.split("\n")), default=0)
-    return min(LETTER * longest, WORDS) + 8
+def _has(layer: Spec, letter: str) -> bool:
+    """Whether a layer has that axis of the chart."""
+    return "axis" in layer.get("encoding", {}).get(letter, {})
 
 
-def _units(chart: alt.LayerChart) -> list[alt.Chart]:
-    """Layers that are marks, and not made of layers themselves."""
-    return [one for one in chart.layer if isinstance(one, alt.Chart)]
-
-
-def _marks(group: Group) -> set[str]:
-    """Marks by which charts show their series."""
-    layers = [one for chart in group.charts for one in _units(chart)]
-    return {one.mark if isinstance(one.mark, str) else one.mark.type for one in layers if one.encoding.color}
-
-
-def _key(series: Mapping[str, Look], marks: set[str], above: float) -> alt.LayerChart:
+def _key(series: Mapping[str, Look], marks: set[str], above: float) -> Spec:
     """What explains series, as many in a line as there is room for.
 
     With ``line`` among the marks that show them a symbol is a line, with ``point`` it has a marker; without both it is
@@ -208,20 +197,19 @@ def _key(series: Mapping[str, Look], marks: set[str], above: float) -> alt.Layer
         fills = by_series(alt.Color, series, [look.fill() for look in series.values()], LABEL)
         layers.append(coloured.mark_square(size=110, opacity=1).encode(fills))
     height = above + LINE * math.ceil(len(series) / columns) + 10
-    drawn = alt.layer(*layers, data=alt.Data(values=rows))
-    return drawn.properties(width=WIDTH - NUMBERS, height=height)
+    return spec_of(alt.layer(*layers, data=alt.Data(values=rows), width=WIDTH - NUMBERS, height=height))
 
 
 def _text(
     lines: Sequence[str], size: int, above: int, below: int, colour: str = LIGHT.ink, weight: str = "bold"
-) -> alt.Chart:
+) -> Spec:
     """Lines of text as a chart of their own, with so many pixels above and below."""
     height = round(1.35 * size)
     rows = [{"text": line, "y": above + height * at} for at, line in enumerate(lines)]
     mark: dict[str, Any] = {"align": "left", "baseline": "top", "fontSize": size, "fontWeight": weight, "color": colour}
-    text = alt.Chart(alt.Data(values=rows)).mark_text(**mark)
-    text = text.encode(_pixels(alt.Y, "y"), x=alt.value(-NUMBERS), text="text:N")
-    return text.properties(width=WIDTH - NUMBERS, height=above + height * len(lines) + below)
+    room = {"width": WIDTH - NUMBERS, "height": above + height * len(lines) + below}
+    text = alt.Chart(alt.Data(values=rows), **room).mark_text(**mark)
+    return spec_of(text.encode(_pixels(alt.Y, "y"), x=alt.value(-NUMBERS), text="text:N"))
 
 
 def _pixels(channel: Any, field: str) -> Any:
