@@ -218,14 +218,24 @@ def bar_chart(rows: Sequence[Row], x: Axis, parts: Mapping[str, Look], title: st
 
 def diagram(x: Axis, y: Axis, layers: Sequence[alt.Chart], title: str = "", height: int = HEIGHT) -> alt.LayerChart:
     """A chart of marks that have rows of their own, as those of `otspec.reporting.layers` have, over two axes."""
-    axes = alt.Chart(alt.Data(values=[])).mark_point().encode(x.along("x"), y.along("y"))
-    return alt.layer(axes, *layers, height=height, **({"title": title} if title else {}))
+    axes = alt.Chart(data_of([])).mark_point().encode(x.along("x"), y.along("y"))
+    return layered([axes, *layers], height=height, **({"title": title} if title else {}))
 
 
 def chart_of(layers: Sequence[alt.Chart], rows: Iterable[Row], title: str, height: int) -> alt.LayerChart:
     """Marks over one set of rows."""
-    data = alt.Data(values=plain(rows))
-    return alt.layer(*layers, data=data, height=height, **({"title": title} if title else {}))
+    return layered(layers, data=data_of(rows), height=height, **({"title": title} if title else {}))
+
+
+def layered(layers: Sequence[alt.Chart | alt.LayerChart], **settings: Any) -> alt.LayerChart:
+    """Marks above each other, with settings of the whole."""
+    return alt.LayerChart(layer=list(layers), **settings)
+
+
+def data_of(rows: Iterable[Row]) -> alt.Data:
+    """Rows as Altair takes them, without numpy's own numbers, which JSON does not know."""
+    values = [{name: one.item() if isinstance(one, np.generic) else one for name, one in row.items()} for row in rows]
+    return alt.Data(values=values)  # type: ignore[no-untyped-call]
 
 
 def spec_of(chart: alt.Chart | alt.LayerChart) -> dict[str, Any]:
@@ -241,15 +251,9 @@ def title_of(chart: alt.LayerChart) -> str:
 
 def rows_of(chart: alt.LayerChart) -> list[Row]:
     """What a chart shows."""
-    rows: list[Row] = chart.data.values
+    data: Any = chart.data
+    rows: list[Row] = data.values
     return rows
-
-
-def plain(rows: Iterable[Row]) -> list[Row]:
-    """Rows without numpy's own numbers, which JSON does not know."""
-    return [
-        {name: value.item() if isinstance(value, np.generic) else value for name, value in row.items()} for row in rows
-    ]
 
 
 def hover_text(title: str, **figures: Any) -> dict[str, str]:

@@ -12,7 +12,7 @@ import altair as alt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from otspec.reporting.charts import plain
+from otspec.reporting.charts import data_of, layered
 from otspec.reporting.means import Row
 from otspec.reporting.style import GREY, INK, LIGHT, colour
 
@@ -42,7 +42,7 @@ def line_at(
         Pixels drawn and left out; none for a whole line.
     """
     upright = y is None
-    place = alt.Chart(alt.Data(values=[{}])).encode(**({"x": alt.datum(x)} if upright else {"y": alt.datum(y)}))
+    place = alt.Chart(data_of([{}])).encode(**({"x": alt.datum(x)} if upright else {"y": alt.datum(y)}))
     drawn = [place.mark_rule(color=colour(hue), strokeDash=list(dash))]
     if label:
         left = align == "left"
@@ -51,16 +51,16 @@ def line_at(
         put: dict[str, Any] = {"dx": -5 if left else 5, "baseline": "top"} if upright else {"dy": -6}
         put |= {"align": "right" if left == upright else "left", "color": LIGHT.ink, "fontSize": 11}
         drawn.append(place.mark_text(text=label, **put).encode(**beside))
-    return alt.layer(*drawn)
+    return layered(drawn)
 
 
 def band(low: float, high: float) -> alt.Chart:
     """A level band across the whole chart, as of an interval."""
-    marked = alt.Chart(alt.Data(values=[{}])).mark_rect(color=LIGHT.faint, opacity=0.6)
+    marked = alt.Chart(data_of([{}])).mark_rect(color=LIGHT.faint, opacity=0.6)
     return marked.encode(y=alt.datum(low), y2=alt.datum(high))
 
 
-def behind(marks: Sequence[alt.Chart | alt.LayerChart], chart: alt.LayerChart) -> alt.LayerChart:
+def behind(marks: Sequence[Any], chart: alt.LayerChart) -> alt.LayerChart:
     """A chart with marks that are drawn before its own."""
     found = chart.copy()
     found.layer = [*marks, *found.layer]
@@ -134,8 +134,8 @@ def shaded(rows: Sequence[Row], title: str, ends: tuple[float, float], ramp: Seq
 
 def _own(rows: Sequence[Row]) -> alt.Chart:
     """Rows with their places: numbers, or words."""
-    kinds = {
+    kinds: dict[str, Any] = {
         letter: "nominal" if any(isinstance(row[letter], str) for row in rows) else "quantitative" for letter in "xy"
     }
     places = alt.X("x", type=kinds["x"]), alt.Y("y", type=kinds["y"])
-    return alt.Chart(alt.Data(values=plain(rows))).encode(*places)
+    return alt.Chart(data_of(rows)).encode(*places)

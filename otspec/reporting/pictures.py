@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import altair as alt
 
 from otspec.extras import require
-from otspec.reporting.charts import SCHEMA, Group, by_series, colours_of, config, shapes_of, spec_of
+from otspec.reporting.charts import SCHEMA, Group, by_series, colours_of, config, data_of, layered, shapes_of, spec_of
 from otspec.reporting.png import smaller
 from otspec.reporting.style import LIGHT, Look
 from otspec.writing import write_whole
@@ -197,7 +197,7 @@ def _key(series: Mapping[str, Look], marks: set[str], above: float) -> Spec:
         fills = by_series(alt.Color, series, [look.fill() for look in series.values()], LABEL)
         layers.append(coloured.mark_square(size=110, opacity=1).encode(fills))
     height = above + LINE * math.ceil(len(series) / columns) + 10
-    return spec_of(alt.layer(*layers, data=alt.Data(values=rows), width=WIDTH - NUMBERS, height=height))
+    return spec_of(layered(layers, data=data_of(rows), width=WIDTH - NUMBERS, height=height))
 
 
 def _text(
@@ -207,8 +207,8 @@ def _text(
     height = round(1.35 * size)
     rows = [{"text": line, "y": above + height * at} for at, line in enumerate(lines)]
     mark: dict[str, Any] = {"align": "left", "baseline": "top", "fontSize": size, "fontWeight": weight, "color": colour}
-    room = {"width": WIDTH - NUMBERS, "height": above + height * len(lines) + below}
-    text = alt.Chart(alt.Data(values=rows), **room).mark_text(**mark)
+    room: dict[str, Any] = {"width": WIDTH - NUMBERS, "height": above + height * len(lines) + below}
+    text = alt.Chart(data_of(rows), **room).mark_text(**mark)
     return spec_of(text.encode(_pixels(alt.Y, "y"), x=alt.value(-NUMBERS), text="text:N"))
 
 

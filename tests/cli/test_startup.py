@@ -21,8 +21,18 @@ COMMANDS = (
     *("tune", "affinity", "record", "router", "texts", "train"),
 )
 HEAVY = (
-    *("numpy", "numba", "scipy", "torch", "transformers", "vl_convert", "polars", "altair", "tokenizers"),
-    *("safetensors", "pydantic"),
+    *(
+        "numpy",
+        "numba",
+        "scipy",
+        "torch",
+        "transformers",
+        "vl_convert",
+        "polars",
+        "altair",
+        "tokenizers",
+        "safetensors",
+    ),
     *("bench", "catalogue", "data", "decode", "laws", "paths", "proofs_check", "schemes", "solvers", "vocab"),
 )
 LIGHT = ("otspec.decode", "otspec.decode.settings")

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("altair")
 
 import altair as alt
-from jsonschema import ValidationError
+from jsonschema import ValidationError  # type: ignore[import-untyped]
 
 from otspec.reporting.charts import Axis, Group, ends_of, line_chart, rows_of
 from otspec.reporting.layers import band, behind

@@ -170,7 +170,7 @@ def setting_of(cell: DecodingCell) -> Setting:
 def _baselines(texts: Mapping[DecodingCell, pl.DataFrame], setting: Setting) -> list[DecodingCell]:
     """What speed-ups are relative to: of several cells of a method, the one of the least time a token."""
     seconds = {
-        cell: mine["spent"].sum() / mine["tokens"].sum()
+        cell: float(mine["spent"].sum()) / float(mine["tokens"].sum())
         for cell, mine in texts.items()
         if setting_of(cell) == setting and mine.height
     }

@@ -14,7 +14,7 @@ from otspec.bench.records import Record
 from otspec.bench.schema import SCHEMAS
 from otspec.bench.solvers.cells import Cell, cell_of
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 """Figures of a cell, by the names of the columns of `summarise`."""
 CELL = ("data", "k", "n", "solver")
 SETTING = CELL[:3]
