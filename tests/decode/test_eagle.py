@@ -4,6 +4,7 @@ import copy
 import inspect
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -66,10 +67,14 @@ def _text(target: Any, draft: Any, **settings: Any) -> list[int]:
 # --- folders
 
 
+def _steered(place: str, target: Any) -> Any:
+    return steered(pair(8)[1], place)
+
+
 SAVED: dict[str, Callable[[Any], Any]] = {
     **MODELS,
-    **{f"steered {place}": lambda target, place=place: steered(pair(8)[1], place) for place in PLACES},
-    **{kind: lambda target, kind=kind: heads(kind, target) for kind in HEADS},
+    **{f"steered {place}": partial(_steered, place) for place in PLACES},
+    **{kind: partial(heads, kind) for kind in HEADS},
 }
 """Every kind that looks at its target."""
 
