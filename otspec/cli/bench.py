@@ -86,9 +86,9 @@ def bench(context: typer.Context, request: BenchOptions) -> None:
     if context.invoked_subcommand is not None:
         _check_nothing_given(context)
         return
+    require_extra("bench", "report")  # before the work, not after it
     if only_compared(context, request.out, request.against):
         return
-    require_extra("bench", "report")  # before the work, not after it
     check_budget(request.budget, "cell")
     from otspec.bench import Benchmark, grid, run
     from otspec.bench.records import RecordFolder

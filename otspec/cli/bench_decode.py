@@ -180,10 +180,10 @@ def bench_decode(context: typer.Context, request: BenchDecodeOptions) -> None:
     into the folder.  An interrupted run goes on where it stopped.  transformers' assisted generation is measured with
     the settings that are fastest on a few other prompts, unless --assisted names them.
     """
+    require_extra("bench", "report")  # before the work, not after it
     if only_compared(context, request.out, request.against):
         return
     pair, rules = request.pair, request.rules
-    require_extra("bench", "report")  # before the work, not after it
     check_budget(request.budget, "rule")
     asked_for = request.text.read(pair.target)
     alone = pair.names[1] == NONE and request.drafter is None

@@ -48,9 +48,9 @@ def bench_paths(context: typer.Context, request: BenchPathsOptions) -> None:
     report.html, a page of the same, into the folder: of several recordings, a table of all, in which
     those of others are, too (--beside).  An interrupted run goes on where it stopped.  No model is needed.
     """
+    require_extra("bench", "report")  # before the work, not after it
     if only_compared(context, request.out, request.against):
         return
-    require_extra("bench", "report")  # before the work, not after it
     check_budget(request.budget, "rule")
     from otspec.bench.paths.driver import PathsBenchmark, run
     from otspec.bench.paths.summary import REFERENCE

@@ -238,3 +238,10 @@ def test_the_documented_table_of_schemes_is_the_generated_one(monkeypatch: pytes
     documented = (ROOT / "docs" / "draft_laws.md").read_text()
     table = documented.partition("`otspec solvers --schemes` shows -->\n")[2].partition("<!-- end")[0]
     assert table == schemes_table().markdown()
+
+
+def test_a_comparison_without_the_extra_is_one_line(otspec: Otspec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("otspec.extras.installed", lambda package: package != "polars")
+    for command in ("bench", "bench paths", "bench decode"):
+        said = otspec(f"{command} --against before --out after", 2).err
+        assert 'polars is not installed and is needed here: pip install "otspec-toolkit[bench]"' in said
