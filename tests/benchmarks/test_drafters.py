@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -151,20 +152,22 @@ def test_a_small_draft_model_is_pretrained_then_distilled_and_steered(tmp_path: 
     assert short["pretrained"]["loss"] == pytest.approx(math.log(len(tokenizer)), rel=0.05)  # it begins with no idea
     assert longer["pretrained"]["loss"] < short["pretrained"]["loss"] - 0.2  # and learns that there is one line
     assert [(one["kind"], one["steps"]) for one in longer.values()][1:] == [("distilled", 2), ("sd2", 3)]
-    first = fingerprint(load_models("shipped", str(tmp_path / "longer" / "pretrained"), "cpu").draft)  # type: ignore[arg-type]
+    draft = load_models("shipped", str(tmp_path / "longer" / "pretrained"), "cpu").draft
+    assert draft is not None
+    first = fingerprint(draft)
     assert [longer[kind]["draft"][1] for kind in ("distilled", "sd2")] == [first, first]  # both begin there
     assert made(7, "longer") == longer  # what is whole is not made again
     assert not list(tmp_path.rglob("*.part"))
 
 
 def test_steps_fit_the_time_that_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, ran = [0.0], []
+    now, ran = [0.0], list[int]()
 
     def trial(steps: int) -> None:
         now[0] += (5.0 if not ran else 1.0) + 0.25 * steps  # the first time something is made ready
         ran.append(steps)
 
-    monkeypatch.setattr(small.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     steps = small.steps_within(100.0, 1000, trial)
     trial(steps)
     assert 100.0 - 0.25 < now[0] <= 100.0
