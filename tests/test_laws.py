@@ -1,5 +1,6 @@
 """Laws over the vocabulary: what is taken for one, what is made of logits, and what is drawn from one."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,7 @@ OF_LOGITS: dict[str, tuple[Any, dict[str, Any], Any]] = {
     "top-k at a tie": (np.zeros(4), {"top_k": 3}, [1 / 3, 1 / 3, 1 / 3, 0]),
     "top-p after top-k": (LOGITS, {"top_k": 2, "top_p": 0.5}, [0, 1, 0, 0]),  # 4/7 of the mass, before it 0.4
     "masked": ([0.0, -np.inf, 0.0], {"top_k": 3}, [0.5, 0, 0.5]),
-    "half precision": (np.array([0.0, 1.0], dtype=np.float16), {}, [1 / (1 + np.e), np.e / (1 + np.e)]),
+    "half precision": (np.array([0.0, 1.0], dtype=np.float16), {}, [1 / (1 + math.e), math.e / (1 + math.e)]),
     **{
         f"top-p {top_p}": (LOGITS, {"top_p": top_p}, np.where(np.argsort(np.argsort(-P)) < kept, P, 0))
         for top_p, kept in ((0.39, 1), (0.41, 2), (0.69, 2), (0.71, 3), (0.95, 4), (1.0, 4))

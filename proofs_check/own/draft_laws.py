@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import permutations
 from typing import Any, TypeAlias
@@ -238,7 +239,7 @@ def luce_box(p: FloatArray, qs: FloatArray, height: float) -> tuple[float, float
     )
     g = value(np.asarray(found.x))[1] + p
     gap = 1 + float(psi(p, drafts, mass).min()) - float(np.minimum(p, g).sum())
-    return gap, float(lambertw((len(qs) - 1) / np.e).real) / (2 * height)
+    return gap, float(lambertw((len(qs) - 1) / math.e).real) / (2 * height)
 
 
 def _unlike_pairs(rng: np.random.Generator) -> dict[str, Any]:
