@@ -16,7 +16,6 @@ from otspec.decode.step.strategy import listed  # noqa: E402
 from otspec.decode.tuning.trials import Varying  # noqa: E402
 from tests.contracts.catalogue import CATALOGUE, FEW, Entry  # noqa: E402
 from tests.contracts.draft_models import models  # noqa: E402
-from tests.contracts.oracles import sampling_of  # noqa: E402
 from tests.contracts.playing import Play, deeper  # noqa: E402
 from tests.decode.models import tiny  # noqa: E402
 from tests.each import each  # noqa: E402
@@ -170,11 +169,8 @@ def test_a_count_of_nothing_is_refused_by_its_name(name: str) -> None:
     of = models(CATALOGUE[name].vocab)
     strategy: Any = CATALOGUE[name].make(of)
     if isinstance(strategy, MultiDraft):
-        nothing = replace(strategy.settings, paths=0, branching=None, tree=None)
         with pytest.raises(ProblemError, match="paths is 0"):
-            MultiDraft.of(strategy.draft, nothing, strategy.matching).prepare(
-                of.vocab, sampling_of(of), torch.Generator()
-            )
+            replace(strategy.settings, paths=0, branching=None, tree=None)
     elif is_dataclass(strategy):
         kind: Any = strategy
         counts = [one.name for one in fields(strategy) if one.type in ("int", "int | None")]
