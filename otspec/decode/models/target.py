@@ -10,11 +10,14 @@ import torch
 from transformers import PreTrainedModel
 
 from otspec.decode.base.sending import send
-from otspec.decode.models.context import Context
+from otspec.decode.models.context import Context, vocabulary
 from otspec.decode.models.passes.signature import Outputs
 from otspec.decode.models.passes.workspace import filled_up
 from otspec.laws import IntArray
 from otspec.verification.trees.topology import Topology
+
+MOST_BYTES = 1 << 29
+"""Laws in float64 that a run of the target keeps, at most; beyond, the device has more to do than the host."""
 
 
 class Look(NamedTuple):
@@ -99,8 +102,11 @@ class Target:
             seen = look.see(found.logits.flatten(0, 1)).unflatten(0, found.logits.shape[:2])
             return (found.logits, seen, *(() if found.features is None else (found.features,)))
 
+        batch, width = packed.shape[:2]
+        if 8 * batch * width * vocabulary(self.context.model) > MOST_BYTES:
+            return None
         inputs = [torch.from_numpy(packed)]
-        outputs = self.context.in_one_graph(("target", look.known_by), steps, inputs, packed.shape[1])
+        outputs = self.context.in_one_graph(("target", look.known_by), steps, inputs, width)
         if outputs is None:
             return None
         logits, seen, *features = outputs

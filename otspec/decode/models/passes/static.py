@@ -193,7 +193,7 @@ class StaticReader:
 
     def _begin(self, batch: int, rows: int) -> bool:
         """Take a cache of fixed size at once, where it is known what the layers write, and the prompts are short."""
-        if self._llama is None or rows > SHORT:
+        if self._llama is None or rows > SHORT or batch * filled_up(rows) > MOST_ROWS:
             return False
         nothing = self._llama.embedding.new_empty(batch, self._llama.key_heads, 0, self._llama.size)
         written = [(nothing, nothing)] * self._llama.count
