@@ -13,7 +13,7 @@ from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Independent, TopK
 from otspec.verification.rules.token_wise.token_wise import Scheme
 from otspec.verification.trees.topology import NONE
 
-FEW_LAWS = 8
+SUMMED_APART = 8
 """Laws that are summed one after the other on a GPU."""
 
 Drawing = Callable[[torch.Tensor, int, torch.Generator], torch.Tensor]
@@ -72,7 +72,7 @@ def _running_sums(laws: torch.Tensor) -> torch.Tensor:
     On a GPU torch sums several rows each in one block, 75 us at V = 49 152, and a single row in all of them, in 5.
     """
     rows = laws.reshape(-1, laws.shape[-1])
-    if laws.device.type == "cpu" or not 1 < len(rows) <= FEW_LAWS:
+    if laws.device.type == "cpu" or not 1 < len(rows) <= SUMMED_APART:
         return laws.cumsum(dim=-1)
     return torch.stack([row.cumsum(dim=-1) for row in rows]).view(laws.shape)
 

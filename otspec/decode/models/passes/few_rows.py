@@ -31,7 +31,7 @@ FUSED = {"enable_fp_fusion": True}
 OUT, OUT_OF_TWO, COLUMNS = 16, 32, 64
 """Columns that one program puts out, or two products of it, and that one step of attention reads: the fastest of those
 tried on an H200 at d = 576; all are multiples of 16, which the multiplication of matrices takes at least."""
-HALF_PRECISION = torch.bfloat16, torch.float16
+HALF_TYPES = torch.bfloat16, torch.float16
 """What tensor cores multiply as it is."""
 LEAST_ROWS = 16
 """What the multiplication of matrices takes."""
@@ -93,7 +93,7 @@ class FewRows:
         """The same layers by kernels; None where there is no Triton, or it does not take their type or sizes."""
         weights = [found for layer in llama.layers if (found := Weights.of(layer)) is not None]
         takes = llama.size >= 2 * LEAST_ROWS and llama.size & (llama.size - 1) == 0
-        takes &= llama.embedding.dtype in HALF_PRECISION
+        takes &= llama.embedding.dtype in HALF_TYPES
         return cls(llama, weights) if installed("triton") and takes and len(weights) == llama.count else None
 
     def takes(self, batch: int, count: int, columns: int) -> bool:
