@@ -163,8 +163,6 @@ class DecodeRequest(NamedTuple):
     """The same in the words of the command."""
     tuned: Tuned | None = None
     """What the file held that it is from."""
-    paced_by: Tuned | None = None
-    """The file that has the costs of its pace."""
 
 
 def _way(request: DecodeOptions) -> DecodeRequest:
@@ -173,11 +171,11 @@ def _way(request: DecodeOptions) -> DecodeRequest:
     from otspec.decode.methods.catalogue import method_of
 
     drafts, drafter = request.drafts, request.drafter
-    DraftSettings(**{name: one for name, one in drafts.items() if name != "pace"})  # raises where two contradict
+    DraftSettings(**drafts)  # raises where two contradict
     asked = drafter.check([] if drafter.drafter is None else [drafter.drafter])
     if request.settings is None:
         method = method_of(request.method, drafts, request.batch)
-        return DecodeRequest(request.method, method, drafts, drafts, paced_by=_costs_in(drafts.get("pace")))
+        return DecodeRequest(request.method, method, drafts, drafts)
     said = [*drafts, *(option for option in asked if option != "drafter")]  # which is a draft model, or is refused
     if said or request.method != "multi-draft":
         others = ", ".join(f"--{option.replace('_', '-')}" for option in said) or "--method"
@@ -185,14 +183,6 @@ def _way(request: DecodeOptions) -> DecodeRequest:
     tuned = Tuned.load(request.settings)
     settings = dict(tuned.settings)
     return DecodeRequest(tuned.method, method_of(tuned.method, settings, request.batch), settings, settings, tuned)
-
-
-def _costs_in(pace: str | None) -> Tuned | None:
-    """The file that a pace names, if it is one."""
-    from otspec.decode import Tuned
-
-    file = None if pace is None else Path(pace)
-    return Tuned.load(file) if file is not None and (file.suffix == ".json" or file.is_file()) else None
 
 
 class Decoded(NamedTuple):
@@ -269,9 +259,6 @@ def _load(request: DecodeOptions, way: DecodeRequest) -> LoadedModels:
             f"{way.name} drafts with a model, and there is none for {target}; pass --draft, or a --method without one: "
             f"{', '.join(name for name, one in METHODS.items() if not one.drafts)}"
         )
-    if way.paced_by is not None:
-        way.paced_by.check_models(models.target, models.draft)
-        way = way._replace(settings={**way.settings, "pace": way.paced_by.pace})
     about = {
         "target": target,
         "draft": names if len(names) > 1 else next(iter(names), None),

@@ -20,8 +20,6 @@ from otspec.errors import DataError
 from otspec.reporting.console import numbers
 from otspec.settings import docstrings_of, range_of, summary, types_of
 
-FIXED = "fixed"
-"""All steps drafting alike, in a list of paces."""
 LISTED = "Separate several values by commas."
 """What the help of a list adds."""
 Values = Mapping[str, Any]
@@ -133,16 +131,8 @@ READ: Mapping[str, Callable[[str, str], Any]] = {
     "solver": _rule,
     "branching": lambda option, text: numbers(option, text, repeated=True),
     "tree": _tree,
-    "pace": lambda option, text: text,
 }
 """How the settings are read that a command line has as text."""
-
-
-def _paces(option: str, text: str) -> list[str | None]:
-    for word in words(text):
-        if word not in (FIXED, "goodput"):
-            raise typer.BadParameter(f"{word!r} is no pace; write a list of {FIXED}, goodput", param_hint=option)
-    return [None if word == FIXED else word for word in words(text)]
 
 
 @dataclass(frozen=True)
@@ -180,7 +170,6 @@ class Of:
                 kind = str | None
             if self.listed:
                 more = " V keeps all." if _keeps_all(types_of(self.settings)[one.name]) else ""
-                more = f" {FIXED} drafts all L tokens, and files are not taken." if one.name == "pace" else more
                 text = f"{summary(text)} {LISTED}{more}"
             default = self.defaults.get(one.name)
             yield _option(one.name, kind, default, text, one.default if default is None else None)
@@ -201,8 +190,6 @@ class Of:
         """The values of a list."""
         kind = types_of(self.settings)[name]
         range_ = range_of(kind)
-        if name == "pace":
-            return _paces(option, text)
         if range_ is None:
             return words(text)
         if not range_.whole:

@@ -103,8 +103,7 @@ def tune(request: TuneOptions) -> None:
 
     The command times the passes of both models, decodes a little in several ways, predicts the speed-up of every number
     of paths, depth and truncation, and then measures the best of them beside plain decoding.  Where nothing is faster
-    than that, the settings are plain decoding.  `otspec decode --settings FILE` uses the file; so does --pace FILE,
-    which chooses before every step how deep to draft, by what whole steps of every depth took.
+    than that, the settings are plain decoding.  `otspec decode --settings FILE` uses the file.
     """
     if request.calculate is not None:
         console.print(_calculated(request.calculate).on_screen(console.width))

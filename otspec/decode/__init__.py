@@ -5,9 +5,9 @@
 a name is first asked for.
 
 Inside, from the ground up: `base` has settings, laws, texts and clocks, `models` the passes over drafted trees and what
-each model has read, `pacing` how deep to draft, and `lessons` what draft models learn from.  `drafters` propose trees
-of tokens, a family in one place: its model, its drafter and its training.  `verify` says which rule of `otspec.paths`
-verifies, on the host or on the device, and `step` is the loop.  `shipped` is the pair that comes with the package,
+each model has read, `lessons` what draft models learn from.  `drafters` propose trees of tokens, a family in one place:
+its model, its drafter and its training.  `verify` says which rule of `otspec.paths` verifies, on the host or on the
+device, and `step` is the loop.  `shipped` is the pair that comes with the package,
 `pair` loads others, and `methods` has the strategies by name.  `tuning` finds the fastest for a pair, `training` makes
 draft models, `recording` keeps what models say, and `generation` is the one call.
 """
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from otspec.decode.models.after import model_after
     from otspec.decode.models.tokens.alignment import aligned_counts
     from otspec.decode.models.tokens.matching import matching_of
-    from otspec.decode.pacing.costs import MeasuredCosts, PassCosts, PassTimes, StepCosts
-    from otspec.decode.pacing.goodput import Goodput
     from otspec.decode.settings import DraftOptions, DraftSettings, RunOptions, RunSettings
     from otspec.decode.step.harness import Generation, run
     from otspec.decode.step.strategy import Strategy
@@ -45,17 +43,12 @@ __all__ = [
     "DraftSettings",
     "Frequent",
     "Generation",
-    "Goodput",
-    "MeasuredCosts",
     "Metrics",
     "MultiDraft",
     "MultiDraftOutput",
-    "PassCosts",
-    "PassTimes",
     "Router",
     "RunOptions",
     "RunSettings",
-    "StepCosts",
     "Strategy",
     "Tuned",
     "Tuning",

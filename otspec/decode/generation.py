@@ -35,7 +35,7 @@ def generate(
         ``law="independent"``, draft paths of their own.
     input_ids : Tensor of int, shape (B, S)
         Prompts.
-    paths, depth, solver, branching, law, pace, draft_* : optional
+    paths, depth, solver, branching, law, draft_* : optional
         What is drafted, how, and who verifies: the fields of `otspec.decode.DraftSettings`.  By default one path of
         three i.i.d. tokens, by block verification.
     temperature, top_k, top_p, seed, streamer, tokenizer, draft_tokenizer, verify_on, logprobs, own_config : optional

@@ -30,7 +30,6 @@ from otspec.settings import (
 if TYPE_CHECKING:
     from otspec.decode.base.text import Streamer
     from otspec.decode.drafters.shortlists.selection import Selection
-    from otspec.decode.pacing.goodput import Goodput
     from otspec.verification.rules.catalogue import Rule
 
 
@@ -66,13 +65,11 @@ class DraftOptions(DraftModelOptions, total=False):
     branching: Sequence[int] | None
     tree: str | Sequence[Sequence[int]] | None
     law: str
-    pace: str | Goodput | None
 
 
 CONFLICTS = (
     *(Conflict("tree", name, "both say what is drafted") for name in ("paths", "depth", "branching")),
     *(Conflict("branching", name, "both say what is drafted") for name in ("paths", "depth")),
-    Conflict("pace", "draft_confidence", "both say where drafts end"),
     Conflict(
         "draft_kernel",
         "draft_confidence",
@@ -113,7 +110,7 @@ class DraftSettings:
     """
 
     depth: Count | None = None
-    """How many tokens a path has, L; by default 3, and 8 with a pace.
+    """How many tokens a path has, L; by default 3.
 
     `otspec tune` finds what is fastest for two models on the machine at hand.
     """
@@ -193,15 +190,6 @@ class DraftSettings:
 
     The probabilities are without temperature and truncations, and the text keeps its law.  It is for one path, or for
     the stem of a `branching`, which is then all there is of the tree.
-    """
-
-    pace: str | Goodput | None = None
-    """How each step chooses how deep to draft, by default always alike: goodput goes by what was accepted and by how
-    long steps took, L tokens at most; on the command line, a file that `otspec tune` wrote has the costs, so that a
-    seed repeats the text.
-
-    ``"goodput"`` takes the depth, 0 included, that promises the most tokens a second; the text keeps its law.  An
-    `otspec.decode.Goodput` has settings of its own, such as costs, without which a seed does not repeat a run.
     """
 
     prompt_lookup: Count | None = None

@@ -73,7 +73,6 @@ BENCH_DECODE: Rows = [
     ("--reference lp", "'lp' is not among the rules of this run, nested, interval"),
     ("--temperature 1,hot", "--temperature: 'hot' is not a number; write a list such as 1,0.6"),
     ("--draft-top-p 2", "--draft-top-p: 2; it is a probability in (0, 1]"),
-    ("--pace fixed,fast", "--pace: 'fast' is no pace; write a list of fixed, goodput"),
     ("--draft-top-k W", "--draft-top-k: 'W' is not a positive number or V or 0"),
 ]
 MODELS: Rows = [
@@ -103,9 +102,7 @@ DECODE: Rows = [
             ("--method assisted --batch 2", "assisted takes one prompt at a time; the batch is 2"),
             ("--solver nested,interval", "nested is a joint rule"),
             ("--branching 2,1 --paths 2", "branching and paths: both say what is drafted"),
-            ("--pace fast", "pace is 'fast'; it is 'goodput'"),
-            ("--pace goodput --draft-confidence 0.4", "both say where drafts end"),
-            ("--pace goodput --method block", "block has no pace; it takes depth"),
+            ("--law greedy --method block", "block has no law; it takes depth"),
             ("--drafter oracle", "no drafter 'oracle'; known: fr"),
             ("--drafter-tokens 5", "--drafter-tokens is for --drafter fr or pa-fr or dynaspec or dynaspec-f"),
             ("--frequencies few.npy", "--frequencies is for --drafter fr or pa-fr; pass that too"),

@@ -38,8 +38,7 @@ def test_tuning_writes_settings_that_decode_takes(otspec: Otspec, saved: Pair, p
     told = otspec(f"{decode} --settings settings.json --temperature 0.9")
     assert f"{tuned.method} (" in told.out if tuned.settings else "vanilla, lossless" in told.out
     assert "tuned for something else" not in told.err
-    assert "multi-draft (pace settings.json), lossless" in otspec(f"{decode} --pace settings.json").out
-    assert "there is no file none.json" in otspec(f"{decode} --pace none.json", 2).err
+    assert "there is no file none.json" in otspec(f"{decode} --settings none.json", 2).err
 
 
 def test_what_three_numbers_promise(otspec: Otspec) -> None:

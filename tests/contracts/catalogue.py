@@ -408,8 +408,7 @@ CATALOGUE: Mapping[str, Entry] = {
     "beside a copy, dynamic tree": Entry(
         lambda of: DynamicTree(of.draft, 2, 2, prompt_lookup=3), prompt=REPEATED, by_text=True
     ),
-    # As deep as pays, or as is told.
-    "paced": Entry(drafts(pace="goodput"), plain()),
+    # Of depths that vary from step to step.
     "varying": Entry(lambda of: Varying(drafts()(of), cycle((2, 1, 2))), plain(), batch=False, draws=False),
     # Fixed drafts.
     "vanilla": Entry(lambda of: Vanilla(), by_text=True),
@@ -448,7 +447,7 @@ FEW = (
     *("paths", "paths of the user's own rule", "uneven tree", "without replacement", "a confident path", "kept"),
     *("redistributed", "frequent", "routed", "several models", "steered", "eagle", "shared", "parallel"),
     *("beside a copy", "beside a copy, eagle", "beside a copy, dynamic tree"),
-    *("medusa", "mlp", "EAGLE, published", "MLP, published", "foreign", "paced", "varying"),
+    *("medusa", "mlp", "EAGLE, published", "MLP, published", "foreign", "varying"),
     *("vanilla", "prompt lookup", "lookahead", "static tree", "static tree, medusa", "static tree, parallel"),
     *("dynamic tree", "dynamic tree, steered", "dynamic tree, eagle", "dynamic tree, shared", "dynamic tree, parallel"),
     *("dynamic tree, medusa", "dynamic tree, mlp", "dynamic tree, EAGLE-3, published"),

@@ -95,7 +95,7 @@ def deviation(name: str, **given: Any) -> float:
 
 
 BY_TEXT = ("one path", "top_k", "greedy", "redistributed", "steered", "dynamic tree", "prompt lookup", "vanilla")
-BY_STATE = (*BY_TEXT, "paths", "without replacement", "several models", "a confident path", "kept", "routed", "paced")
+BY_STATE = (*BY_TEXT, "paths", "without replacement", "several models", "a confident path", "kept", "routed")
 
 
 @pytest.mark.parametrize("name", BY_TEXT)

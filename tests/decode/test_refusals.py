@@ -19,10 +19,7 @@ from otspec import ProblemError, SolveError, generate
 from otspec.decode import (
     Budget,
     Frequent,
-    Goodput,
     MultiDraft,
-    PassTimes,
-    StepCosts,
     model_after,
     multi_draft,
     run,
@@ -38,6 +35,7 @@ from otspec.decode.pair.loading import Models
 from otspec.decode.recording.accuracies import accuracies
 from otspec.decode.settings import RunSettings
 from otspec.decode.step.strategy import Strategy
+from otspec.decode.tuning.costs import PassTimes
 from otspec.verification.trees.topology import Topology
 from otspec.vocab import affinity, affinity_from_factor
 from tests.contracts.draft_models import random_router
@@ -49,11 +47,6 @@ TARGET, DRAFT = pair(40)
 OTHER = Words()
 OTHER.get_vocab = lambda: {**Words().get_vocab(), "<3>": 4, "<4>": 3}  # type: ignore[method-assign]
 WHOLE = Sampling(LogitsProcessorList(), True)
-
-
-def costs(step: object) -> float:
-    """Given, so that steps are not timed."""
-    return 1.0
 
 
 WRONG: list[tuple[str, dict[str, Any]]] = [
@@ -114,7 +107,6 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
             "law": "greedy",
             "solver": "pick_by_plan",
             "branching": (2, 1),
-            "pace": Goodput(costs),
         },
     ),
     ("lp: LIMIT", {"solver": "lp:max_cells=1"}),
@@ -136,10 +128,6 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
         },
     ),
     ("and 2 are drafted side by side here", {"paths": 2, "draft_confidence": 0.5}),
-    *((f"pace is {one!r}; it is 'goodput', or an otspec.decode.Goodput", {"pace": one}) for one in ("fast", 3, "")),
-    ("pace and draft_confidence: both say where drafts end", {"pace": "goodput", "draft_confidence": 0.5}),
-    ("pace chooses how much to draft, and branching is", {"pace": "goodput", "branching": []}),
-    ("costs gives .* seconds by branching", {"pace": Goodput(lambda step: math.nan)}),
     # Of fewer tokens.
     ("draft_tokens holds no token; pass the ids", {"draft_tokens": []}),
     ("draft_tokens holds no token", {"draft_tokens": np.zeros(40, dtype=bool)}),
@@ -241,21 +229,11 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("transformers knows no MlpSpeculator", lambda: assisted(TARGET, looking(), PROMPTS)),
     ("place is 'gate'; known: up, after", lambda: Steered.of(DRAFT, (0, 1, 2), 16, "gate")),
     ("the draft model is a MlpSpeculator; what looks at", lambda: Steered.of(looking(), (0, 1, 2), 16)),
-    # Draft laws, costs, shortlists.
+    # Draft laws, times, shortlists.
     ("no draft law 'beam'; known: iid, without_replacement, greedy, top_k, hub", lambda: draft_law("beam")),
     *(
         ("passes", lambda rows=rows, seconds=seconds: PassTimes(rows, seconds))
         for rows, seconds in (((), ()), ((1, 2), (1.0,)), ((2, 1), (1.0, 1.0)), ((1,), (-1.0,)), ((1,), (math.nan,)))
-    ),
-    *(
-        ("pass as many of both", lambda widths=widths: StepCosts(widths, (1.0, 2.0)[: 2 * len(widths)]))
-        for widths in ((), ((),))
-    ),
-    *(("all are finite, and above 0", lambda one=one: StepCosts(((),), (one,))) for one in (0.0, math.nan, math.inf)),
-    *(
-        (f"{name} is {value}", lambda name=name, value=value: Goodput(**{name: value}))
-        for name, values in (("chance", (1.0, math.nan)), ("weight", (0.0,)), ("memory", (1,)), ("costs", (3,)))
-        for value in values
     ),
     *(("order has shape", lambda order=order: Frequent(order, 1)) for order in ([], [0.5], [[1]])),
     ("twice", lambda: Frequent([1, 1], 1)),

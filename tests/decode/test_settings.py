@@ -23,7 +23,6 @@ PASSED = {
     "branching": (1,),
     "paths": 1,
     "depth": 1,
-    "pace": "goodput",
     "draft_confidence": 0.5,
     "draft_kernel": np.eye(2),
     "draft_tokens": [0],

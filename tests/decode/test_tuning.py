@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,13 @@ import torch
 
 import otspec
 from otspec import DataError, ProblemError
-from otspec.decode import MultiDraft, Tuned, Tuning, run, tune
+from otspec.decode import Tuned, Tuning, tune
 from otspec.decode.models.context import Context
-from otspec.decode.pacing.costs import PassTimes
 from otspec.decode.tuning.candidates import LOOKUP, PLAIN, Candidate, Family, families
-from otspec.decode.tuning.costs import CostModel, Trial
+from otspec.decode.tuning.costs import CostModel, PassTimes, Trial
 from otspec.decode.tuning.race import Raced, SpeedUp, race, winner
 from otspec.decode.tuning.report import tables
-from otspec.decode.tuning.steps import step_costs
 from otspec.paths import Block, Nested
-from otspec.verification.trees.shape import Shape
 from tests.contracts.draft_models import shared
 from tests.decode.models import pair, tiny
 from tests.verification.models import model as peaked
@@ -197,12 +193,6 @@ def test_a_fast_draft_model_pays_as_predicted() -> None:
     assert found.model.draft is not None
     assert found.model.draft.seconds == pytest.approx([0.01, 0.01])
     assert all(abs(found.prediction(one.candidate).rest) < 0.02 for one in found.raced)
-    # Steps of every depth are timed.
-    assert best.costs is not None
-    known = dict(zip(best.costs.widths, best.costs.seconds, strict=True))
-    assert known.keys() <= {(), *((width,) * depth for width in (1, 2) for depth in (1, 2, 3))}
-    assert {(), (1, 1), (1, 1, 1), (2,)} <= known.keys()
-    assert list(known.values()) == pytest.approx([1.0 + 0.01 * len(widths) for widths in known])
 
 
 def test_drafters_that_look_at_the_target_are_timed_in_whole_steps() -> None:
@@ -249,26 +239,9 @@ def test_what_the_text_repeats_is_copied_where_the_draft_model_is_slow(tmp_path:
 
 
 def test_greedy_decoding_is_tuned_as_well() -> None:
-    """Two paths that are drawn with certainty are one, so that their steps are not timed."""
     found = on_own_clock(0.25, seconds=100.0, depth=2, temperature=0)
     assert {one.candidate.settings.get("law") for one in found.raced} == {None, "top_k"}
     assert {one.candidate.method for one in found.raced[1:]} >= {"multi-draft"}
-    assert found.tuned.costs is not None
-    assert found.tuned.costs.widths == ((), (1,), (1, 1))
-
-
-def test_no_depth_is_timed_more_often_than_others() -> None:
-    strategy, shape, clock = MultiDraft(DRAFT, paths=1, depth=2), Shape((1, 1)), itertools.count()
-    counted = Counter[int]()
-
-    def decode(strategy: Any, prompt: list[int], **settings: Any) -> Any:
-        text = run(TARGET, strategy, torch.tensor([prompt]), max_new_tokens=50, **settings)
-        counted.update(len(levels) for levels in strategy.levels[:-2])  # the last ones have no room for more
-        return text
-
-    step_costs({shape: strategy}, decode, PROMPTS, 0, 0.0, lambda: float(next(clock)))
-    assert max(counted.values()) - min(counted.values()) <= 1
-    assert counted.keys() == {0, 1, 2}
 
 
 # --- what was found
@@ -299,22 +272,14 @@ def test_tables_and_record_hold_what_was_found(found: Tuning) -> None:
 
 
 def test_settings_are_read_as_they_were_written(found: Tuning, path: Path) -> None:
-    """And the costs of steps, by which a pace repeats its text."""
     tuned, again = found.tuned, Tuned.load(path)
     assert again == tuned
     text = again.generate(TARGET, DRAFT, PROMPT, max_new_tokens=9, seed=4)
     same = otspec.generate(TARGET, DRAFT, PROMPT, **again.for_generate, max_new_tokens=9, seed=4)
     assert text.new_tokens == same.new_tokens
     assert again.for_generate == {**tuned.settings, "temperature": 0.8, "top_k": 30}
-    assert again.costs is not None
-    assert again.costs.widths[:2] == ((), (1,))
-    one, two = (otspec.generate(TARGET, DRAFT, PROMPT, pace=again.pace, max_new_tokens=30, seed=1) for _ in range(2))
-    assert (one.new_tokens, one.metrics.offered) == (two.new_tokens, two.metrics.offered)
-    old = json.loads(path.read_text())
-    del old["costs"]
-    path.write_text(json.dumps(old))
-    with pytest.raises(ProblemError, match="a version that kept no costs; tune again"):
-        Tuned.load(path).pace  # noqa: B018
+    path.write_text(json.dumps({**json.loads(path.read_text()), "costs": None}))  # as an older version wrote it
+    assert Tuned.load(path) == tuned
 
 
 def test_settings_for_something_else_say_so(found: Tuning) -> None:
@@ -339,9 +304,6 @@ def test_files_that_are_no_settings(path: Path) -> None:
         ({"settings": {"speed": 9}}, "multi-draft has no speed; it takes paths"),
         ({"sampling": {"heat": 1}}, "its sampling has heat"),
         ({"target": {"name": "a"}}, "fingerprint"),
-        ({"costs": {"target": 3}}, "is no file of tuned settings"),
-        ({"costs": good["costs"] | {"seconds": [-1.0] * len(good["costs"]["widths"])}}, "all are finite, and above 0"),
-        ({"costs": good["costs"] | {"widths": [[1]]}}, "pass as many of both"),
     ]
     texts = [(json.dumps(good | change), message) for change, message in changes]
     texts += [("{", "is no file of tuned settings"), ("[]", "it holds a list"), ("{}", "it has no 'format'")]

@@ -10,10 +10,9 @@ torch = pytest.importorskip("torch")
 
 from benchmarks.gpu.synchronisations import counted  # noqa: E402
 from otspec import generate  # noqa: E402
-from otspec.decode import Goodput, MultiDraft, run  # noqa: E402
+from otspec.decode import MultiDraft, run  # noqa: E402
 from otspec.decode.base.drafts import Drafts  # noqa: E402
 from otspec.decode.models.passes import static  # noqa: E402
-from otspec.decode.pacing.costs import Step  # noqa: E402
 from otspec.decode.pair.loading import SHIPPED, load_models  # noqa: E402
 from otspec.decode.shipped import held_out  # noqa: E402
 from otspec.decode.verify import captured  # noqa: E402
@@ -28,18 +27,12 @@ from tests.verification.tree_batches import drawn  # noqa: E402
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 
 
-def costs(step: Step) -> float:
-    """Seconds, given, so that a seed repeats a text: a batch is not dearer."""
-    return 1.0 + 0.3 * len(step.widths) + 0.1 * max(step.widths, default=0)
-
-
 STRATEGIES: dict[str, dict[str, Any]] = {
     "nested": {"paths": 2, "depth": 2},
     "interval": {"paths": 2, "depth": 2, "solver": "interval"},
     "block": {"paths": 1, "depth": 2, "solver": "block"},
     "truncated": {"branching": (2, 2), "draft_top_k": 2},
     "max_flow": {"paths": 2, "depth": 2, "solver": "max_flow"},
-    "paced": {"branching": (1, 2), "pace": Goodput(costs, weight=0.3, memory=1.5)},
 }
 
 
@@ -80,7 +73,6 @@ def test_a_graph_puts_out_what_its_launches_do(rule: str, branching: tuple[int, 
         {"paths": 1, "depth": 4, "solver": "block"},
         {"branching": (2, 2), "draft_top_k": 3, "solver": "interval"},
         {"paths": 2, "depth": 2, "law": "without_replacement"},
-        {"branching": (1, 2), "pace": Goodput(costs, weight=0.3, memory=1.5)},
     ),
     batch=(1, 3),
 )

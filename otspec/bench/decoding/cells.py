@@ -46,7 +46,7 @@ class DecodingCell:
     draft_confidence: float | None = None
     """Where paths end early."""
     pace: str | None = None
-    """How each step chooses its depth (``"goodput"``), of which `depth` is then the most; None where all are alike."""
+    """How each step chose its depth, in runs of versions that could."""
     schedule: str | None = None
     """Of transformers' assisted generation, as `confidence`; None before both are chosen."""
     confidence: float | None = None
@@ -165,4 +165,4 @@ def _of(cut: Mapping[str, Any], temperature: float) -> Mapping[str, Any]:
     if cut.get("draft_temperature", temperature):
         return cut
     certain = {"draft_temperature": 0.0} if temperature else {}
-    return certain | {name: value for name, value in cut.items() if name in ("draft_confidence", "pace")}
+    return certain | {name: value for name, value in cut.items() if name == "draft_confidence"}

@@ -4,7 +4,7 @@
 `model` from a language model, `several` from several, `cross_tokenizer` from one with another tokenizer, `sd2` and
 `eagle` from models that read the target's hidden states beside the text, `heads` from these states alone, and
 `grow_tree` the likeliest tree.  `shortlists` says which tokens a draft model computes: all, the same few everywhere,
-or some for every node, by frequency or by the context.  `paced` chooses before every step how deep to draft.
+or some for every node, by frequency or by the context.
 Without a model, `prompt_lookup` copies from the text, and `lookahead` keeps what the target guessed behind it.
 """
 

@@ -67,7 +67,7 @@ METHODS: Mapping[str, Method] = {
     "block": Method("block verification of one path", ("depth", *OF_DRAFT_MODEL), block),
     "prompt-lookup": Method(
         "drafts copied from the text",
-        ("paths", "depth", "pace"),
+        ("paths", "depth"),
         lambda draft, **settings: PromptLookup(**settings),
         drafts=False,
     ),

@@ -12,11 +12,9 @@ from transformers import PreTrainedModel
 from otspec.decode.base.draft_laws import DraftLaw, draft_law
 from otspec.decode.base.sampling import DraftSampling, Sampling
 from otspec.decode.drafters.catalogue import drafter_of, selection_of
-from otspec.decode.drafters.paced import PacedDrafter
 from otspec.decode.drafters.prompt_lookup import beside
 from otspec.decode.drafters.shortlists.selection import Selection
 from otspec.decode.models.tokens.matching import Matching
-from otspec.decode.pacing.goodput import Pacer, pace_of
 from otspec.decode.settings import DraftOptions, DraftSettings, drafts_among
 from otspec.decode.step.strategy import Prepared, listed
 from otspec.decode.verify.verifiers import verifier
@@ -27,8 +25,6 @@ from otspec.schemes import IID
 PATHS, DEPTH = 1, 3
 """K and L where nothing else is said: of all that docs/decoding.md has figures of, what is rarely slower than
 plain decoding, on a CPU or a GPU.  `otspec tune` finds what is fastest for a pair at hand."""
-PACED_DEPTH = 8
-"""The largest L where each step chooses its own, and nothing else is said."""
 SIBLINGS = 4
 """Children of a node whose law draws several jointly."""
 
@@ -100,8 +96,6 @@ class MultiDraft:
         self.settings = settings
         self.matching = matching
         self.lossless = lossless
-        self.pace = pace_of(self.settings.pace)
-        """One for all runs, so that what it measures in one serves the next."""
         self._draft_sampling = DraftSampling(
             self.settings.draft_temperature, self.settings.draft_top_k, self.settings.draft_top_p
         )
@@ -133,13 +127,6 @@ class MultiDraft:
             self.matching,
             settings.draft_confidence or 0.0,
         )
-        if self.pace is not None:
-            if not shape.depth:
-                raise ProblemError(
-                    f"pace chooses how much to draft, and branching is {shape.branching}, which has no levels; leave "
-                    "out one of the two"
-                )
-            drafter = PacedDrafter(drafter, Pacer(self.pace, shape))
         return Prepared(beside(drafter, settings.prompt_lookup), verifier(settings.solver, shape, law))
 
     def _shape(self, law: DraftLaw) -> Shape:
@@ -154,9 +141,8 @@ class MultiDraft:
             paths = max(len(self.models), 1)
         elif law.scheme is not IID:
             paths = law.most or SIBLINGS
-        depth = DEPTH if self.pace is None else PACED_DEPTH
         return Shape.paths(
-            paths if settings.paths is None else settings.paths, depth if settings.depth is None else settings.depth
+            paths if settings.paths is None else settings.paths, DEPTH if settings.depth is None else settings.depth
         )
 
 

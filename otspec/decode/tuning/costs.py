@@ -2,13 +2,51 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from otspec.decode.pacing.costs import PassTimes, Step
 from otspec.decode.tuning.candidates import PLAIN, Candidate, Family
+from otspec.errors import ProblemError
+from otspec.laws import as_float
+
+
+@dataclass(frozen=True)
+class PassTimes:
+    """Seconds of a model's pass by its number of rows, that is of tokens read; between the measured ones on a line.
+
+    Raises
+    ------
+    ProblemError
+        If there are none, not as many of both, rows that do not ascend, or seconds that are none.
+
+    Examples
+    --------
+    >>> from otspec.decode import PassTimes
+    >>> PassTimes(rows=(1, 5), seconds=(0.25, 0.5))(3)
+    0.375
+    """
+
+    rows: tuple[int, ...]
+    """Ascending."""
+    seconds: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        rows, seconds = self.rows, self.seconds
+        if not rows or len(rows) != len(seconds) or not all(one < two for one, two in pairwise(rows)):
+            raise ProblemError(f"passes of {rows} rows take {seconds} seconds; pass as many of both, rows ascending")
+        if not all(0 <= as_float(one) < math.inf for one in seconds):
+            raise ProblemError(f"passes take {seconds} seconds; all are finite, and none is below 0")
+
+    def __call__(self, rows: float) -> float:
+        """Seconds of a pass; beyond the last measured one, on the line of the last two."""
+        if rows > self.rows[-1] and len(self.rows) > 1:
+            slope = (self.seconds[-1] - self.seconds[-2]) / (self.rows[-1] - self.rows[-2])
+            return self.seconds[-1] + max(slope, 0.0) * (rows - self.rows[-1])
+        return float(np.interp(rows, self.rows, self.seconds))
 
 
 @dataclass(frozen=True)
@@ -103,7 +141,7 @@ class CostModel:
         target = self.target(1 + sum(trial.nodes[:depth]))
         if family is None or family.lookup or self.draft is None:
             return 0.0, target
-        return sum(map(self.draft, Step(1, tuple(family.widths(depth))).draft_rows)), target
+        return sum(self.draft(rows) for rows in (1, *family.widths(depth)[:-1])), target
 
     def best(self) -> list[Prediction]:
         """The best depth of every family, the fastest family first."""

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.base.metrics import wait_for
 from otspec.decode.models.context import Context, positions, vocabulary
-from otspec.decode.pacing.costs import PassTimes
+from otspec.decode.tuning.costs import PassTimes
 
 Now = Callable[[], float]
 """A clock, in seconds."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from otspec.decode.pacing.costs import PassTimes
 from otspec.decode.tuning.candidates import PLAIN
-from otspec.decode.tuning.costs import CostModel, Prediction
+from otspec.decode.tuning.costs import CostModel, PassTimes, Prediction
 from otspec.decode.tuning.tuner import Tuning
 from otspec.reporting.tables import TextTable
 

@@ -16,8 +16,6 @@ from otspec.decode.base.saved import read_saved
 from otspec.decode.methods.catalogue import method_of, strategy_of
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.tokens.matching import Matching, matching_of
-from otspec.decode.pacing.costs import StepCosts
-from otspec.decode.pacing.goodput import Goodput
 from otspec.decode.step.harness import Generation, run
 from otspec.decode.step.strategy import Strategy
 from otspec.decode.tuning.identity import differences, machine
@@ -71,21 +69,6 @@ class Tuned:
     machine: Mapping[str, Any] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
     """Speed-up over plain decoding, predicted and measured, and times."""
-    costs: StepCosts | None = None
-    """What steps take, by their shape."""
-
-    @property
-    def pace(self) -> Goodput:
-        """A pace that goes by the costs that were measured, so that a seed repeats a run: `otspec.generate(pace=)`.
-
-        Raises
-        ------
-        ProblemError
-            If the file is of a version that kept none.
-        """
-        if self.costs is None:
-            raise ProblemError("these settings were tuned by a version that kept no costs; tune again")
-        return Goodput(self.costs)
 
     @property
     def for_generate(self) -> dict[str, Any]:
@@ -183,7 +166,6 @@ class Tuned:
         method_of(record["method"], record["settings"])
         if unknown := record["sampling"].keys() - set(SAMPLING):
             raise ProblemError(f"its sampling has {', '.join(sorted(unknown))}; there is {', '.join(SAMPLING)}")
-        costs = None if record.get("costs") is None else StepCosts.of(record["costs"])  # older files have none
         names = ("method", "settings", "why", "sampling", "machine", "figures")
         given = {name: record[name] for name in names}
-        return cls(**given, target=Mark(**record["target"]), draft=Mark(**record["draft"]), costs=costs)
+        return cls(**given, target=Mark(**record["target"]), draft=Mark(**record["draft"]))

@@ -15,7 +15,6 @@ from otspec.decode.methods.catalogue import strategy_of
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.own_config import own_config
 from otspec.decode.models.pairing import pair_up
-from otspec.decode.pacing.costs import StepCosts
 from otspec.decode.pair.loading import batch_of
 from otspec.decode.step.harness import Generation, run, sampling_settings
 from otspec.decode.step.strategy import Strategy
@@ -24,13 +23,11 @@ from otspec.decode.tuning.costs import CostModel, Prediction
 from otspec.decode.tuning.identity import machine
 from otspec.decode.tuning.passes import Now, Passes, doubling, pass_times
 from otspec.decode.tuning.race import Raced, race, winner
-from otspec.decode.tuning.steps import step_costs
 from otspec.decode.tuning.trials import TrialRuns, trials
 from otspec.decode.tuning.tuned import Mark, Tuned
 from otspec.errors import ProblemError
 from otspec.laws import as_count
 from otspec.reporting.machine import load_average
-from otspec.verification.trees.shape import Shape
 
 PATHS = (1, 2, 4)
 DRAFT_TOP_K = (20, 100)
@@ -41,8 +38,8 @@ FINALISTS = 3
 """Candidates that are raced."""
 FEWEST_TOKENS = 16
 """New tokens of a text, so that it has steps to time."""
-SHARES = (0.1, 0.2, 0.3, 0.4)
-"""Of the seconds: passes, steps of every depth, trials, race."""
+SHARES = (0.1, 0.4, 0.5)
+"""Of the seconds: passes, trials, race."""
 
 Progress = Callable[[str, float], None]
 """Is told what is being done, and the share of the time that is spent."""
@@ -132,8 +129,7 @@ def tune(
     paths : sequence of int
         Numbers of paths K to try.
     depth : int
-        The largest L.  Whole steps of all these K and of L = 0, 1, ... are timed too, for a pace that goes by
-        `Tuned.pace`.
+        The largest L.
     draft_top_k : sequence of int
         Truncations of the drafts to try, besides none.
     seconds : float
@@ -185,7 +181,7 @@ def tune(
         progress("warming up", 0.0)
         decode(strategy(way), rows[number % len(rows)], seed=seed, max_new_tokens=min(10, max_new_tokens))
 
-    began, (for_passes, for_steps, for_trials, for_race) = now(), (share * seconds for share in SHARES)
+    began, (for_passes, for_trials, for_race) = now(), (share * seconds for share in SHARES)
 
     def tell(stage: str) -> None:
         progress(stage, min((now() - began) / seconds, 1.0))
@@ -198,11 +194,6 @@ def tune(
         timed.append((Passes(draft, text, siblings=True, depth=1, now=now), sorted({1, *drafted})))
     target_times, *draft_times = pass_times(timed, for_passes, now, lambda: tell("timing passes"))
 
-    shapes = {
-        Shape.paths(count, depth): strategy_of("multi-draft", draft, {"paths": count, "depth": depth}, matching)
-        for count in sorted(set(paths))
-    }
-    steps = step_costs(shapes, decode, rows, seed, for_steps, now, lambda: tell("timing steps of all depths"))
     runs: dict[Family | None, TrialRuns] = {way.family: TrialRuns(strategy(way), way.depth, now) for way in ways}
     decoded = trials(runs.values(), decode, rows, seed, for_trials, now, lambda: tell("trying every family"))
     shown = {family: one.trial() for family, one in runs.items()}
@@ -219,7 +210,7 @@ def tune(
 
     raced = race([one.candidate for one in model.best()[:FINALISTS]], raced_once, decoded, for_race, now)
     marks = Mark.of(names[0], target), Mark.of(names[1], draft)
-    tuned = conclude(model, raced, marks, sampling, machine(target), steps)
+    tuned = conclude(model, raced, marks, sampling, machine(target))
     more = {"own_config": own_config(target, greedy=temperature == 0), "load": load_average()}
     tuned = replace(tuned, figures={**tuned.figures, **more})
     return Tuning(model, raced, tuned)
@@ -231,7 +222,6 @@ def conclude(
     marks: tuple[Mark, Mark],
     sampling: dict[str, Any],
     machine: dict[str, Any],
-    steps: StepCosts,
 ) -> Tuned:
     """The choice, from predictions and the race."""
     chosen = winner(raced)
@@ -257,7 +247,7 @@ def conclude(
             f"nothing is faster than plain decoding beyond doubt; the best, {best.candidate.name}, is "
             f"{best.speed_up} times as fast"
         )
-    return Tuned(candidate.method, candidate.settings, why, *marks, sampling, machine, figures, steps)
+    return Tuned(candidate.method, candidate.settings, why, *marks, sampling, machine, figures)
 
 
 def _check(prompts: Sequence[Sequence[int]], paths: Sequence[int], seconds: float, max_new_tokens: int) -> None:

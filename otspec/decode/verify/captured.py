@@ -17,7 +17,7 @@ from otspec.verification.device import verify_trees
 MOST_BYTES = 1 << 29
 """Laws that a graph keeps room for, at most; beyond, the device has more to do than the host."""
 MOST_GRAPHS = 12
-"""Kept at a time: the last ones used, whatever the models; as many as a pace has shapes to choose among."""
+"""Kept at a time: the last ones used, whatever the models."""
 MOST_BYTES_OF_ALL = 1 << 30
 """Laws that the graphs keep room for together, if there are several."""
 OFTEN = 3

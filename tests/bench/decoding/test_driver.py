@@ -74,16 +74,11 @@ def test_grid_of_drafts_that_end_early() -> None:
     assert decoding_cell_of(old) == replace(early, draft_confidence=None)
 
 
-def test_grid_of_several_temperatures_paces_and_drafters() -> None:
-    """A pace is of the methods that have one; greedy decoding has it too."""
+def test_grid_of_several_temperatures_and_drafters() -> None:
     cells = decoding_grid([2], [8], ["nested"], ["generate"], [1.0, 0.0])
     assert cells == [replace(cell, temperature=at) for at in (1.0, 0.0) for cell in (VANILLA, GENERATE, NESTED)]
-    cells = decoding_grid([2], [8], ["nested"], ["block"], [1.0, 0.0], [{"pace": None}, {"pace": "goodput"}])
-    warm = [VANILLA, DecodingCell("block", paths=1, depth=8), NESTED, replace(NESTED, pace="goodput")]
-    assert cells == [*warm, *(replace(cell, temperature=0.0) for cell in warm)]
-    assert "pace" not in cells[2].settings
-    assert cells[3].settings == {**cells[2].settings, "pace": "goodput"}
-    assert cells[3].notes == ["depth by goodput"]
+    assert replace(NESTED, pace="goodput").notes == ["depth by goodput"]  # of older runs
+    assert "pace" not in replace(NESTED, pace="goodput").settings
     cells = decoding_grid([2], [8], ["nested"], ["generate", "typical", "assisted"], drafters=["", "fr:9"])
     typical = DecodingCell("typical", paths=2, depth=8)
     several = [replace(cell, drafter=name) for cell in (typical, NESTED) for name in ("", "fr:9")]
