@@ -11,6 +11,7 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
+from numpy.testing import assert_allclose
 
 from otspec import DraftScheme, Plan, Problem
 from otspec.plans import PickRule
@@ -86,6 +87,8 @@ class Enumeration:
     """Smallest conditional probability met."""
     normalisation: float
     """Largest distance of a conditional law's total from 1."""
+    undue: float
+    """Largest conditional probability of a token that the target never puts out."""
 
 
 def enumerate_plan(plan: Plan) -> Enumeration:
@@ -95,4 +98,41 @@ def enumerate_plan(plan: Plan) -> Enumeration:
     drafted = np.zeros(laws.shape, dtype=bool)
     np.put_along_axis(drafted, drafts, True, axis=1)
     off = np.abs(laws.sum(axis=1) - 1).max()
-    return Enumeration(probability @ laws, float(probability @ (laws * drafted).sum(axis=1)), float(laws.min()), off)
+    return Enumeration(
+        output=probability @ laws,
+        membership=float(probability @ (laws * drafted).sum(axis=1)),
+        lowest=float(laws.min()),
+        normalisation=off,
+        undue=float(laws[:, plan.problem.p == 0].max(initial=0.0)),
+    )
+
+
+def check_plan(plan: Plan, off: float = 0.0, atol: float = 1e-12) -> Enumeration:
+    """What every plan owes: conditional laws that are laws of the target's tokens, and make up the output law.
+
+    Parameters
+    ----------
+    plan : Plan
+    off : float
+        How far the output law may be from p, in absolute differences added up, beyond rounding.
+    atol : float
+        Rounding of sums over all tuples.
+    """
+    found = enumerate_plan(plan)
+    assert found.lowest >= 0
+    assert found.normalisation <= 1e-12
+    assert found.undue == 0
+    assert_allclose(plan.output_law(), found.output, rtol=0, atol=atol)
+    assert np.abs(found.output - plan.problem.p).sum() <= off + atol
+    return found
+
+
+def check_sampled(plan: Plan, total: int = 500) -> None:
+    """Draws of the output follow the conditional law, after the drafts that leave the output most open."""
+    laws = [(plan.conditional(drafts), drafts) for drafts in plan.problem.scheme.support().drafts]
+    law, drafts = min(laws, key=lambda pair: pair[0].max())  # after most tuples one token is all but certain
+    rng = np.random.default_rng(0)
+    counts = np.bincount([plan.sample(drafts, rng) for _ in range(total)], minlength=law.size)
+    # Binomial standard deviations, token by token: a law may have cells too small for chi-square.  The seed is fixed; a
+    # right sampler stays within 5 of them, and never puts out what has probability 0.
+    assert (abs(counts - total * law) <= 5 * np.sqrt(total * law * (1 - law)) + 1e-6).all()

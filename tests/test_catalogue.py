@@ -48,28 +48,24 @@ def dummy() -> Iterator[type[Any]]:
         yield register("dummy")(Dummy)
 
 
-@pytest.mark.parametrize(
-    ("spelling", "solver"),
-    [
-        ("lp", LP()),
-        ("lp:form=full", LP(form="full")),
-        ("lp:max_cells=12:tol=1e-7", LP(max_cells=12, tol=1e-7)),
-        ("max_flow:engine=networkx", MaxFlow(engine="networkx")),
-        ("canonical:backend=CLARABEL", Canonical(backend="CLARABEL")),
-    ],
-)
-def test_get_by_name_and_with_settings(spelling: str, solver: Solver) -> None:
-    assert get(spelling) == solver
-    assert get(spelling).name == spelling.partition(":")[0]
-
-
 @pytest.mark.usefixtures("dummy")
 def test_settings_take_the_types_of_the_fields() -> None:
+    for spelling, solver in (
+        ("lp", LP()),
+        ("lp:max_cells=12:form=full:tol=1e-7", LP(form="full", max_cells=12, tol=1e-7)),
+        ("max_flow:engine=networkx", MaxFlow(engine="networkx")),
+        ("canonical:backend=CLARABEL", Canonical(backend="CLARABEL")),
+    ):
+        assert get(spelling) == solver
     settings = settings_of(get("dummy:tol=1:steps=7:loud=TRUE:rule=x=y"))
     assert settings == {"tol": 1.0, "steps": 7, "loud": True, "rule": "x=y"}
     assert [type(value) for value in settings.values()] == [float, int, bool, str]
     with pytest.raises(UnknownSolver, match="dummy: loud takes bool, not 'yes'"):
         get("dummy:loud=yes")
+
+
+RESOLUTION = (("tau", 0), ("tau", 1), ("tau", "nan"), ("stop", 0), ("max_tokens", -1), ("max_iterations", 0))
+LUCE = (("max_iterations", 0), ("height", 0.0), ("height", "nan"), ("height", 1e3))
 
 
 @pytest.mark.parametrize(
@@ -84,6 +80,16 @@ def test_settings_take_the_types_of_the_fields() -> None:
         ("lp:max_cells=many", "lp: max_cells takes int, not 'many'"),
         ("lp:max_cells=1.5", "lp: max_cells takes int, not '1.5'"),
         ("max_flow:engine=steam", "no max-flow engine 'steam'; known: numba, igraph, graph_tool, networkx"),
+        *((f"global_resolution:{name}={value}", f"{name} .*; take ") for name, value in RESOLUTION),
+        *((f"luce:{name}={value}", f"{name} .*; take ") for name, value in LUCE),
+        *((f"kseq:gamma={one}", "it is at least 1, or 0 to solve") for one in ("0.5", "-1.0", "nan", "inf")),
+        ("rsd:max_histories=0", "max_histories is 0; follow at least one"),
+        ("single:lenience=0", r"lenience is 0; it is in \(0, 1\]"),
+        ("slackness:engine=steam", "no max-flow engine 'steam'; known: numba"),
+        ("otspec.solvers.lp:Missing", "cannot be imported as package.module:Class"),
+        ("nobody.has.this:Solver", "nobody.has.this:Solver cannot be imported"),
+        ("otspec.problem:Problem", "is not a solver: Problem lacks exact"),
+        ("otspec.solvers.lp:LP:form=round", "no form 'round'"),
     ],
 )
 def test_unknown_names_and_settings_say_what_is_known(spelling: str, message: str) -> None:

@@ -84,20 +84,6 @@ def test_a_class_is_run_without_being_registered(installed: Path, monkeypatch: p
     assert otspec.solve(problem, "others:FromTarget").success
 
 
-@pytest.mark.parametrize(
-    ("spelling", "message"),
-    [
-        ("nobody.has.this:Solver", "nobody.has.this:Solver cannot be imported as package.module:Class"),
-        ("otspec.solvers.lp:Missing", "cannot be imported"),
-        ("otspec.problem:Problem", "is not a solver: Problem lacks exact"),
-        ("otspec.solvers.lp:LP:form=round", "no form 'round'"),
-    ],
-)
-def test_what_is_not_a_solver_is_refused(spelling: str, message: str) -> None:
-    with pytest.raises(otspec.UnknownSolver, match=message):
-        get(spelling)
-
-
 def test_the_scheme_that_contributing_shows_is_sound_and_solved() -> None:
     shown: dict[str, Any] = {}
     exec(SCHEME, shown)

@@ -100,42 +100,55 @@ def test_a_name_an_instance_and_settings_are_the_same_to_it_and_stats_say_what_i
     assert stats.wall_s > 0
 
 
-def test_a_plan_short_of_the_bound_is_feasible_and_tol_decides_what_is_optimal() -> None:
-    plan = coupling(0.5)
-    result = solve(PROBLEM, Canned(plan), strict=False)
-    assert result.status is Status.FEASIBLE
-    assert result.plan is plan
-    assert f"gap {plan.gap:.2g}" in result.message
-    with pytest.raises(SolveError, match="canned: FEASIBLE, acceptance 0") as caught:
-        solve(PROBLEM, Canned(plan))
-    assert caught.value.result.plan is plan
-    plan = coupling(1 - 1e-6)
-    assert solve(PROBLEM, Canned(plan, tol=1e-9), strict=False).status is Status.FEASIBLE
-    assert solve(PROBLEM, Canned(plan, tol=1e-5)).status is Status.OPTIMAL
-
-
-def test_a_plan_that_is_wrong_or_above_its_bound_is_withheld() -> None:
-    plan = coupling(1.0)
-    too_good = Coupling(PROBLEM, plan.sets, plan.indptr, plan.columns, plan.values, plan.bound - 1e-3)
-    for wrong in (coupling(1.0, 1.5), coupling(1.0, np.nan), too_good):
-        result = solve(PROBLEM, Canned(wrong), strict=False)
-        assert (result.status, result.plan) == (Status.NUMERICAL, None)
-
-
 class Promising(Coupling):
     """A plan that owns up to a deviation of at most 0.1."""
 
     max_deviation = 0.1
 
 
-@pytest.mark.parametrize(("scale", "status"), [(1.02, Status.LOSSY), (1.5, Status.NUMERICAL)])
-def test_a_lossy_plan_is_returned_as_far_as_it_promised(scale: float, status: Status) -> None:
+def promising(scale: float) -> Promising:
+    """Its output law is off by more the further the scale is from 1."""
     plan = coupling(1.0, scale)
-    promising = Promising(PROBLEM, plan.sets, plan.indptr, plan.columns, plan.values, plan.bound)
-    assert (TOL < promising.deviation <= 0.1) == (status is Status.LOSSY)  # else the test tells nothing apart
-    result = solve(PROBLEM, Heuristic(promising), strict=False)
-    assert result.status is status
-    assert result.success == (result.plan is promising) == (status is Status.LOSSY)
+    return Promising(PROBLEM, plan.sets, plan.indptr, plan.columns, plan.values, plan.bound)
+
+
+def too_good() -> Coupling:
+    plan = coupling(1.0)
+    return Coupling(PROBLEM, plan.sets, plan.indptr, plan.columns, plan.values, plan.bound - 1e-3)
+
+
+SHORT, NEARLY = coupling(0.5), coupling(1 - 1e-6)
+JUDGED: dict[str, tuple[Canned, Status, bool, str]] = {
+    "optimal": (Canned(coupling(1.0)), Status.OPTIMAL, True, ""),
+    "short of the bound": (Canned(SHORT), Status.FEASIBLE, False, f"gap {SHORT.gap:.2g}"),
+    "short, and promised no optimum": (Heuristic(SHORT), Status.FEASIBLE, True, ""),
+    "short by more than tol": (Canned(NEARLY, tol=1e-9), Status.FEASIBLE, False, "gap"),
+    "short by less than tol": (Canned(NEARLY, tol=1e-5), Status.OPTIMAL, True, ""),
+    "wrong": (Canned(coupling(1.0, 1.5)), Status.NUMERICAL, False, ""),
+    "no number": (Canned(coupling(1.0, np.nan)), Status.NUMERICAL, False, ""),
+    "above its bound": (Canned(too_good()), Status.NUMERICAL, False, ""),
+    "lossy as promised": (Heuristic(promising(1.02)), Status.LOSSY, True, ""),
+    "lossier than promised": (Heuristic(promising(1.5)), Status.NUMERICAL, False, ""),
+    "stopped": (Canned(), Status.LIMIT, False, "enough is enough"),
+    "unsupported": (Canned(coupling(1.0), reason="wrong scheme"), Status.UNSUPPORTED, False, "wrong scheme"),
+}
+"""Solvers, the status of what they hand over, whether that is success, and what is said of it."""
+
+
+@each(case=JUDGED)
+def test_plans_are_judged_by_their_figures(case: tuple[Canned, Status, bool, str]) -> None:
+    solver, status, success, message = case
+    result = solve(PROBLEM, solver, strict=False)
+    assert (result.status, result.success) == (status, success)
+    assert message in result.message
+    kept = status in (Status.OPTIMAL, Status.FEASIBLE, Status.LOSSY)
+    assert result.plan is (solver.plan if kept else None)
+    if success:
+        assert solve(PROBLEM, solver).plan is solver.plan
+    else:
+        with pytest.raises(SolveError, match=f"canned: {status.name}") as caught:
+            solve(PROBLEM, solver)
+        assert caught.value.result.plan is result.plan
 
 
 def test_a_chain_takes_the_first_that_delivers_and_records_what_failed() -> None:
@@ -160,26 +173,6 @@ def test_a_chain_is_spelled_right_before_any_link_is_tried() -> None:
     for spelling, message in (("simplex", "no solver 'simplex'; known: "), ("lp:speed=11", "no setting 'speed=11'")):
         with pytest.raises(UnknownSolver, match=message):
             solve(PROBLEM, spelling, strict=False)
-
-
-def test_a_solver_that_is_not_exact_delivers_what_it_promises() -> None:
-    plan = coupling(0.5)
-    result = solve(PROBLEM, Heuristic(plan))
-    assert (result.status, result.success, result.plan) == (Status.FEASIBLE, True, plan)
-    assert not solve(PROBLEM, Canned(plan), strict=False).success
-
-
-def test_strict_is_the_default_and_covers_every_status_but_optimal() -> None:
-    for solver in (Canned(), Canned(reason="no"), Canned(coupling(1.0, 1.5))):
-        with pytest.raises(SolveError):
-            solve(PROBLEM, solver)
-
-
-def test_a_solver_that_stops_says_why_and_an_unsupported_problem_is_not_tried() -> None:
-    result = solve(PROBLEM, Canned(), strict=False)
-    assert (result.status, result.message, result.plan) == (Status.LIMIT, "enough is enough", None)
-    result = solve(PROBLEM, Canned(coupling(1.0), reason="wrong scheme"), strict=False)
-    assert (result.status, result.message, result.plan) == (Status.UNSUPPORTED, "wrong scheme", None)
 
 
 def guarded() -> list[Any]:
@@ -284,19 +277,14 @@ def test_by_default_the_plan_of_least_gap_is_delivered_where_none_is_exact(monke
     assert [one.status for one in result.tried] == [Status.FEASIBLE, Status.LIMIT, Status.FEASIBLE]
 
 
-def test_by_default_what_misses_its_tolerance_by_little_is_delivered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_default_what_misses_its_tolerance_by_little_is_delivered_at_once_and_what_is_lossy_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     plan = coupling(1 - 1e-7)
     in_a_chain(monkeypatch, Canned(plan), Canned(coupling(1.0)))
     result = solve(PROBLEM)
     assert (result.status, result.success, result.plan) == (Status.FEASIBLE, True, plan)
-    with pytest.raises(SolveError):
-        solve(PROBLEM, Canned(plan))
-
-
-def test_by_default_nothing_is_delivered_that_is_not_lossless(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = coupling(1.0, 1.02)
-    promising = Promising(PROBLEM, plan.sets, plan.indptr, plan.columns, plan.values, plan.bound)
-    in_a_chain(monkeypatch, Canned(promising), Canned())
+    in_a_chain(monkeypatch, Canned(promising(1.02)), Canned())
     with pytest.raises(SolveError, match=r"canned: LOSSY, .*; canned: LIMIT"):
         solve(PROBLEM)
 

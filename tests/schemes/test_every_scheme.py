@@ -14,7 +14,7 @@ from otspec import IID, DraftScheme, Greedy, HubPairs, Independent, Problem, Pro
 from otspec.schemes.draft_sets import PAD, DraftSets
 from tests.each import each
 from tests.instances import BY_PREFIXES, Q4, VARIED, Instance, sample_of_each
-from tests.oracles import Floats, Ints, all_tuples, hit_function, mass_function, members, set_masses
+from tests.oracles import Floats, Ints, all_tuples, hit_function, mass_function, set_masses
 
 ROUNDING = 1e-13
 """Sums of at most 216 products of probabilities, or of the nodes of a quadrature."""
@@ -148,6 +148,12 @@ def test_support_lists_every_tuple_that_can_occur(instance: Instance) -> None:
     assert len(drafts) == len(possible) <= scheme.support_size()
     assert_array_equal(probabilities, scheme.prob(drafts))
     assert set(np.unique(drafts)) <= set(scheme.reachable().tolist())
+    # The compact scheme renumbers, and adds a token that is never drafted.
+    tokens, compact = scheme.reachable(), scheme.compact()
+    assert (compact.n, compact.vocab) == (scheme.n, tokens.size + 1)
+    drafts, probabilities = compact.support()
+    assert drafts.max() < tokens.size
+    assert_allclose(scheme.prob(tokens[drafts]), probabilities, rtol=1e-14, atol=1e-320)
 
 
 @varied
@@ -203,16 +209,6 @@ def test_draft_sets_are_those_of_enumeration(instance: Instance) -> None:
     assert_allclose(sets.mass[regular], grouped.mass[regular_too], rtol=1e-13)
 
 
-@varied
-def test_compact_renumbers_and_adds_a_token_that_is_never_drafted(instance: Instance) -> None:
-    scheme = instance.problem.scheme
-    tokens, compact = scheme.reachable(), scheme.compact()
-    assert (compact.n, compact.vocab) == (scheme.n, tokens.size + 1)
-    drafts, probabilities = compact.support()
-    assert drafts.max() < tokens.size
-    assert_allclose(scheme.prob(tokens[drafts]), probabilities, rtol=1e-14, atol=1e-320)
-
-
 @each(instance=BY_PREFIXES)
 def test_prefixes_serve_every_slope(instance: Instance) -> None:
     # For each slope s, a prefix attains the minimum of f(A) - s p(A) over all A: the minorant has the same segments.
@@ -254,7 +250,6 @@ def test_sizes_may_be_any_integer_and_what_memory_cannot_hold_is_not_listed() ->
             scheme.draft_sets()
 
 
-NO_COUNTS = (0, -1, 2.0, True, "2", None)
 SHORT = r"n is \d, but q > 0 for \d tokens only.*draw fewer, or soften q"
 NO_MORE = r"n is 3, and q has only 2 tokens of probability above 0; .* Draft n = 2"
 REFUSED: list[tuple[Callable[[Any, Any], DraftScheme], Any, Any, str]] = [
@@ -291,8 +286,3 @@ def test_an_integer_of_numpy_and_lists_are_taken() -> None:
     assert type(IID(Q4, np.int64(3)).n) is int  # type: ignore[arg-type]  # what an array of settings holds
     for make in (IID, WithoutReplacement, Greedy, TopK):
         assert make(Q4.tolist(), 2).vocab == 4
-
-
-def test_members_of_a_code() -> None:
-    # The oracle's own coding, on which the tests of hit functions rest.
-    assert_array_equal(members(0b1101, 4), [0, 2, 3])

@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from otspec import Greedy, HubPairs, Problem, TopK, optimum
 from tests.instances import P4, Q4
-from tests.oracles import Floats, set_masses
 
 both = pytest.mark.parametrize("scheme", [Greedy, TopK])
 
@@ -20,6 +19,8 @@ def test_what_is_fixed_and_what_is_drawn() -> None:
     assert top.support_size() == 1
     # The rest of q is divided by its own sum: 1 minus the likeliest would be 0 here.
     assert_allclose(Greedy(np.array([1.0, 1e-300, 3e-300]), 2).last, [0, 0.25, 0.75], rtol=1e-15)
+    assert HubPairs(np.array([0.2, 0.4, 0.4])).hub == 1
+    assert_array_equal(HubPairs(np.array([0.0, 1.0, 0.0])).sample(np.random.default_rng(0)), [1, 1])
 
 
 @both
@@ -27,29 +28,6 @@ def test_the_lowest_ids_win_a_tie_and_as_many_drafts_as_tokens_cover_all(scheme:
     assert_array_equal(scheme(np.full(5, 0.2), 3).fixed, [0, 1])
     assert_array_equal(scheme(np.array([0.1, 0.2, 0.3, 0.2, 0.2]), 3).fixed, [2, 1])
     assert optimum(Problem(P4, scheme(Q4, 4))).acceptance == pytest.approx(1.0, abs=1e-15)
-
-
-def spechub_law(q: Floats) -> dict[tuple[int, int], float]:
-    """SpecHub's pairs: (i, hub) with probability q_i, (hub, i) with q_hub q_i / (1 - q_hub) [sun2024spechub]."""
-    hub = int(q.argmax())
-    pairs = {}
-    for token in range(q.size):
-        if token != hub:
-            pairs[token, hub] = float(q[token])
-            pairs[hub, token] = float(q[hub] * q[token] / (1 - q[hub]))
-    return pairs
-
-
-def test_pairs_with_a_hub_and_two_greedy_drafts_are_those_of_spechub_up_to_their_order() -> None:
-    q = np.array([0.3, 0.1, 0.4, 0.2])
-    expected: dict[tuple[int, ...], float] = {}
-    for pair, probability in spechub_law(q).items():
-        assert HubPairs(q).prob(np.array(pair)) == pytest.approx(probability, abs=1e-15)
-        expected[tuple(sorted(pair))] = expected.get(tuple(sorted(pair)), 0.0) + probability
-    assert set_masses(Greedy(q, 2)) == pytest.approx(expected, rel=1e-14)
-    assert HubPairs(q).hub == 2
-    assert HubPairs(np.array([0.2, 0.4, 0.4])).hub == 1
-    assert_array_equal(HubPairs(np.array([0.0, 1.0, 0.0])).sample(np.random.default_rng(0)), [1, 1])
 
 
 def test_the_other_token_keeps_its_law_beside_a_hub_that_is_nearly_certain() -> None:

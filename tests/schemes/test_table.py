@@ -10,7 +10,7 @@ from otspec import IID, DraftScheme, ProblemError, Table, check_scheme
 from otspec.schemes import DraftSets, Enumerated, Support
 from otspec.schemes.draft_sets import PAD, pick_law, pick_weights
 from tests.each import each
-from tests.instances import Q4, VARIED, Instance
+from tests.instances import VARIED, Instance
 from tests.oracles import all_tuples
 
 DRAFTS = np.array([[0, 1], [1, 0], [3, 3], [1, 4], [2, 2]])
@@ -87,11 +87,8 @@ def test_a_list_says_what_its_scheme_says(instance: Instance) -> None:
     assert_array_equal(listed.reachable(), np.unique(scheme.support().drafts))
     assert listed.support_size() <= scheme.support_size()
     assert listed.compact().n == scheme.n
-
-
-def test_a_list_passes_the_check() -> None:
-    found = check_scheme(Listed(IID(Q4, 2)))
-    assert (found.tuples, found.unknown) == (16, ("prefix_order",))
+    if scheme.vocab < 4:
+        assert check_scheme(listed, draws=100).unknown == ("prefix_order",)
 
 
 # --- sets of drafts

@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose
 from otspec import Greedy, Problem, TopK, solve
 from otspec.plans import Pick
 from tests.each import each
-from tests.instances import P4, Q4
 from tests.oracles import Floats
 
 
@@ -34,12 +33,6 @@ def test_puts_out_what_the_published_rule_puts_out(n: int) -> None:
     plan = pick(Problem(p, scheme))
     for drafts in scheme.support().drafts:
         assert_allclose(plan.conditional(drafts), greedy_rule(p, scheme.last, drafts[-1]), rtol=0, atol=1e-14)
-
-
-def test_top_n_drafts_are_verified_by_drawing_from_p() -> None:
-    plan = pick(Problem(P4, TopK(Q4, 2)))
-    assert_allclose(plan.conditional(np.array([3, 2])), P4, rtol=0, atol=1e-15)
-    assert plan.acceptance == pytest.approx(P4[2] + P4[3], abs=1e-15)
 
 
 @pytest.mark.parametrize("scheme", [Greedy, TopK])

@@ -193,8 +193,9 @@ def _prefix_bound(problem: Problem) -> float:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@each(vocab=(300, 20_000), n=(1, 2, 5, 64), seed=range(2))
-def test_any_size(family: str, vocab: int, n: int, seed: int) -> None:
+@each(size=[*itertools.product((300, 20_000), (1, 2, 5, 64)), (256_000, 4)], seed=range(2))
+def test_any_size(family: str, size: tuple[int, int], seed: int) -> None:
+    vocab, n = size
     problem = _problem(family, seed, vocab, n)
     plan, places = _plan(problem)
     assert abs(plan.gap) <= 1e-10
@@ -204,15 +205,6 @@ def test_any_size(family: str, vocab: int, n: int, seed: int) -> None:
     _check_tiling(problem, places)
     law = _realised(places, power_increments(places.size, n))
     assert np.abs(law - places.proposal).sum() <= EXACT * max(1, n * vocab / 1e4)
-
-
-@each(family=["model", "peaked", "tails", "float32", "nearly-same"], n=(1, 4, 64))
-def test_largest_vocabulary(family: str, n: int) -> None:
-    problem = _problem(family, n, 256_000, n)
-    plan, places = _plan(problem)
-    assert abs(plan.gap) <= 1e-10
-    assert plan.deviation <= EXACT
-    _check_tiling(problem, places)
 
 
 @each(n=(2, 10))

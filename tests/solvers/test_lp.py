@@ -10,7 +10,7 @@ from otspec.solvers import LP
 from otspec.tolerances import TOL
 from tests.each import each
 from tests.instances import P4, Q4, Instance, sample_of_each
-from tests.oracles import Floats
+from tests.oracles import Floats, Ints
 from tests.spellings import installed
 
 needs_highspy = pytest.mark.skipif(not installed("lp"), reason="not installed: highspy")
@@ -32,22 +32,15 @@ def test_sizes_are_those_of_the_published_programs() -> None:
 
 @needs_highspy
 @each(instance=sample_of_each(4))
-def test_full_program_couples_both_marginals(instance: Instance) -> None:
+def test_full_program_couples_both_marginals_and_the_relaxed_one_serves_drafts_only(instance: Instance) -> None:
     # eq. (1) leaves nothing to the residual: rows carry the masses of the sets, columns p.
     problem = instance.problem
-    plan = plan_of(problem, LP(form="full"))
-    table = plan.values.reshape(len(plan.sets), problem.vocab)
-    assert_allclose(table.sum(axis=1), plan.sets.mass, rtol=0, atol=TOL)
-    assert_allclose(table.sum(axis=0), problem.p, rtol=0, atol=TOL)
-
-
-@needs_highspy
-@each(instance=sample_of_each(4))
-def test_relaxed_program_serves_drafts_only(instance: Instance) -> None:
-    problem = instance.problem
     relaxed, full = plan_of(problem, LP()), plan_of(problem, LP(form="full"))
-    assert relaxed.columns is relaxed.sets.cells
+    table = full.values.reshape(len(full.sets), problem.vocab)
+    assert_allclose(table.sum(axis=1), full.sets.mass, rtol=0, atol=TOL)
+    assert_allclose(table.sum(axis=0), problem.p, rtol=0, atol=TOL)
     # Both programs have the same value, read off the cells of the sets.
+    assert relaxed.columns is relaxed.sets.cells
     assert relaxed.accepted.sum() == pytest.approx(full.accepted.sum(), abs=TOL)
 
 
@@ -60,8 +53,23 @@ DROPPED = {
 """Target, tuples and their law, where HiGHS's presolve drops what lies within its tolerance and finds a total off."""
 
 
+def _tiny(rng: np.random.Generator, size: int) -> Floats:
+    """A point with specks of HiGHS's tolerance, or tails, in float32 every other time."""
+    specks = rng.permutation(np.append(1.0, 5e-14 * rng.random(size - 1)))
+    law = specks if rng.random() < 0.5 else 10.0 ** -rng.integers(0, 15, size)
+    law = law / law.sum()
+    return law.astype(np.float32).astype(np.float64) if rng.random() < 0.5 else law
+
+
+def tiny_table(seed: int) -> tuple[Floats, Ints, Floats]:
+    rng = np.random.default_rng(seed)
+    vocab, n = int(rng.integers(2, 8)), int(rng.integers(1, 3))
+    rows = rng.choice(vocab**n, int(rng.integers(2, vocab**n + 1)), replace=False)
+    return _tiny(rng, vocab), np.stack(np.unravel_index(rows, (vocab,) * n), axis=1), _tiny(rng, rows.size)
+
+
 @needs_highspy
-@each(case=DROPPED)
+@each(case=DROPPED | {f"tiny-{seed}": tiny_table(seed) for seed in range(40)})
 def test_full_program_survives_what_presolve_drops(case: tuple[Any, Any, Any]) -> None:
     p, drafts, law = case
     vocab = max(len(p), int(np.max(drafts)) + 1)
@@ -69,27 +77,6 @@ def test_full_program_survives_what_presolve_drops(case: tuple[Any, Any, Any]) -
     plan = plan_of(problem, LP(form="full"))
     assert plan.acceptance == pytest.approx(optimum(problem).acceptance, abs=TOL)
     assert plan.deviation <= TOL
-
-
-@needs_highspy
-@each(seed=range(40))
-def test_full_program_solves_tables_of_tiny_probabilities(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    vocab, n = int(rng.integers(2, 8)), int(rng.integers(1, 3))
-    rows = rng.choice(vocab**n, int(rng.integers(2, vocab**n + 1)), replace=False)
-    p, law = (_tiny(rng, size) for size in (vocab, rows.size))
-    problem = Problem(p, Table(np.stack(np.unravel_index(rows, (vocab,) * n), axis=1), law, vocab))
-    plan = plan_of(problem, LP(form="full"))
-    assert plan.acceptance == pytest.approx(optimum(problem).acceptance, abs=TOL)
-    assert plan.deviation <= TOL
-
-
-def _tiny(rng: np.random.Generator, size: int) -> Floats:
-    """A point with specks of HiGHS's tolerance, or tails, in float32 every other time."""
-    specks = rng.permutation(np.append(1.0, 5e-14 * rng.random(size - 1)))
-    law = specks if rng.random() < 0.5 else 10.0 ** -rng.integers(0, 15, size)
-    law = law / law.sum()
-    return law.astype(np.float32).astype(np.float64) if rng.random() < 0.5 else law
 
 
 @needs_highspy

@@ -1,14 +1,12 @@
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 
 from otspec import Independent, Problem, Status, Table, WithoutReplacement, optimum, solve
 from otspec.plans import Pick
 from otspec.solvers import Polymatroid
 from otspec.solvers.minimum_norm_point import FLOOR
 from tests.each import each
-from tests.instances import peaked_problem
-from tests.oracles import enumerate_plan
+from tests.oracles import check_plan
 
 
 def table(vocab: int, n: int, rows: int, seed: int) -> Problem:
@@ -18,27 +16,6 @@ def table(vocab: int, n: int, rows: int, seed: int) -> Problem:
     p = rng.dirichlet(np.full(vocab, 0.3))
     p[rng.random(vocab) < 0.2] = 0.0
     return Problem(p / p.sum(), Table(drafts, rng.dirichlet(np.full(len(drafts), 0.3)), vocab))
-
-
-@each(seed=range(3))
-def test_agrees_with_maximum_flow_on_correlated_drafts(seed: int) -> None:
-    problem = table(60, 3, 400, seed)
-    plan = solve(problem, "polymatroid").plan
-    assert plan is not None
-    best = optimum(problem)
-    assert plan.acceptance == pytest.approx(best.acceptance, abs=1e-9)
-    assert plan.bound == pytest.approx(best.acceptance, abs=1e-9)
-    assert plan.deviation <= 1e-12
-
-
-def test_a_thousand_tokens_without_replacement() -> None:
-    like = peaked_problem(1000, 1)
-    problem = Problem(like.p, WithoutReplacement(like.scheme.prob(np.arange(1000)[:, None]), 3))
-    plan = solve(problem, Polymatroid(tol=1e-4)).plan
-    assert isinstance(plan, Pick)
-    assert plan.bound == pytest.approx(optimum(problem).acceptance, abs=1e-12)
-    assert -1e-12 <= plan.gap <= 1e-4
-    assert plan.deviation <= 1e-12
 
 
 @each(n=(2, 3, 4))
@@ -83,7 +60,9 @@ def test_a_limit_returns_the_plan_so_far(limits: dict[str, float], steps: int) -
     assert isinstance(plan, Pick)
     assert result.stats.sizes["steps"] == steps
     assert 1e-9 < plan.gap < 1
-    assert plan.deviation <= 1e-12
-    # Lossless and certified wherever it stops.
-    assert plan.acceptance <= optimum(problem).acceptance + 1e-12 <= plan.bound + 2e-12
-    assert_allclose(enumerate_plan(plan).output, problem.p, rtol=0, atol=1e-13)
+    # Lossless and certified wherever it stops, and optimal where it does not.
+    best = optimum(problem).acceptance
+    assert plan.acceptance <= best + 1e-12 <= plan.bound + 2e-12
+    check_plan(plan)
+    whole = solve(problem, "polymatroid").plan
+    assert (whole.acceptance, whole.bound) == (pytest.approx(best, abs=1e-9), pytest.approx(best, abs=1e-9))

@@ -15,7 +15,6 @@ from otspec import (
     ProblemError,
     Status,
     Table,
-    UnknownSolver,
     WithoutReplacement,
     available,
     solve,
@@ -101,23 +100,6 @@ def test_drafts_that_cannot_be_are_refused(info: Any, name: str) -> None:
     for ask in asked:
         with pytest.raises(ProblemError, match=message):
             ask(np.array(drafts))
-
-
-@each(
-    spelling=[
-        *(f"global_resolution:{one}" for one in ("tau=0", "tau=1", "tau=nan", "stop=0")),
-        *("global_resolution:max_tokens=-1", "global_resolution:max_iterations=0"),
-        *("luce:max_iterations=0", "luce:height=0.0", "luce:height=nan", "luce:height=1e3"),
-        *(f"kseq:gamma={one}" for one in ("0.5", "-1.0", "nan", "inf")),
-        *("rsd:max_histories=0", "lp:form=dual", "max_flow:engine=steam", "slackness:engine=steam"),
-    ]
-)
-def test_settings_out_of_range_are_refused(spelling: str) -> None:
-    setting = spelling.split(":")[1].partition("=")[0]
-    told = {"form": "no form 'dual' of the program; known: relaxed, full", "gamma": "it is at least 1, or 0 to solve"}
-    told |= {"engine": "no max-flow engine 'steam'; known: numba", "max_histories": "is 0; follow at least one"}
-    with pytest.raises(UnknownSolver, match=told.get(setting, f"{setting} .*; take ")):
-        get(spelling)
 
 
 def test_every_engine_says_what_it_needs() -> None:

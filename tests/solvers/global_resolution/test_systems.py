@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from otspec import IID, DraftScheme, Independent, Problem, Status, WithoutReplacement, optimum, solve
+from otspec import IID, DraftScheme, Independent, Problem, WithoutReplacement, optimum
 from otspec.schemes.protocol import Support
 from otspec.solvers import GlobalResolution
 from otspec.solvers.global_resolution.coefficients import Taken
@@ -132,10 +132,3 @@ def test_of_two_laws_the_tokens_of_likely_tuples_come_first() -> None:
     first, second = [0.5, 0.4, 0.0, 0.1], [0.0, 0.0, 0.2, 0.8]
     split = Split.of(Problem([0.05, 0.04, 0.03, 0.88], Independent([first, second])))
     assert split.inner.tokens.tolist() == [2, 0, 1]
-
-
-def test_too_large_a_search_for_the_over_drafted_tokens_is_a_limit() -> None:
-    laws = np.full((2, 3000), 1 / 3000)
-    result = solve(Problem(laws[0], Independent(laws)), "global_resolution", strict=False)
-    assert result.status is Status.LIMIT
-    assert "more than max_cells = 4,000,000" in result.message

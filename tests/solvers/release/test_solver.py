@@ -13,7 +13,7 @@ from otspec.solvers.release.solver import fit
 from tests import laws
 from tests.each import each
 from tests.instances import P4, Q4, SMALL, Instance, peaked_problem
-from tests.oracles import enumerate_plan, law_of_the_pick, optimal_acceptance
+from tests.oracles import check_plan, law_of_the_pick, optimal_acceptance
 
 DISTINCT = [i for i in SMALL if isinstance(i.problem.scheme, WithoutReplacement)]
 
@@ -35,22 +35,19 @@ def test_every_tuple_of_small_problems(instance: Instance, tol: float) -> None:
     assert best - tol <= plan.acceptance <= best + 1e-12
     assert plan.bound == pytest.approx(best, abs=1e-12)
     assert_allclose(law_of_the_pick(problem.scheme, plan.rule), plan.proposal, rtol=0, atol=1e-13)
-    enumeration = enumerate_plan(plan)
-    assert np.abs(enumeration.output - problem.p).sum() <= 1e-12
     # A residual draw may hit a draft as well, where the plan is not optimal.
-    assert plan.acceptance - 1e-12 <= enumeration.membership <= best + 1e-12
-    assert enumeration.lowest >= 0
+    assert plan.acceptance - 1e-12 <= check_plan(plan).membership <= best + 1e-12
 
 
-@each(n=(2, 3, 4, 8), seed=range(1))
-def test_a_thousand_tokens(n: int, seed: int) -> None:
-    problem = distinct(1000, n, seed)
+@each(n=(2, 3, 4, 8))
+def test_a_thousand_tokens(n: int) -> None:
+    problem = distinct(1000, n, 0)
     plan = solve(problem, "release").plan
     assert isinstance(plan, Pick)
     assert plan.gap <= 1e-4
     assert plan.deviation <= 1e-12
     assert plan.proposal.sum() == pytest.approx(1.0, abs=1e-12)
-    drafts = problem.scheme.sample(np.random.default_rng(seed))
+    drafts = problem.scheme.sample(np.random.default_rng(0))
     law = plan.conditional(drafts)
     assert law.sum() == pytest.approx(1.0, abs=1e-12)
     assert law.min() >= 0
@@ -102,20 +99,18 @@ TAILS = {
 }
 
 
+FITTED = TAILS["subnormal"], TAILS["last-to-arrive"]
+
+
 @each(problem=TAILS)
 def test_tails_below_the_range_of_products(problem: Problem) -> None:
     result = solve(problem, "release")
     plan = result.plan
     assert isinstance(plan, Pick)
     assert plan.gap <= 1e-4
-    assert np.abs(enumerate_plan(plan).output - problem.p).sum() <= 1e-12
+    check_plan(plan)
     assert_allclose(law_of_the_pick(problem.scheme, plan.rule), plan.proposal, rtol=0, atol=1e-13)
-
-
-def test_tails_are_fitted_and_not_left_to_orders() -> None:
-    for name in ("subnormal", "last-to-arrive"):
-        plan = solve(TAILS[name], "release").plan
-        assert isinstance(plan, Pick)
+    if problem in FITTED:  # and not left to orders
         assert isinstance(plan.rule, ReleaseRule)
 
 
