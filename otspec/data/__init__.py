@@ -4,8 +4,7 @@ from otspec.data.files import FileSource, write_npz
 from otspec.data.position import Position, Source, check_positions
 from otspec.data.profiles import PROFILES, Profile, ProfileSource
 from otspec.data.recorded import TopSource
-from otspec.data.recordings import open_trees
-from otspec.data.sources import NAMES, RECORDED, open_source
+from otspec.data.sources import NAMES, RECORDED, open_source, open_trees
 from otspec.data.trees import RecordedTree, TreeSource
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from otspec.data.formats import STACKED
-from otspec.data.pairs import PROBS, ROUGH, Selection, StoredPair
+from otspec.data.pairs import PROBS, ROUGH, Selection, read_pair
 from otspec.data.position import Position, check_index
 from otspec.errors import DataError, ProblemError
 from otspec.laws import FloatArray, as_law
@@ -22,13 +22,6 @@ class FileSource:
 
     Both arrays have shape (positions, V) and any floating-point type, bfloat16 and float8 included.  Probabilities and
     logits are checked when their position is read.  `FileSource.open` reads a file.
-
-    Parameters
-    ----------
-    arrays : StoredPair
-        The arrays of a file, checked but for their values.
-    name : str, optional
-        Of the source; that of the file by default.
 
     Examples
     --------
@@ -50,11 +43,11 @@ class FileSource:
     kind: str
     """``"logits"`` or ``"probs"``: what the arrays hold."""
 
-    def __init__(self, arrays: StoredPair, name: str | None = None) -> None:
-        self._arrays = arrays
-        self.path, self.kind = arrays.path, arrays.kind
-        self.name = arrays.path.name if name is None else name
-        self.vocab = arrays.target.shape[1]
+    def __init__(self, path: Path, selection: Selection, name: str | None) -> None:
+        self.path, self.name = path, path.name if name is None else name
+        self._selection = selection
+        self._names, self._target, self._draft, self.kind = read_pair(path, selection)
+        self.vocab = self._target.shape[1]
 
     @classmethod
     def open(
@@ -72,10 +65,10 @@ class FileSource:
         Parameters
         ----------
         path : Path or str
-            A .npz archive; a .safetensors file (which takes no other package); a .pt or .pth file of tensors (which
-            takes torch, and is loaded with weights_only); or a .npy file, of one array of shape (2, positions, V), the
-            target first, or of one of the two arrays by its name, as target_logits.npy, with the other,
-            draft_logits.npy, beside.
+            A .npz archive; a .safetensors file (which takes torch for float8 alone); a .pt or .pth file of tensors
+            (which takes torch, and is loaded with weights_only); or a .npy file, of one array of shape
+            (2, positions, V), the target first, or of one of the two arrays by its name, as target_logits.npy, with the
+            other, draft_logits.npy, beside.
         profiles : tuple of str
             Names of profiles, for the error when there is no such file.
         name : str, optional
@@ -99,23 +92,23 @@ class FileSource:
         if not Path(path).is_file():
             others = f", and no profile has that name (known: {', '.join(profiles)})" if profiles else ""
             raise DataError(f"there is no file {Path(path)}{others}")
-        return cls(StoredPair.read(Path(path), selection), name)
+        return cls(Path(path), selection, name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As the path: what is sent to other processes with every task does not grow with the file."""
-        return reopened, (type(self).open, *placed(self.path), {"name": self.name, **vars(self._arrays.selection)})
+        return reopened, (type(self).open, *placed(self.path), {"name": self.name, **vars(self._selection)})
 
     @property
     def identity(self) -> Mapping[str, object]:
         """Name, size and digest of the file, or of both; and the names of its arrays where they were selected."""
-        names, files = self._arrays.names, [self.path]
+        names, files = self._names, [self.path]
         if self.path.suffix.lower() == ".npy" and names != STACKED:
             files = [self.path.with_name(f"{name}.npy") for name in names]
-        selected = {} if self._arrays.selection.is_default else {"arrays": names, "kind": self.kind}
+        selected = {} if self._selection == Selection() else {"arrays": names, "kind": self.kind}
         return {**file_identity(*files), "file": self.path.name, **selected}
 
     def __len__(self) -> int:
-        return self._arrays.target.shape[0]
+        return self._target.shape[0]
 
     def position(self, index: int) -> Position:
         """The position of that index.
@@ -126,13 +119,11 @@ class FileSource:
             If the index is not in 0 .. len - 1, or the row holds no law.
         """
         index = check_index(index, self)
-        return Position(*(self._logits(name, index) for name in self._arrays.names))
+        return Position(*(self._logits(name, index) for name in self._names))
 
     def _logits(self, name: str, index: int) -> FloatArray:
-        arrays = self._arrays
-        array = arrays.target if name == arrays.names[0] else arrays.draft
-        values = array.row(index)
-        where = f"{self.path}: {name}[{index}]"
+        array = self._target if name == self._names[0] else self._draft
+        where, values = f"{self.path}: {name}[{index}]", array.row(index)
         return _log_law(where, values, array.kind) if self.kind == PROBS else _checked_logits(where, values)
 
 

@@ -180,29 +180,14 @@ def _decode_bfloat16(values: Any) -> FloatArray:
     return _as_float64((np.asarray(values).astype(np.uint32) << 16).view(np.float32))
 
 
-def _quarter(exponent: int, bias: int, special: Callable[[FloatArray], None]) -> Callable[[Any], FloatArray]:
-    """Decoder of a type of eight bits: a sign, so many of the exponent, and of the mantissa what is left."""
-    mantissa = 7 - exponent
-    codes = np.arange(256)
-    power, fraction = codes >> mantissa & (1 << exponent) - 1, (codes & (1 << mantissa) - 1) / (1 << mantissa)
-    values = np.where(power > 0, (1 + fraction) * 2.0 ** (power - bias), fraction * 2.0 ** (1 - bias))
-    values = np.where(codes > 127, -values, values)
-    special(values)
-    return lambda bits: cast(FloatArray, values[np.asarray(bits)])
+def _by_torch(dtype: str) -> Callable[[Any], FloatArray]:
+    """Decoder of a type of eight bits, of which torch knows the numbers."""
 
+    def decode(values: Any) -> FloatArray:
+        torch: Any = require("torch")
+        return cast(FloatArray, torch.from_numpy(np.array(values)).view(getattr(torch, dtype)).double().numpy())
 
-def _nan_at_the_end(values: FloatArray) -> None:
-    values[[0x7F, 0xFF]] = np.nan
-
-
-def _infinity(values: FloatArray) -> None:
-    for sign, first in ((1, 0x7C), (-1, 0xFC)):
-        values[first] = sign * np.inf
-        values[first + 1 : first + 4] = np.nan
-
-
-def _nan_for_minus_zero(values: FloatArray) -> None:
-    values[0x80] = np.nan
+    return decode
 
 
 SAFETENSORS: dict[str, tuple[str, Callable[[Any], FloatArray] | None]] = {
@@ -210,10 +195,10 @@ SAFETENSORS: dict[str, tuple[str, Callable[[Any], FloatArray] | None]] = {
     "F32": ("<f4", _as_float64),
     "F16": ("<f2", _as_float64),
     "BF16": ("<u2", _decode_bfloat16),
-    "F8_E4M3": ("<u1", _quarter(4, 7, _nan_at_the_end)),
-    "F8_E5M2": ("<u1", _quarter(5, 15, _infinity)),
-    "F8_E4M3FNUZ": ("<u1", _quarter(4, 8, _nan_for_minus_zero)),
-    "F8_E5M2FNUZ": ("<u1", _quarter(5, 16, _nan_for_minus_zero)),
+    "F8_E4M3": ("<u1", _by_torch("float8_e4m3fn")),
+    "F8_E5M2": ("<u1", _by_torch("float8_e5m2")),
+    "F8_E4M3FNUZ": ("<u1", _by_torch("float8_e4m3fnuz")),
+    "F8_E5M2FNUZ": ("<u1", _by_torch("float8_e5m2fnuz")),
     **{name: (f"<{bits}", None) for name, bits in {"I64": "i8", "I32": "i4", "I16": "i2", "I8": "i1"}.items()},
     **{name: (f"<{bits}", None) for name, bits in {"U64": "u8", "U32": "u4", "U16": "u2", "U8": "u1"}.items()},
     "BOOL": ("<u1", None),

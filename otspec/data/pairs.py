@@ -52,11 +52,6 @@ class Selection:
             return KINDS
         return ((self.target_key, self.draft_key),)
 
-    @property
-    def is_default(self) -> bool:
-        """Whether nothing is said, so that the file alone decides."""
-        return self == Selection()
-
     def names_in(self, path: Path, arrays: Mapping[str, Stored | None]) -> tuple[str, str]:
         """Names of target and draft among the arrays of a file.
 
@@ -74,41 +69,25 @@ class Selection:
         raise DataError(f"{path} holds {', '.join(arrays) or 'no arrays'}; positions need {needed}{way_out}")
 
 
-@dataclass(frozen=True, eq=False)
-class StoredPair:
-    """Arrays of one shape, (positions, V), as `StoredPair.read` checks them; values are checked row by row, later."""
+def read_pair(path: Path, selection: Selection) -> tuple[tuple[str, str], Stored, Stored, str]:
+    """Names of target and draft in a file, their arrays of shape (positions, V), and what these hold.
 
-    path: Path
-    selection: Selection
-    names: tuple[str, str]
-    """Names of target and draft in the file."""
-    target: Stored
-    """Shape (positions, V)."""
-    draft: Stored
-    """Shape (positions, V)."""
-    kind: str
-    """`LOGITS` or `PROBS`: what the arrays hold."""
+    The arrays are checked but for their values.
 
-    @classmethod
-    def read(cls, path: Path, selection: Selection) -> StoredPair:
-        """The arrays of a file, checked but for their values.
-
-        Raises
-        ------
-        DataError
-            If the file is of another format, damaged, or without such arrays.
-        MissingExtra
-            If it takes torch to read, and torch is missing.
-        """
-        arrays = read(path, [name for pair in selection.pairs for name in pair])
-        names = selection.names_in(path, arrays)
-        target, draft = (_checked(path, name, arrays[name]) for name in names)
-        if target.shape != draft.shape:
-            raise DataError(
-                f"{path}: {names[0]} has shape {target.shape}, {names[1]} {draft.shape}; both need one shape"
-            )
-        kind = selection.kind or _kind_by_name(names) or _kind_by_look(path, names, (target, draft))
-        return cls(path, selection, names, target, draft, kind)
+    Raises
+    ------
+    DataError
+        If the file is of another format, damaged, or without such arrays.
+    MissingExtra
+        If it takes torch to read, and torch is missing.
+    """
+    arrays = read(path, [name for pair in selection.pairs for name in pair])
+    names = selection.names_in(path, arrays)
+    target, draft = (_checked(path, name, arrays[name]) for name in names)
+    if target.shape != draft.shape:
+        raise DataError(f"{path}: {names[0]} has shape {target.shape}, {names[1]} {draft.shape}; both need one shape")
+    kind = selection.kind or _kind_by_name(names) or _kind_by_look(path, names, (target, draft))
+    return names, target, draft, kind
 
 
 def _checked(path: Path, name: str, array: Stored | None) -> Stored:

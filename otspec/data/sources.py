@@ -1,4 +1,4 @@
-"""Positions by name."""
+"""Positions and recorded trees by name."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from otspec.data.position import Source
 from otspec.data.profiles import PROFILES, ProfileSource
 from otspec.data.recorded import TOP_FORMAT, TopSource, recorded_format
 from otspec.data.trees import ARRAYS as OF_TREES
+from otspec.data.trees import TreeSource
 from otspec.errors import DataError
 
 RECORDED = {name.partition(".")[0]: Path(__file__).parent / name for name in ("shipped.npz", "smollm2.safetensors")}
 """Files of recorded positions that come with the package, by name: see the pair's README, and the second's header."""
+TREES = {name: Path(__file__).parent / f"{name}-trees.safetensors" for name in ("shipped", "smollm2")}
+"""Recorded trees that come with the package, by name: 256 of the shipped pair, 240 of SmolLM2-135M and its drafter."""
 NAMES = (*PROFILES, *RECORDED)
 """Every profile, synthetic or recorded."""
 
@@ -87,3 +90,39 @@ def open_source(
     if held == TOP_FORMAT and not selected:
         return TopSource(Path(name))
     return FileSource.open(name, profiles=NAMES, target_key=target_key, draft_key=draft_key, kind=kind)
+
+
+def open_trees(name: str) -> dict[str, TreeSource]:
+    """Recorded trees by the name of a recording of the package, or by the path of a file or of a folder of files.
+
+    Parameters
+    ----------
+    name : str
+        ``shipped`` or ``smollm2`` (`TREES`), or a path.
+
+    Returns
+    -------
+    dict
+        From the path of each, or the name, to the trees.
+
+    Raises
+    ------
+    DataError
+        If there are none, or a file is damaged.
+
+    Examples
+    --------
+    >>> from otspec.data import open_trees
+    >>> {name: (len(trees), trees.paths, trees.depth) for name, trees in open_trees("shipped").items()}
+    {'shipped': (256, 4, 4)}
+    """
+    if name in TREES:
+        return {name: TreeSource(TREES[name], name)}
+    if not Path(name).is_dir():
+        return {name: TreeSource(name)}
+    found = {str(path): TreeSource(path) for path in sorted(Path(name).iterdir()) if recorded_format(path) in OF_TREES}
+    if not found:
+        raise DataError(
+            f"{name} holds no recorded trees; record some with otspec record --paths K --depth L --out FILE"
+        )
+    return found

@@ -9,9 +9,9 @@ import pytest
 
 import otspec
 from otspec import DataError
-from otspec.data import RECORDED, TopSource, TreeSource, open_source, open_trees
+from otspec.data import RECORDED, TopSource, open_source, open_trees
 from otspec.data.formats import safetensors_about
-from otspec.data.recordings import TREES, JoinedTrees
+from otspec.data.sources import TREES
 from tests.data.tree_files import drawn_trees, write_trees
 
 SHIPPED = Path(otspec.__file__).parent / "decode" / "shipped"
@@ -99,28 +99,15 @@ def test_recorded_trees_of_the_package_are_small_and_whole() -> None:
             assert trees.tree(index).paths.shape == (4, 4)
 
 
-def test_parts_of_a_recording_are_one_and_other_files_are_their_own(tmp_path: Path) -> None:
-    drawn, part = drawn_trees(9), {"recording": "live"}
-    for name, of, about in (("p", drawn[:2], part), ("q", drawn[2:6], part), ("r", drawn[6:], {})):
-        write_trees(tmp_path / f"{name}.safetensors", of, prompts=len(of), about=about)
-    write_trees(tmp_path / "s.safetensors", drawn_trees(1, depth=3), about=part)  # of another shape: another recording
+def test_a_folder_is_its_files_of_trees(tmp_path: Path) -> None:
+    write_trees(tmp_path / "r.safetensors", drawn_trees(3))
+    write_trees(tmp_path / "s.safetensors", drawn_trees(1, depth=3))
     np.savez(tmp_path / "t.npz", target_logits=np.zeros((1, 2)), draft_logits=np.zeros((1, 2)))
     found = open_trees(str(tmp_path))
-    names = [(one.name, len(one), one.depth) for one in found.values()]
-    assert names == [("live", 6, 2), ("r.safetensors", 3, 2), ("live", 1, 3)]
-    joined = next(iter(found.values()))
-    assert isinstance(joined, JoinedTrees)
-    assert (joined.about["positions"], joined.about["prompts"]) == (6, {"count": 6})
-    assert [joined.prompt(index) for index in range(6)] == list(range(6))
-    parts = [TreeSource(tmp_path / f"{name}.safetensors") for name in "pq"]
-    for index in range(6):
-        one, other = joined.tree(index), parts[index >= 2].tree(index - 2 * (index >= 2))
-        np.testing.assert_array_equal(one.paths, other.paths)
-        np.testing.assert_array_equal(one.target_laws, other.target_laws)
-    assert joined.identity["file"] == "live"
-    assert joined.identity["bytes"] == sum(part.path.stat().st_size for part in parts)
-    with pytest.raises(DataError, match="tree 6 of live: indices run from 0 to 5"):
-        joined.tree(6)
+    assert {Path(path).name: (one.name, len(one), one.depth) for path, one in found.items()} == {
+        "r.safetensors": ("r.safetensors", 3, 2),
+        "s.safetensors": ("s.safetensors", 1, 3),
+    }
 
 
 def test_what_is_of_another_schema_is_refused(tmp_path: Path) -> None:
