@@ -54,12 +54,22 @@ def test_rules_are_compared_on_recorded_trees(otspec: Otspec, monkeypatch: pytes
     assert not Path("new").exists()
 
 
-def test_trees_are_recorded(otspec: Otspec, saved: Pair, prompts: str) -> None:
-    line = f"record {saved} {prompts} --positions 4 --max-new-tokens 3 --paths 2"
-    said = otspec(f"{line} --depth 3 --out t.safetensors").out
+def test_what_is_recorded_is_what_others_read(otspec: Otspec, saved: Pair, prompts: str) -> None:
+    """Trees, positions, and the likeliest tokens of positions alone."""
+    line = f"record {saved} {prompts} --positions 4 --max-new-tokens 3"
+    said = otspec(f"{line} --paths 2 --depth 3 --out t.safetensors").out
     assert "4 trees of 2 x 3 tokens, laws of all tokens, V = 300" in said
     source = TreeSource("t.safetensors")
     assert (len(source), source.paths, source.depth) == (4, 2, 3)
     assert [source.prompt(index) for index in range(4)] == [0, 1, 2, 0]
     assert source.about["target"][0] == saved.target
-    assert "trees have both --paths and --depth" in otspec(f"{line} --out u.safetensors", 2).err
+    assert "trees have both --paths and --depth" in otspec(f"{line} --paths 2 --out u.safetensors", 2).err
+    said = otspec(f"{line} --out p.safetensors").out
+    assert "4 positions of all tokens, V = 300; one draft is accepted with probability" in said
+    assert "4/4 solved" in otspec("solve p.safetensors --n 2 --top-k 10").out
+    otspec(f"{line} --top-k 10 --out few.safetensors")
+    solve = "solve few.safetensors --n 2 --solver interval"
+    otspec(f"{solve} --top-k 10")
+    assert "the file keeps the 10 likeliest drafts" in otspec(solve, 2).err
+    refused = otspec("affinity few.safetensors --of logits --out a.safetensors", 2).err
+    assert "keeps the likeliest tokens alone" in refused

@@ -80,6 +80,15 @@ def steered(draft: Any, place: str = "up", strength: float = 0.5) -> Any:
     return model
 
 
+def logits_of_steered(model: Any, target: Any, text: list[int], drafted: list[int]) -> Floats:
+    """What it says where nothing was drafted before: each token is steered by the one before, drafts as the last."""
+    nothing = torch.zeros(1, len(LAYERS), WIDTH, dtype=torch.float64)
+    known = torch.cat((nothing, all_features(target, text)))[: len(text)]
+    each = torch.cat((known, known[-1:].expand(len(drafted), -1, -1)))
+    logits: Floats = model(torch.tensor([[*text, *drafted]]), shifts=model.shifts(each[None])).logits[0, -1].numpy()
+    return logits
+
+
 def eagle(draft: Any, strength: float = 0.4) -> Any:
     """A draft model with maps of the target's hidden states and of its own."""
     model = Eagle.of(draft, LAYERS, WIDTH)

@@ -4,7 +4,7 @@ Each law is computed by another way: from the start of its text, without a cache
 """
 
 import json
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,12 @@ from otspec.decode.recording import positions, trees
 from otspec.decode.recording.positions import Recording, begun, record
 from otspec.decode.recording.trees import TreeRecording
 from otspec.laws import law_from_logits
-from otspec.paths import Model, Tree, path_law
+from otspec.paths import Tree
 from otspec.schemes import WithoutReplacement
 from otspec.verification.rules.catalogue import JOINT, verifier_of_paths
-from tests.cli.test_commands import otspec_command
 from tests.contracts.draft_models import eagle, logits_of_eagle, logits_of_parallel, over_all, shared
 from tests.decode.killed import kill_after_three_chunks
-from tests.decode.models import law_after, logits_after, pair
+from tests.decode.models import logits_after, pair
 from tests.each import check_each, each
 
 PROMPTS = [[1, 2], [3, 4, 5], [6]]
@@ -63,7 +62,7 @@ class Recorded:
         self.recording, self._says = asked(of, kind, **settings), KINDS[kind][1]
         vocab = self.recording.vocab
         contexts: list[list[int]] = []
-        laws: list[Any] = []
+        drawn: list[Any] = []
         own_places, drafting = positions.own_places, positions.drafting
 
         def noted(target: Any, prompts: Any, *rest: Any) -> Any:
@@ -77,7 +76,8 @@ class Recorded:
 
             def drafted(texts: Any, depth: int) -> Any:
                 drafts = draft(texts, depth)
-                laws.extend(drafts.over(vocab).split([tree.inner for tree in drafts.trees]))
+                laws = drafts.over(vocab).split([tree.inner for tree in drafts.trees])
+                drawn.extend(zip(laws, (tree.token[tree.node[:, 1:]] for tree in drafts.trees), strict=True))
                 return drafts
 
             drafter.draft = drafted  # type: ignore[method-assign]
@@ -90,7 +90,8 @@ class Recorded:
             self.about = record(self.recording, path)
         rows = [row for _, rows in self.recording.chunks for row in rows]
         self.contexts = dict(zip(rows, contexts, strict=True))
-        self.drawn_from = dict(zip(rows, laws, strict=False))
+        self.drawn = dict(zip(rows, drawn, strict=False))
+        """The laws that trees were drawn from, and their paths."""
         self.source: Any = TreeSource(path) if of is TreeRecording else open_source(path)
 
     def logits(self, row: int, drafted: tuple[int, ...] = ()) -> tuple[Any, Any]:
@@ -157,7 +158,9 @@ def test_trees_are_what_the_models_say_and_what_was_drawn_from(
         tree = made.tree(row)
         assert tree.inner > 1
         np.testing.assert_array_equal(tree.node, made.source.tree(row).nodes)
-        np.testing.assert_allclose(tree.draft, made.drawn_from[row], rtol=0, atol=1e-15)
+        laws, paths = made.drawn[row]
+        np.testing.assert_allclose(tree.draft, laws, rtol=0, atol=1e-15)
+        np.testing.assert_array_equal(made.source.tree(row).paths, paths)
         assert context[: len(PROMPTS[row % 3])] == PROMPTS[made.source.prompt(row)]
         for node in range(tree.size):
             target, draft = made.laws(row, tuple(tree.prefix(node)))
@@ -219,26 +222,6 @@ def test_the_likeliest_tokens_tell_every_rule_what_whole_laws_tell(tmp_path: Pat
             assert held == pytest.approx(full, abs=2e-5), (spelling, row)
     made = Recorded(tmp_path / "p.safetensors", TreeRecording, "parallel, some tokens", depth=3, top_k=4)
     assert all(set(made.source.tree(row).tokens[0][:4].tolist()) <= set(KEPT) for row in range(7))
-
-
-def test_the_mean_over_recorded_trees_is_that_over_all_drafts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All trees after one text: the mean of the file estimates what enumeration says."""
-    count = 400
-    monkeypatch.setattr(
-        positions, "own_places", lambda target, prompts, *_: (prompts, np.zeros(len(prompts), dtype=np.int64))
-    )
-    shape: dict[str, Any] = {"vocab": 4, "positions": count, "batch": count, "paths": 2}
-    made = Recorded(tmp_path / "trees.safetensors", TreeRecording, prompts=[[1, 2]], **shape)
-    both = made.recording.models.target, made.recording.models.draft
-
-    @cache
-    def law(role: int, prefix: tuple[int, ...]) -> Any:
-        return law_after(both[role], [1, 2, *prefix])
-
-    model, rule = Model(partial(law, 0), partial(law, 1)), verifier_of_paths("interval")
-    drawn = (made.tree(row) for row in range(count))
-    found = np.array([tree.depth @ rule.stop_law(tree).sum(axis=1) for tree in drawn])
-    assert abs(found.mean() - path_law(rule, model, 2, 2).mean_accepted) < 4 * found.std() / count**0.5
 
 
 # --- files
@@ -312,31 +295,3 @@ def test_what_cannot_be_recorded_is_refused(tmp_path: Path) -> None:
     record(TREES(), path)
     with pytest.raises(DataError, match="holds recorded trees, not positions; otspec bench paths compares rules"):
         open_source(path)
-
-
-def test_the_command_records_what_the_others_read(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    command = ("record", "--positions", "3", "--max-new-tokens", "4", "--out", "p.safetensors")
-    assert otspec_command(monkeypatch, *command) == 0
-    assert "3 positions of all tokens, V = 2048; one draft is accepted with probability" in capsys.readouterr().out
-    assert otspec_command(monkeypatch, "solve", "p.safetensors", "--n", "2", "--top-k", "10") == 0
-    assert "3/3 solved" in capsys.readouterr().out
-    top = (*command[:-1], "t.safetensors", "--top-k", "10")
-    assert otspec_command(monkeypatch, *top) == 0
-    solve = ("solve", "t.safetensors", "--n", "2", "--solver", "interval")
-    assert otspec_command(monkeypatch, *solve, "--top-k", "10") == 0
-    assert otspec_command(monkeypatch, *solve) == 2
-    assert "the file keeps the 10 likeliest drafts" in capsys.readouterr().err
-    assert otspec_command(monkeypatch, "affinity", "t.safetensors", "--of", "logits", "--out", "a.safetensors") == 2
-    assert "keeps the likeliest tokens alone" in capsys.readouterr().err
-    for words, message in (
-        (command, "p.safetensors is there already; delete it"),
-        ((*command[:-1], "p.npz"), "give --out a name that ends in .safetensors"),
-        ((*command[:-1], "q.safetensors", "--target", "other/model"), "no prompts for other/model; pass"),
-        ((*command[:-1], "q.safetensors", "--store", "int3"), "cannot be stored as 'int3'"),
-    ):
-        assert otspec_command(monkeypatch, *words) == 2
-        assert message in " ".join(capsys.readouterr().err.split())
-    assert {path.name for path in tmp_path.iterdir()} == {"p.safetensors", "t.safetensors"}

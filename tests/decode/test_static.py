@@ -84,6 +84,15 @@ def test_logits_are_those_of_ordinary_passes(way: str, case: tuple[tuple[int, ..
 
 # --- texts
 
+
+class WithPool(Workspace):
+    """Captures, as on a GPU."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.pool = object()
+
+
 SEVERAL, LONG = (3, 5, 2), (LEAST_COLUMNS - 8,)
 CASES: tuple[tuple[dict[str, Any], tuple[int, ...]], ...] = (
     ({"paths": 2, "depth": 3}, SEVERAL),
@@ -93,9 +102,7 @@ CASES: tuple[tuple[dict[str, Any], tuple[int, ...]], ...] = (
 OF_A_MODEL = (
     *CASES,
     ({"paths": 3, "depth": 3}, LONG),
-    ({"branching": (2, 2, 1), "draft_top_k": 4}, (1,)),
     ({"branching": (2, 2, 1), "draft_top_k": 4}, SEVERAL),
-    ({"paths": 1, "depth": 4, "solver": "block"}, LONG),
     ({"paths": 2, "depth": 2, "law": "without_replacement"}, SEVERAL),
     ({"paths": 3, "depth": 3, "temperature": 0}, SEVERAL),
 )
@@ -103,7 +110,7 @@ OF_A_MODEL = (
 
 @pytest.mark.parametrize(
     ("kind", "case"),
-    [*(("a model", case) for case in OF_A_MODEL), *((one, case) for one in [*DRAFT_MODELS][1:] for case in CASES)],
+    [*(("a model", case) for case in OF_A_MODEL), *((one, CASES[0]) for one in [*DRAFT_MODELS][1:])],
 )
 def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict[str, Any], tuple[int, ...]]) -> None:
     """By transformers' passes, over a fixed cache, in one run a step, and captured and replayed by a stand-in.
@@ -120,11 +127,9 @@ def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict
     rooms: list[Workspace] = []
     runs: list[Run] = []
 
-    class WithPool(Workspace):
-        def __init__(self, *given: Any) -> None:
-            super().__init__(*given)
-            self.pool = object()
-            rooms.append(self)
+    def with_pool(*given: Any) -> WithPool:
+        rooms.append(room := WithPool(*given))
+        return room
 
     class Counted(Run):
         def do(self, *given: Any) -> Any:
@@ -138,9 +143,9 @@ def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict
             patch.setattr(static, "can_be_one", lambda _: in_one)
             patch.setattr(workspace, "Run", Counted)
             if pooled:
-                patch.setattr(static, "Workspace", WithPool)
+                patch.setattr(static, "Workspace", with_pool)
                 patch.setattr(graphs, "capture", called_again)
-            found = generate(target, model, ids, attention_mask=mask, max_new_tokens=20, seed=4, **settings)
+            found = generate(target, model, ids, attention_mask=mask, max_new_tokens=14, seed=4, **settings)
         assert bool(runs) == in_one
         return found.new_tokens, [(one.rows, one.start, one.keep) for one in found.passes["draft"]]
 
@@ -150,7 +155,7 @@ def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict
     assert launched[0] == expected
     for one in {target, model}:
         static._FREE.pop(one)
-    for in_one in (True, True, False, False):  # heads are made anew for each text, and graphs are not
+    for in_one in (True, True, False):  # heads are made anew for each text, and graphs are not
         assert text(in_one=in_one, pooled=True)[0] == expected
     assert not any(room.refused for room in rooms)
     for which in ("passes", "runs"):
@@ -229,6 +234,53 @@ def test_who_is_taken_and_few_counts_of_rows() -> None:
     counts = [filled_up(rows) for rows in range(1, 65)]
     assert all(count >= rows for rows, count in enumerate(counts, start=1))
     assert sorted(set(counts)) == [1, 2, 4, 8, 16, 32, 64]
+
+
+# --- a capture that breaks off, and no memory
+
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Two models over caches of fixed size."""
+    monkeypatch.setattr(StaticReader, "takes", staticmethod(lambda _: True))
+    return [copy.deepcopy(model) for model in pair(VOCAB, positions=LEAST_COLUMNS)]
+
+
+def test_what_a_run_that_broke_off_recorded_to_takes_no_pass(models: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As CUDA has it: a pool whose capture broke off is being recorded to for good."""
+    target, draft = models
+    prompt = torch.tensor([[1, 2, 3]])
+    expected = generate(target, draft, prompt, max_new_tokens=20, seed=2, paths=2, depth=3).new_tokens
+    broken: set[int] = set()
+    taken: list[object] = []
+
+    def breaking_off(work: Any, pool: object, generator: Any) -> Any:
+        if id(pool) in broken:
+            raise RuntimeError("beginAllocateToPool: already recording to mempool_id")
+        taken.append(pool)  # so that no other has its number
+        if generator is not None:
+            broken.add(id(pool))
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return called_again(work, pool, generator)
+
+    for one in models:
+        static._FREE.pop(one)
+    monkeypatch.setattr(static, "Workspace", WithPool)
+    monkeypatch.setattr(static, "can_be_one", lambda _: True)
+    monkeypatch.setattr(graphs, "capture", breaking_off)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", object)
+    assert generate(target, draft, prompt, max_new_tokens=20, seed=2, paths=2, depth=3).new_tokens == expected
+    assert broken
+    assert any(id(pool) not in broken for pool in taken)
+
+
+def test_a_gpu_without_room_says_for_what(models: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*given: object) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.")
+
+    monkeypatch.setattr(static, "Workspace", full)
+    with pytest.raises(torch.OutOfMemoryError, match="LlamaForCausalLM at 256 tokens of each of 1 texts; decode fewer"):
+        generate(models[0], models[1], torch.tensor([[1, 2, 3]]), max_new_tokens=4, seed=2)
 
 
 # --- graphs

@@ -1,4 +1,4 @@
-"""Losses by name: values by other means, gradients by differences, laws that are 0 somewhere."""
+"""Losses by name: values by other means, gradients by differences, laws that are 0 somewhere, and what is no name."""
 
 from typing import Any
 
@@ -8,8 +8,12 @@ import torch
 from scipy.spatial.distance import jensenshannon
 from scipy.special import rel_entr, softmax
 
-from otspec.decode.lessons.losses import LEAST, LOSSES, OF_FEATURES, Prediction, Wanted, loss_named
+from otspec.certificate import upper_bound
+from otspec.decode.lessons.losses import LEAST, LOSSES, OF_FEATURES, STEPS, Prediction, Refusal, Wanted, loss_named, tvd
 from otspec.errors import ProblemError
+from otspec.problem import Problem
+from otspec.schemes import IID
+from tests.each import each
 
 OF_LAWS = (*(name for name in LOSSES if name not in OF_FEATURES), "alpha:2", "topk:3", "jsd+0.5*topk:2")
 
@@ -39,8 +43,8 @@ def test_values_are_those_of_scipy() -> None:
         "topk:2": -(best * np.log(chosen)).sum(-1),
         "topk:99": -(p * np.log(q)).sum(-1),
     }
-    for name, each in wanted.items():
-        assert loss_named(name)(*_told(p, q)).item() == pytest.approx(each.mean(), rel=1e-12)
+    for name, values in wanted.items():
+        assert loss_named(name)(*_told(p, q)).item() == pytest.approx(values.mean(), rel=1e-12)
     both = loss_named("kl+0.5*topk:2")(*_told(p, q)).item()
     assert both == pytest.approx((wanted["kl"] + wanted["topk:2"] / 2).mean(), rel=1e-12)
 
@@ -79,21 +83,76 @@ def test_what_is_infinite_elsewhere_is_far_and_not_forgotten() -> None:
     assert all(torch.isnan(loss_named(name)(Wanted(torch.zeros(1, 2)), broken)) for name in ("kl", "reverse-kl", "jsd"))
 
 
-@pytest.mark.parametrize("name", ["alpha", "alpha:0", "alpha:x", "alpha:65", "topk", "topk:0", "topk:" + "9" * 5000])
-def test_numbers_are_counts_of_a_sensible_size(name: str) -> None:
-    with pytest.raises(
-        ProblemError, match=r"known: kl, .* alpha:n for n of 1 to 64 drafts, topk:K for K of 1 to 1048576 tokens, and"
-    ):
-        loss_named(name)
+NUMBERS = r"known: kl, .* alpha:n for n of 1 to 64 drafts, topk:K for K of 1 to 1048576 tokens, and"
+UNKNOWN = r"no loss .*; known: kl, reverse-kl, jsd, tvd, eagle"
+REFUSED = {
+    **dict.fromkeys(("alpha", "alpha:0", "alpha:x", "alpha:65", "topk", "topk:0", "topk:" + "9" * 5000), NUMBERS),
+    **dict.fromkeys(("l2", "kl+", "", "KL", "2*", "reverse_kl"), UNKNOWN),
+    **{
+        f"kl+{weight}*tvd": f"the weight of 'tvd' is '{weight}'; pass a number"
+        for weight in ("0", "-1", "nan", "x", "")
+    },
+}
 
 
-@pytest.mark.parametrize("name", ["l2", "kl+", "", "KL", "2*", "reverse_kl"])
-def test_names_that_nothing_has(name: str) -> None:
-    with pytest.raises(ProblemError, match=r"no loss .*; known: kl, reverse-kl, jsd, tvd, eagle"):
-        loss_named(name)
+@each(name=REFUSED.items())
+def test_names_that_nothing_has_are_refused(name: tuple[str, str]) -> None:
+    with pytest.raises(ProblemError, match=name[1]):
+        loss_named(name[0])
 
 
-@pytest.mark.parametrize("weight", ["0", "-1", "nan", "inf", "x", ""])
-def test_weights_that_are_none(weight: str) -> None:
-    with pytest.raises(ProblemError, match=f"the weight of 'tvd' is '{weight}'; pass a number above 0"):
-        loss_named(f"kl+{weight}*tvd")
+# --- alpha:n: 1 - alpha*(n) as the certificate has it, its gradient by differences, ties among the laws
+
+GRID = 2 ** (1 / STEPS) - 1
+"""By how much p / q differs within what the loss takes for one."""
+
+
+def _pair(seed: int, size: int = 40, ties: bool = False) -> tuple[Any, Any]:
+    """Two laws of one position."""
+    rng = np.random.default_rng(seed)
+    p, q = (softmax(2 * rng.normal(size=size)) for _ in range(2))
+    if ties:  # several tokens of one ratio, some of probability 0
+        p = np.repeat(p[: size // 4], 4) / 4
+        q = np.repeat(q[: size // 4], 4) / 4
+        p[:3], q[5:9] = 0.0, 0.0
+        p, q = p / p.sum(), q / q.sum()
+    return p, q
+
+
+def _refused(p: Any, q: Any, n: int) -> float:
+    return 1 - upper_bound(Problem(p, IID(q, n)))
+
+
+@each(seed=range(6), ties=(False, True), n=(1, 2, 4, 16))
+def test_the_value_is_what_the_best_rule_refuses(seed: int, ties: bool, n: int) -> None:
+    """Never more, and less by no more than p of one step of the grid times its width."""
+    p, q = _pair(seed, ties=ties)
+    found = Refusal(n)(*_told(p[None], q[None])).item()
+    exact = _refused(p, q, n)
+    assert exact - GRID * p.max() - 1e-6 <= found <= exact + 1e-6
+    if n == 1:
+        assert found == pytest.approx(tvd(*_told(p[None], q[None])).item(), abs=2e-6)
+
+
+@each(seed=range(4), n=(1, 3))
+def test_the_gradient_is_that_of_the_optimum(seed: int, n: int) -> None:
+    """The envelope theorem: the best set stays, and the exact optimum changes by as much, to first order."""
+    p, q = _pair(seed)
+    logits = torch.tensor(np.log(q), requires_grad=True)
+    Refusal(n)(Wanted(torch.from_numpy(np.log(p))), Prediction(logits)).backward()
+    assert logits.grad is not None
+    rng = np.random.default_rng(seed)
+    for _ in range(3):
+        way = rng.normal(size=q.size)
+        ahead, behind = (_refused(p, softmax(np.log(q) + step * way), n) for step in (1e-4, -1e-4))
+        assert float(logits.grad.numpy() @ way) == pytest.approx((ahead - behind) / 2e-4, abs=0.02)
+
+
+def test_tokens_that_are_never_drafted_are_always_refused() -> None:
+    p, q = _pair(7)
+    kept = np.arange(0, 40, 2)
+    own = q[kept] / q[kept].sum()
+    whole = np.zeros(40)
+    whole[kept] = own
+    found = Refusal(3)(*_told(p[None, kept], own[None])).item()
+    assert found == pytest.approx(_refused(p, whole, 3), abs=GRID * p.max() + 1e-6)
