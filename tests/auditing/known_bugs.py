@@ -1,7 +1,7 @@
 """Known bugs: losslessness bugs that engines and papers have had, each rewritten as a small rule of our own.
 
-Every known bug stands beside its correct counterpart, which differs in nothing but the fault.  `reported` names the
-public report that describes the fault, where we have read one; the code is ours.  docs/audit.md has the table.
+Every known bug stands beside its correct counterpart, which differs in nothing but the fault.  docs/audit.md has the
+table, with the public reports that describe them; the code is ours.
 
 Rules for one position take `p` and `q` of shape (V,), `drafts` of shape (n,) and a numpy generator, and return a token
 or, where they are called a law, the law of the output of shape (V,).
@@ -48,11 +48,9 @@ class Audits(NamedTuple):
 
 @dataclass(frozen=True)
 class KnownBug:
-    """A rule with a known fault, the report that describes it if we have read one, and its correct counterpart."""
+    """A rule with a known fault, and its correct counterpart."""
 
     name: str
-    reported: str
-    fault: str
     broken: Audits
     correct: Audits
     seen_by_draws: bool = True
@@ -304,24 +302,11 @@ def _hierarchical(rule: PathVerifier) -> Audits:
 CORRECT_SINGLE = _scripted(single)
 
 KNOWN_BUGS = (
+    # The Gumbel noise that made the draft win draws the token after a refusal, or the coin that tests the draft.
+    KnownBug("recovery noise is the draft's", _pair(GumbelPair(fresh_recovery=False)), _pair(GumbelPair())),
+    KnownBug("acceptance coin is the draft's", _pair(GumbelPair(fresh_coin=False)), _pair(GumbelPair())),
     KnownBug(
-        "recovery noise is the draft's",
-        "vLLM #47386, fixed in #54282",
-        "After a refusal the token is drawn with the Gumbel noise that made the draft win.",
-        _pair(GumbelPair(fresh_recovery=False)),
-        _pair(GumbelPair()),
-    ),
-    KnownBug(
-        "acceptance coin is the draft's",
-        "",
-        "The coin that tests the draft is the uniform that its own Gumbel noise was made from.",
-        _pair(GumbelPair(fresh_coin=False)),
-        _pair(GumbelPair()),
-    ),
-    KnownBug(
-        "24-bit uniforms",
-        "vLLM #51367, #43150",
-        "Noise of 24 bits has a largest value, and tokens that need more never win.",
+        "24-bit uniforms",  # noise has a largest value, and tokens that need more never win
         Audits(
             partial(audit, coarse_race(24), "iid", 1), partial(audit, coarse_race_law(24), "iid", 1, instances=TAIL)
         ),
@@ -330,81 +315,23 @@ KNOWN_BUGS = (
     ),
     KnownBug(
         "drafts in bfloat16, q in float32",
-        "DeepSpec #31",
-        "Drafts are drawn from rounded logits, and verified against the law of logits that are not rounded.",
         _scripted(single, drafter=_from(in_bfloat16)),
         CORRECT_SINGLE,
         seen_by_draws=False,
     ),
-    KnownBug(
-        "q before top-k",
-        "transformers #47932",
-        "Drafts are drawn from the likeliest tokens only, and verified against the law before that.",
-        _scripted(single, drafter=_from(lambda q: top(q, 2))),
-        CORRECT_SINGLE,
-    ),
-    KnownBug(
-        "silently greedy",
-        "SGLang #31214",
-        "Where the sampling kernel is missing, verification takes the likeliest token.",
-        _scripted(greedy_silently),
-        _scripted(naive),
-    ),
-    KnownBug(
-        "a coin that is 0",
-        "vllm-ascend #13730, fixed in #13470",
-        "The coin of the test is a constant, and every draft passes.",
-        _scripted(always_accepts),
-        CORRECT_SINGLE,
-    ),
-    KnownBug(
-        "repeats skipped",
-        "",
-        "Of equal i.i.d. drafts only the first is tested, as if drafts did not repeat.",
-        _scripted(skips_repeats, n=3),
-        _scripted(rrs, n=3),
-    ),
-    KnownBug(
-        "matched, then drawn again",
-        "",
-        "The draft is accepted if it equals a draw from the target; if not, another draw is put out.",
-        _scripted(medusa_nucleus),
-        _scripted(naive),
-    ),
-    KnownBug(
-        "bonus token without temperature",
-        "",
-        "Drafts are verified at temperature 0.6; the token after the last one is drawn at temperature 1.",
-        _path(token_wise_law(0.6)),
-        _path(token_wise_law(1.0)),
-    ),
+    KnownBug("q before top-k", _scripted(single, drafter=_from(lambda q: top(q, 2))), CORRECT_SINGLE),
+    KnownBug("silently greedy", _scripted(greedy_silently), _scripted(naive)),
+    KnownBug("a coin that is 0", _scripted(always_accepts), CORRECT_SINGLE),
+    KnownBug("repeats skipped", _scripted(skips_repeats, n=3), _scripted(rrs, n=3)),
+    KnownBug("matched, then drawn again", _scripted(medusa_nucleus), _scripted(naive)),
+    KnownBug("bonus token without temperature", _path(token_wise_law(0.6)), _path(token_wise_law(1.0))),
     KnownBug(
         "settings that nobody wrote",
-        "vLLM #55005, #42638",
-        "On a CPU the temperature, top-k and top-p of drafted tokens are whatever their memory held.",
         Audits(partial(audit, unwritten, "iid", 1), partial(audit, unwritten_law, "iid", 1)),
         CORRECT_SINGLE,
     ),
-    KnownBug(
-        "refusals one token late",
-        "openvino.genai #4190",
-        "What takes the place of a refused token is drawn from the law after it.",
-        _path(late_law),
-        _path(token_wise_law(1.0)),
-    ),
-    KnownBug(
-        "top-k before top-p",
-        "SGLang #36173",
-        "Drafts are verified against a law that top-p cuts after top-k; plain decoding cuts by both at once.",
-        _scripted(cut_in_turn, instances=CUT),
-        _scripted(single, instances=CUT),
-    ),
-    KnownBug(
-        "hierarchical, as released",
-        "zhou2026hierarchical, the authors' code",
-        "The whole path is accepted by the joint ratio, and shorter prefixes by the capped one.",
-        _hierarchical(ReleasedHierarchical()),
-        _hierarchical(Hierarchical()),
-    ),
+    KnownBug("refusals one token late", _path(late_law), _path(token_wise_law(1.0))),
+    KnownBug("top-k before top-p", _scripted(cut_in_turn, instances=CUT), _scripted(single, instances=CUT)),
+    KnownBug("hierarchical, as released", _hierarchical(ReleasedHierarchical()), _hierarchical(Hierarchical())),
 )
 """All known bugs, in the order of docs/audit.md."""

@@ -22,15 +22,6 @@ def as_tree_law(tree: Tree) -> Floats:
     return Block().stop_law(tree)
 
 
-def without_rounding(*arrays: Any) -> bytes:
-    """A law that is checked is scaled to sum to 1 once more."""
-    return b"".join(np.round(array, 9).tobytes() for array in arrays)
-
-
-def by_tokens(tree: Tree, law: Floats) -> dict[tuple[int, ...], float]:
-    return {(*tree.prefix(node), token): float(law[node, token]) for node, token in np.ndindex(*law.shape)}
-
-
 @pytest.mark.parametrize(
     ("rule", "count"), [(Block(), 1), (as_tree_law, 2), (Nested(sigma=0.0), 2)], ids=["block", "tree", "nested"]
 )
@@ -76,22 +67,6 @@ def test_a_rule_of_chains_sees_what_engines_hold() -> None:
                 np.testing.assert_allclose(p[level], MODELS[0].target(tuple(path[:level])))
                 if level < 2:
                     np.testing.assert_allclose(q[level], MODELS[0].draft(tuple(path[:level])))
-
-
-def test_chains_and_trees_say_the_same() -> None:
-    seen: dict[bytes, Tree] = {}
-    for model in MODELS:
-        for _, tree in trees_of(model, Shape.paths(2, 2), exchangeable=False):
-            seen[without_rounding(*chains(tree))] = tree
-
-    def rule(target: Floats, draft: Floats, paths: Ints) -> dict[tuple[int, ...], float]:
-        tree = seen[without_rounding(target, draft, paths)]
-        return by_tokens(tree, NoBlock().stop_law(tree))
-
-    one, other = (otspec.audit_paths(form, models=MODELS) for form in (rule, NoBlock()))
-    for mine, its in zip(one.instances, other.instances, strict=True):
-        assert mine.tv == pytest.approx(its.tv, abs=1e-12)
-        assert mine.membership == pytest.approx(its.membership, abs=1e-12)
 
 
 def test_a_rule_of_chains_passes_whatever_the_other_path_is() -> None:
