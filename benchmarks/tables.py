@@ -1,14 +1,11 @@
-"""Tables of the scripts: rules by cells, and statistics of many measurements."""
+"""Tables of the scripts: rules by cells."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
 from benchmarks.reporting import Record
-from otspec.laws import FloatArray
-from otspec.reporting.columns import NOTHING, Column
+from otspec.reporting.columns import NOTHING
 from otspec.reporting.means import grouped
 from otspec.reporting.tables import TextTable
 
@@ -65,25 +62,3 @@ def by_data(tell: Callable[[str, list[Record]], TextTable]) -> Callable[[Sequenc
     return lambda records: [
         tell(name, mine) for name, mine in grouped(records, lambda record: str(record["data"])).items()
     ]
-
-
-def label(name: str, field: str) -> Column[Sequence[Record]]:
-    """A column with a field that all records of a row have in common."""
-    return Column(name, lambda group: str(group[0][field]), label=True)
-
-
-def figures(name: str, field: str, of: Callable[[FloatArray], float], digits: str) -> Column[Sequence[Record]]:
-    """A column with a statistic of a field over the records of a row.
-
-    Parameters
-    ----------
-    name : str
-        What the column is called.
-    field : str
-        Of the records.
-    of : callable
-        From the values, shape (records,), to the statistic.
-    digits : str
-        As `format` takes them.
-    """
-    return Column(name, lambda group: f"{of(np.array([one[field] for one in group])):{digits}}")

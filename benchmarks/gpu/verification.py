@@ -5,8 +5,7 @@
 
 Batches of 1, 8, 32 and 64 at V = 128 256: rows of K = 4 drafts, chains of L = 8 tokens, and trees of K paths and L
 levels, drafted from a model.  Every line has its floor: the laws that are read, once, over the bandwidth of the device,
-which is measured first.  Then, at the largest batch, how many drafted tokens each accepts, on new laws and drafts in
-each of --rounds.
+which is measured first.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from benchmarks.gpu import accepted
 from benchmarks.gpu.report import machine
 from benchmarks.gpu.synchronisations import counted
 from benchmarks.gpu.work import Shape, Work, works
@@ -40,7 +38,7 @@ TINY = Shape(vocab=600, batches=(1, 2), copied=1 << 22)
 WARM, REPEATS = 3, 20
 SLOW, FEW = 0.05, 5
 """Seconds of a call that is repeated less often."""
-RESULTS, ACCEPTED, REPORT = "results.jsonl", "accepted.jsonl", "report.md"
+RESULTS, REPORT = "results.jsonl", "report.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,12 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=[],
         help="rows whose rule or implementation has this in its name; can be repeated",
     )
-    parser.add_argument("--rounds", type=int, default=20, help="batches that acceptance is the mean of; 0 for none")
     given = parser.parse_args(arguments)
     try:
         device = _device(given.device, given.tiny)
-        if given.rounds < 0:
-            raise ProblemError(f"--rounds is {given.rounds}; it has to be 0 or more")
     except ProblemError as error:
         errors.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
         return 2
@@ -72,14 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     shape = TINY if given.tiny else FULL
     given.out.mkdir(parents=True, exist_ok=True)
     records = _written(run(shape, device, given.only), about, given.out / RESULTS)
-    counts = accepted.accepted(shape, device, given.rounds, lambda name: _asked(name, given.only))
-    _written(counts, about, given.out / ACCEPTED)
     heading = ", ".join(f"{name} {value}" for name, value in about.items())
-    tables = [table(records), *([accepted.table(counts)] if counts else [])]
-    (given.out / REPORT).write_text(markdown_report(tables, (), [heading], "Verification on a device"))
-    for one in tables:
-        show(one)
-    console.print(f"Wrote {given.out / RESULTS}, {given.out / ACCEPTED}, {given.out / REPORT}")
+    told = table(records)
+    (given.out / REPORT).write_text(markdown_report([told], (), [heading], "Verification on a device"))
+    show(told)
+    console.print(f"Wrote {given.out / RESULTS}, {given.out / REPORT}")
     return 0
 
 
@@ -94,16 +86,12 @@ def _written(records: Iterable[Record], about: Record, path: Path) -> list[Recor
     return kept
 
 
-def _asked(name: str, only: Sequence[str]) -> bool:
-    return not only or any(part in name for part in only)
-
-
 def run(shape: Shape, device: torch.device, only: Sequence[str] = ()) -> Iterator[Record]:
     """A record for every rule and batch that has one of these in its name: figures, or why there are none."""
     speed = bandwidth(device, shape.copied)
     for batch in shape.batches:
         for work in works(shape, batch, device):
-            if not _asked(f"{work.what} {work.by}", only):
+            if only and not any(part in f"{work.what} {work.by}" for part in only):
                 continue
             record: Record = {"what": work.what, "by": work.by, "batch": batch, "bytes": work.bytes}
             try:

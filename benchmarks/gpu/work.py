@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -33,8 +33,6 @@ class Work(NamedTuple):
     call: Callable[[], object]
     bytes: int
     """Of the laws that have to be read."""
-    accepted: Callable[[Any], Tensor] | None = None
-    """What it returned, to how many drafted tokens each row accepted, shape (rows,); None for single positions."""
 
 
 def works(shape: Shape, batch: int, device: torch.device, seed: int = 0) -> Iterator[Work]:
@@ -82,13 +80,7 @@ def _chains(vocab: int, batch: int, device: torch.device, generator: torch.Gener
     q = draft.softmax(dim=1).view(batch, DEPTH + 1, vocab)[:, :DEPTH].contiguous()
     tokens = torch.multinomial(q.flatten(0, 1), 1, generator=generator).view(batch, DEPTH)
     uniforms = torch.rand((batch, DEPTH + 1), dtype=torch.float64, device=device, generator=generator)
-    yield Work(
-        f"chains, L = {DEPTH}",
-        "block",
-        lambda: verify_chains(p, q, tokens, uniforms),
-        p.nbytes + q.nbytes,
-        lambda found: found.accepted,
-    )
+    yield Work(f"chains, L = {DEPTH}", "block", lambda: verify_chains(p, q, tokens, uniforms), p.nbytes + q.nbytes)
 
 
 def _trees(vocab: int, batch: int, device: torch.device, generator: torch.Generator) -> Iterator[Work]:
@@ -110,5 +102,4 @@ def _trees(vocab: int, batch: int, device: torch.device, generator: torch.Genera
             rule,
             lambda rule=rule: verify_trees(p, q, tokens, branching, uniforms, rule=rule),  # type: ignore[misc]
             p.nbytes + q.nbytes,
-            lambda found: found.accepted,
         )

@@ -148,7 +148,7 @@ def test_a_small_draft_model_is_pretrained_then_distilled_and_steered(tmp_path: 
     def made(first: int, name: str) -> dict[str, Any]:
         return dict(small.make(tmp_path / name, "shipped", texts, shape, steps=(first, 2, 3), batch=2))
 
-    short, longer = made(1, "short"), made(120, "longer")
+    short, longer = made(1, "short"), made(60, "longer")
     assert short["pretrained"]["loss"] == pytest.approx(math.log(len(tokenizer)), rel=0.05)  # it begins with no idea
     assert longer["pretrained"]["loss"] < short["pretrained"]["loss"] - 0.2  # and learns that there is one line
     assert [(one["kind"], one["steps"]) for one in longer.values()][1:] == [("distilled", 2), ("sd2", 3)]

@@ -36,7 +36,7 @@ def test_every_cell_is_measured_and_told(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr("benchmarks.gpu.__main__.TINY", SMALL)
     for name, runs in (("TRIAL", 4), ("BEFORE", 1), ("TIMED", 2)):
         monkeypatch.setattr(f"benchmarks.gpu.cells.{name}", runs)
-    monkeypatch.setattr("benchmarks.gpu.cells.SHAPES", ((1, 3), (4, 8)))
+    monkeypatch.setattr("benchmarks.gpu.cells.SHAPES", ((4, 8),))
     assert main(["--tiny", "--device", "cpu", "--out", str(tmp_path)]) == 0
     records = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert [Cell(**{name: one[name] for name in Cell._fields}) for one in records] == SMALL.cells()

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from benchmarks.draft_laws import __main__ as draft_laws
-from benchmarks.draft_laws import laws, rules
+from benchmarks.draft_laws import laws
 from benchmarks.path_rules import __main__ as path_rules
 from benchmarks.path_rules import causal_bound, paths, small
 from benchmarks.path_rules.grid import Cell
@@ -26,7 +26,6 @@ ASKED: dict[str, tuple[Question, str, int]] = {
         len(causal_bound.RULES),
     ),
     "laws": (laws.LAWS, "--data llama3 --positions 1", 3 * (4 * 9 + 1)),
-    "rules": (rules.RULES, "--positions 1", 3 * (len(rules.PUBLISHED) + len(rules.MISUSED)) + 6),
 }
 """By command: its question, what it is asked for, and how many records that makes."""
 
@@ -41,8 +40,6 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small grids where a command has no option for them."""
     monkeypatch.setattr(paths, "GROWTH", {"V": [(10, 2, 2)], "L": [(10, 3, 2)]})
     monkeypatch.setattr(small, "SIZES", ((2, 2, 2),))
-    monkeypatch.setattr(rules, "SMALL", 3)
-    monkeypatch.setattr(rules, "NS", (2,))
 
 
 def ask(*words: str) -> str:

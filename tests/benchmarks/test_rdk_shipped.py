@@ -15,8 +15,18 @@ from otspec.errors import DataError
 from otspec.vocab import acceptance_rate, frequency_prune, rdk, tli
 
 
-def test_positions_and_text_of_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def ask(monkeypatch: pytest.MonkeyPatch, *words: str) -> list[dict[str, Any]]:
+    """Run the script with few temperatures, fits and tokens of M; its records."""
     pytest.importorskip("vl_convert")
+    taus = {"logits": (0.5,), "probabilities": (1e-4,), "counts": (0.1, 0.3)}
+    for name, small in {"TAUS": taus, "FITTED": 100, "BLOCK": 20}.items():
+        monkeypatch.setattr(rdk_shipped, name, small)
+    monkeypatch.setattr(sys, "argv", ["script", *words])
+    rdk_shipped.main()
+    return [json.loads(line) for line in (Path(words[-1]) / "records.jsonl").read_text().splitlines()]
+
+
+def test_positions_and_text_of_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import otspec
     from otspec.data import open_source, write_npz
 
@@ -24,32 +34,21 @@ def test_positions_and_text_of_the_users_own(monkeypatch: pytest.MonkeyPatch, tm
     write_npz(tmp_path / "mine.npz", [source.position(index) for index in range(12)])
     (tmp_path / "mine.txt").write_text(Path(rdk_shipped.__file__).read_text())
     tokenizer = Path(otspec.__file__).parent / "decode" / "shipped" / "target" / "tokenizer.json"
-    monkeypatch.setattr(rdk_shipped, "TAUS", {"logits": (0.5,), "probabilities": (1e-4,), "counts": (0.1,)})
     files = ["--data", str(tmp_path / "mine.npz"), "--text", str(tmp_path / "mine.txt"), "--tokenizer", str(tokenizer)]
-    monkeypatch.setattr(sys, "argv", ["script", *files, "--kept", "2048,16", "--out", str(tmp_path / "out")])
-    rdk_shipped.main()
-    records = [json.loads(line) for line in (tmp_path / "out" / "records.jsonl").read_text().splitlines()]
+    out = ["--out", str(tmp_path / "out")]
+    records = ask(monkeypatch, *files, "--kept", "2048,16", *out)
     assert {record["position"] for record in records if "scheme" in record} == set(range(12))
     assert (tmp_path / "out" / "statistics.png").stat().st_size > 10_000
-    monkeypatch.setattr(sys, "argv", ["script", *files[:2], "--out", str(tmp_path / "out")])
     with pytest.raises(SystemExit):
-        rdk_shipped.main()
+        ask(monkeypatch, *files[:2], *out)
     with pytest.raises(DataError, match="pruning begins at 4096 tokens, and there are 2048; pass --kept"):
         next(rdk_shipped.acceptances(rdk_shipped.recorded(4), [4096, 16]))
 
 
 def test_leaves_records_tables_and_pictures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("vl_convert")
-    monkeypatch.setattr(rdk_shipped, "TAUS", {"logits": (0.5,), "probabilities": (1e-4,), "counts": (0.1, 0.3)})
-    monkeypatch.setattr(sys, "argv", ["script", "--sequences", "6", "--kept", "2048,16", "--out", str(tmp_path)])
-    rdk_shipped.main()
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "records.jsonl",
-        "report.md",
-        "statistics.png",
-        "acceptance.png",
-    }
-    records = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()]
+    records = ask(monkeypatch, "--sequences", "6", "--kept", "2048,16", "--out", str(tmp_path))
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"records.jsonl", "report.md", "statistics.png", "acceptance.png"}
     measured = [record for record in records if "scheme" in record]
     assert len(measured) == 24 * 2 * (6 + 2 * 4)
     linear = [record for record in measured if record["scheme"] == "RDK, eq. (3)"]
