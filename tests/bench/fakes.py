@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,9 +10,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from otspec.bench import Cell
-from otspec.bench.records import Record
-from otspec.bench.solvers.worker import Questions, measure
 from otspec.data import Position
 from otspec.problem import Problem
 from otspec.results import Status
@@ -59,23 +55,6 @@ class Unreadable(SmallSource):
 
     def __getstate__(self) -> object:
         return True
-
-
-class InProcess:
-    """A worker that measures in the process that asks: for tests of what becomes of records, not of how they come."""
-
-    def __init__(self, questions: Questions) -> None:
-        self._questions = questions
-
-    def __enter__(self) -> InProcess:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is left to end."""
-
-    def measure(self, cell: Cell, index: int, left_s: float, stop: threading.Event) -> Record:
-        """The record of one position."""
-        return measure(cell, index, *self._questions.pose(cell, index), lambda wall_s: None)
 
 
 @register("test_moody")

@@ -1,6 +1,12 @@
 """Runs as they lie on disk: whole identities and records of each benchmark, of which tests change some fields."""
 
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
+
+from otspec.bench import Cell
+from otspec.bench.records import Record
+from otspec.bench.stored import StoredRun
 
 ASKED: dict[str, Any] = {"command": "otspec bench", "date": "2026"}
 GRID = {"data": ["d"], "k": [4], "n": [2], "solver": ["lp"]}
@@ -56,3 +62,21 @@ def record_of(benchmark: str, **changes: Any) -> dict[str, Any]:
 def asked_of(benchmark: str, **changes: Any) -> dict[str, Any]:
     """An entry of `runs`, with changes."""
     return ASKED | ({"positions": 6, "cells": GRID} if benchmark == "solvers" else {}) | changes
+
+
+def solved(cell: Cell, position: int, wall_s: float = 0.5, **changes: Any) -> Record:
+    """A position of a cell that was solved, unless changes say otherwise."""
+    return record_of("solvers", **{**asdict(cell), "position": position, "wall_s": wall_s, **changes})
+
+
+def unsolved(cell: Cell, position: int, status: str, wall_s: float = 0.5, **changes: Any) -> Record:
+    """A position of a cell without a plan."""
+    none = {"status": status, "solved": False, "acceptance": None, "gap": None, "deviation": None, "message": "why"}
+    return solved(cell, position, wall_s, **{**none, **changes})
+
+
+def stored(
+    name: str | Path, benchmark: str, records: list[Record], asked: dict[str, Any] | None = None, **identity: Any
+) -> StoredRun:
+    """A run that was read; `asked` and `identity` change some fields."""
+    return StoredRun(Path(name), identity_of(benchmark, **identity), [asked_of(benchmark, **(asked or {}))], records)

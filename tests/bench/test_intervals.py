@@ -102,11 +102,6 @@ def test_few_prompts_have_none() -> None:
     assert math.isnan(ratio(np.empty(0), np.empty(0)).value)
 
 
-def test_the_same_figures_have_the_same_interval() -> None:
-    tokens, calls = texts(np.random.default_rng(4), 30)
-    assert ratio(tokens, calls) == ratio(tokens, calls)
-
-
 def test_figures_as_tables_show_them() -> None:
     assert Estimate(1.234, 1.1, 1.32).shown(".2f") == "1.23 [1.10, 1.32]"
     assert Estimate(-0.5, -0.75, 0.25).shown("+.2f") == "-0.50 [-0.75, +0.25]"

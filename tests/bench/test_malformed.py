@@ -13,7 +13,7 @@ from otspec.bench.kinds import KINDS, kind_of
 from otspec.bench.records import RecordFolder
 from otspec.bench.report import about
 from otspec.bench.stored import StoredRun, joined, read_run
-from tests.bench.records import asked_of, identity_of, record_of, recorded_trees
+from tests.bench.records import asked_of, identity_of, record_of, recorded_trees, stored
 
 pytest.importorskip("torch")
 
@@ -107,15 +107,15 @@ def test_what_is_missing_or_wrong_is_named(
         read_run(tmp_path / "bad")
 
 
-def stored(name: str, benchmark: str, *records: dict[str, Any], **identity: Any) -> StoredRun:
-    mine = [record_of(benchmark, **changes) for changes in records]
-    return StoredRun(Path(name), identity_of(benchmark, **identity), [asked_of(benchmark)], mine)
+def run_of(name: str, benchmark: str, *records: dict[str, Any], **identity: Any) -> StoredRun:
+    """A run whose records differ in these fields from one that is right."""
+    return stored(name, benchmark, [record_of(benchmark, **changes) for changes in records], **identity)
 
 
 def test_parts_of_a_run_are_one_and_what_is_finished_stands() -> None:
     late, first = {"position": 1, "status": "BUDGET", "solved": False}, {"position": 0, "wall_s": 2.0}
-    one = stored("a", "solvers", {"position": 0, "wall_s": 1.0}, late)
-    two = stored("b", "solvers", first, {"position": 1}, {"position": 2}, processor="Q", jobs=2)
+    one = run_of("a", "solvers", {"position": 0, "wall_s": 1.0}, late)
+    two = run_of("b", "solvers", first, {"position": 1}, {"position": 2}, processor="Q", jobs=2)
     found = joined([one, two])
     rows = [(row["position"], row["wall_s"], row["status"]) for row in found.records]
     assert rows == [(0, 1.0, "OPTIMAL"), (1, 0.5, "OPTIMAL"), (2, 0.5, "OPTIMAL")]
@@ -129,7 +129,7 @@ def test_parts_of_a_run_are_one_and_what_is_finished_stands() -> None:
 
 def test_recordings_of_others_join_whatever_code_measured_them() -> None:
     theirs = recorded_trees("2") | {"measured_by": {"python": "3.14", "versions": {"numpy": "3"}, "code": "y"}}
-    found = joined([stored("a", "paths", {}), stored("b", "paths", {"data": "e"}, data={"e": theirs})])
+    found = joined([run_of("a", "paths", {}), run_of("b", "paths", {"data": "e"}, data={"e": theirs})])
     assert list(found.identity["data"]) == ["d", "e"]
     report = kind_of("paths").report(found)
     assert report is not None
@@ -139,12 +139,12 @@ def test_recordings_of_others_join_whatever_code_measured_them() -> None:
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (stored("b", "paths", {}, seed=1), "a and b are not of one run: seed is 0 in the first, 1 in the second; name"),
-        (stored("b", "paths", {}, budget_s=8.0), "budget_s is 9.0 in the first, 8.0"),
-        (stored("b", "paths", {}, data={"d": recorded_trees("2")}), "data.d.sha256|sha256 is 1 in the first, 2"),
-        (stored("b", "decoding", {}), "benchmark is paths in the first, decoding in the second"),
+        (run_of("b", "paths", {}, seed=1), "a and b are not of one run: seed is 0 in the first, 1 in the second; name"),
+        (run_of("b", "paths", {}, budget_s=8.0), "budget_s is 9.0 in the first, 8.0"),
+        (run_of("b", "paths", {}, data={"d": recorded_trees("2")}), "data.d.sha256|sha256 is 1 in the first, 2"),
+        (run_of("b", "decoding", {}), "benchmark is paths in the first, decoding in the second"),
     ],
 )
 def test_what_is_of_another_run_is_refused_by_name(other: StoredRun, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        joined([stored("a", "paths", {}), other])
+        joined([run_of("a", "paths", {}), other])

@@ -1,6 +1,6 @@
 """The folder of a run: whose it is, what it keeps, and of what code."""
 
-import json
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,6 @@ from otspec.bench.code import digest, solver_digest, sources
 from otspec.bench.records import RecordFolder
 from otspec.bench.solvers.summary import summarise
 from tests.bench.records import record_of
-from tests.processes import held
 
 
 def test_refuses_the_folder_of_another_run_says_what_differs_and_leaves_it_to_others(tmp_path: Path) -> None:
@@ -43,22 +42,11 @@ def test_refuses_what_is_no_folder_of_a_run(name: str, content: str, message: st
     assert (out / name).read_text() == content
 
 
-HOLD = """
-import sys
-from pathlib import Path
-from otspec.bench.records import RecordFolder
-
-folder = RecordFolder(Path(sys.argv[1]), {})
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_a_folder_belongs_to_one_process_and_is_free_again_when_that_is_killed(tmp_path: Path) -> None:
-    with held(HOLD, tmp_path / "run") as process:
-        message = f"run is in use by process {process.pid} on .*; wait until it has ended"
-        with pytest.raises(DataError, match=message):
-            RecordFolder(tmp_path / "run", {})
+def test_a_folder_belongs_to_one_run_at_a_time(tmp_path: Path) -> None:
+    folder = RecordFolder(tmp_path / "run", {})
+    with pytest.raises(DataError, match=f"run is in use by process {os.getpid()} on .*; wait until it has ended"):
+        RecordFolder(tmp_path / "run", {})
+    folder.close()
     RecordFolder(tmp_path / "run", {}).close()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / ".lock").write_text("")  # that an interrupt left alone is no run of others
@@ -78,17 +66,6 @@ def test_what_is_measured_twice_counts_once_and_the_later_stands(tmp_path: Path)
     assert len(folder.records) == 2
     folder.close()
     assert len(log.read_text().splitlines()) == 2
-
-
-def test_what_is_forgotten_is_gone_from_the_disk(tmp_path: Path) -> None:
-    folder = RecordFolder(tmp_path, {})
-    for solver in ("lp", "kseq"):
-        folder.append({"solver": solver, "position": 0})
-    assert folder.forget(lambda record: record["solver"] == "lp") == 1
-    folder.append({"solver": "lp", "position": 1})
-    folder.close()
-    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
-    assert lines == [{"solver": "kseq", "position": 0}, {"solver": "lp", "position": 1}]
 
 
 def test_what_was_asked_for_outlives_an_interrupt_and_a_smaller_run(tmp_path: Path) -> None:

@@ -184,26 +184,34 @@ def test_wrong_arguments_are_one_clear_error(tmp_path: Path, arguments: dict[str
 
 
 SHORT = safetensors_bytes({"target_logits": ("F32", (3, 7), bytes(80))})
+WRONG: dict[str, tuple[bytes | dict[str, Any], str]] = {
+    "positions.csv": (b"1,2", r"not a file of a format that is read here: \.npz, \.npy, \.safetensors, \.pt"),
+    "broken.npy": (b"x", "cannot be read"),
+    "broken.pt": (b"no tensors", "cannot be read"),
+    "cut.safetensors": (b"\xff" * 20, "it is cut short, or no safetensors file"),
+    "list.safetensors": (b"\x02" + bytes(7) + b"[]", "its header is no table"),
+    "short.safetensors": (SHORT, "the bytes of target_logits are 0 to 80 of 80, and its shape takes 84"),
+    "broken.npz": (b"not an archive", "cannot be read"),
+    "empty.npz": (b"", "cannot be read"),
+    "broken.safetensors": (b"\x01", "cannot be read"),
+    "other.npz": ({"logits": TARGET}, "holds logits; positions need target_logits with draft_logits"),
+    "mixed.npz": ({"target_logits": TARGET, "draft_probs": DRAFT}, "positions need target_logits with draft_logits or"),
+    "one.npz": ({"target_logits": TARGET[0], "draft_logits": DRAFT[0]}, r"target_logits is float64 of shape \(7,\)"),
+    "shapes.npz": ({"target_logits": TARGET, "draft_logits": DRAFT[:, :6]}, "both need one shape"),
+    "whole.npz": ({"target_logits": TARGET, "draft_logits": DRAFT.astype(int)}, "draft_logits is int64"),
+    "none.npz": ({"target_logits": TARGET[:0], "draft_logits": DRAFT[:0]}, r"of shape \(0, 7\)"),
+}
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("positions.csv", b"1,2", r"not a file of a format that is read here: \.npz, \.npy, \.safetensors, \.pt"),
-        ("broken.npy", b"x", "cannot be read"),
-        ("broken.pt", b"no tensors", "cannot be read"),
-        ("cut.safetensors", b"\xff" * 20, "it is cut short, or no safetensors file"),
-        ("list.safetensors", b"\x02" + bytes(7) + b"[]", "its header is no table"),
-        ("short.safetensors", SHORT, "the bytes of target_logits are 0 to 80 of 80, and its shape takes 84"),
-        ("broken.npz", b"not an archive", "cannot be read"),
-        ("empty.npz", b"", "cannot be read"),
-        ("broken.safetensors", b"\x01", "cannot be read"),
-    ],
-)
-def test_refuses_what_it_cannot_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+@pytest.mark.parametrize("name", WRONG)
+def test_refuses_what_it_cannot_read_and_what_holds_no_positions(tmp_path: Path, name: str) -> None:
+    content, message = WRONG[name]
     if name.endswith(".pt"):
         pytest.importorskip("torch")
-    (tmp_path / name).write_bytes(content)
+    if isinstance(content, bytes):
+        (tmp_path / name).write_bytes(content)
+    else:
+        save(tmp_path / name, **content)
     with pytest.raises(DataError, match=message):
         FileSource.open(tmp_path / name)
 
@@ -213,22 +221,6 @@ def test_tensors_of_torch_run_no_code(tmp_path: Path) -> None:
     torch.save({"target_logits": Path}, tmp_path / "code.pt")
     with pytest.raises(DataError, match="it holds more than tensors, or is damaged; save a dict of tensors"):
         FileSource.open(tmp_path / "code.pt")
-
-
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        ({"logits": TARGET}, "holds logits; positions need target_logits with draft_logits"),
-        ({"target_logits": TARGET, "draft_probs": DRAFT}, "positions need target_logits with draft_logits or"),
-        ({"target_logits": TARGET[0], "draft_logits": DRAFT[0]}, r"target_logits is float64 of shape \(7,\)"),
-        ({"target_logits": TARGET, "draft_logits": DRAFT[:, :6]}, "both need one shape"),
-        ({"target_logits": TARGET, "draft_logits": DRAFT.astype(int)}, "draft_logits is int64"),
-        ({"target_logits": TARGET[:0], "draft_logits": DRAFT[:0]}, r"of shape \(0, 7\)"),
-    ],
-)
-def test_refuses_arrays_that_hold_no_positions(tmp_path: Path, arrays: dict[str, object], message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        FileSource.open(save(tmp_path / "x.npz", **arrays))
 
 
 @each(value=[np.nan, np.inf])

@@ -32,7 +32,8 @@ def test_charts_and_their_pages_keep_to_the_grammar(name: str) -> None:
 
 
 def test_sheets_keep_to_the_grammar() -> None:
-    groups = [Group("All", "What they are.", list(CHARTS.values())), Group("", "", [CHARTS["dots"]], columns=1)]
+    some = [CHARTS[name] for name in ("places", "columns", "bars")]
+    groups = [Group("Some", "What they are.", some), Group("", "", [CHARTS["dots"]], columns=1)]
     alt.Chart.from_dict(sheet([Part("One", STYLES, groups), Part("", {}, groups)]).spec)
 
 

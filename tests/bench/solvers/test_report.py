@@ -10,14 +10,15 @@ from otspec.bench.solvers.summary import Row, summarise
 from otspec.bench.solvers.tables import failures_table, over_data_table, overview_table, published_table, results_table
 from otspec.bench.spellings import every_solver
 from otspec.reporting.published import PUBLISHED
-from otspec.reporting.tables import markdown_report
+from tests.bench.records import solved, unsolved
 
 
 def record(position: int, status: str = "OPTIMAL", wall_s: float = 0.002, **figures: object) -> Record:
-    plan = {"acceptance": 0.5, "gap": 1e-16, "deviation": 2e-16} if status == "OPTIMAL" else {}
-    solved = {"solved": status == "OPTIMAL", "status": status}
-    base = {"data": "", "k": 10, "n": 2, "position": position, "message": "why", "wall_s": wall_s, "optimum": 0.5}
-    return base | solved | plan | figures
+    """Of a cell that `summary` puts in."""
+    figures = {"optimum": 0.5, **figures}
+    if status == "OPTIMAL":
+        return solved(LP, position, wall_s, **{"acceptance": 0.5, "gap": 1e-16, "deviation": 2e-16, **figures})
+    return unsolved(LP, position, status, wall_s, **figures)
 
 
 def summary(cell: Cell, *records: Record, beside: Sequence[Record] = (), wanted: int = 0) -> Row:
@@ -28,6 +29,7 @@ def summary(cell: Cell, *records: Record, beside: Sequence[Record] = (), wanted:
     return next(row for row in rows if row["solver"] == cell.solver)
 
 
+LP = Cell(10, 2, "lp")
 SOLVED = summary(Cell(10, 2, "lp"), record(0, wall_s=0.001), record(1, wall_s=0.003))
 CUT = summary(Cell(10, 3, "lp"), record(0), record(1, "BUDGET", wall_s=20.0, optimum=None))
 REFUSED = summary(Cell(100, 2, "lp"), record(0, "LIMIT", optimum=None))
@@ -85,15 +87,6 @@ def test_the_papers_rows_stand_beside_ours() -> None:
     for _, printed in PUBLISHED.values():
         assert list(printed) == [(10, 2), (10, 3), (10, 4), (10, 5), (100, 2), (100, 3), (1000, 2)]
         assert printed[1000, 2]["General LP"] is None
-
-
-def test_markdown_holds_every_table_and_picture() -> None:
-    text = markdown_report([results_table([SOLVED], "mine|yours"), None], ["report.png"], ["On a machine."], "Solvers")
-    assert text.startswith("# Solvers\n")
-    assert "![report.png](report.png)" in text
-    assert "## Solvers on mine|yours" in text
-    assert "| (10, 2) | lp | 2 |" in text
-    assert "| --- | --- | ---: |" in text
 
 
 def test_a_narrow_screen_goes_without_details() -> None:
