@@ -1,8 +1,7 @@
 """An engine of vLLM's in a process of its own: `python served_by_vllm.py ORDER ANSWER`, files of JSON both.
 
 It imports nothing of ours: what does so is the entry point of the package.  An order names the `model`, settings of
-`LLM` and `jobs`, lists of requests; the answer has the texts of each job, their log-probabilities and what was drafted
-and accepted.
+`LLM` and `jobs`, lists of requests; the answer has the texts of each job, and what was drafted and accepted.
 """
 
 import importlib
@@ -16,13 +15,7 @@ from typing import Any
 def main(order: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Serve all jobs, one after the other.  (vLLM's workers import this module: nothing runs on import.)"""
     vllm = importlib.import_module("vllm")
-    structured = importlib.import_module("vllm.sampling_params").StructuredOutputsParams
     engine = vllm.LLM(order["model"], **order["settings"])
-
-    def sampling(wanted: Mapping[str, Any]) -> Any:
-        regex = wanted.get("regex")
-        structure = {"structured_outputs": structured(regex=regex)} if regex else {}
-        return vllm.SamplingParams(**{name: value for name, value in wanted.items() if name != "regex"}, **structure)
 
     def counters() -> dict[str, Any]:
         found = {one.name: getattr(one, "values", getattr(one, "value", None)) for one in engine.get_metrics()}
@@ -33,22 +26,11 @@ def main(order: Mapping[str, Any]) -> list[dict[str, Any]]:
     for job in order["jobs"]:
         results = engine.generate(
             [{"prompt_token_ids": request["prompt"]} for request in job],
-            [sampling(request["sampling"]) for request in job],
+            [vllm.SamplingParams(**request["sampling"]) for request in job],
             use_tqdm=False,
         )
-        answers.append(
-            {
-                "texts": [[list(text.token_ids) for text in one.outputs] for one in results],
-                "logprobs": [
-                    [
-                        [(token, said.logprob) for token, said in place.items()]
-                        for place in one.outputs[0].logprobs or ()
-                    ]
-                    for one in results
-                ],
-                "counters": counters(),
-            }
-        )
+        texts = [[list(text.token_ids) for text in one.outputs] for one in results]
+        answers.append({"texts": texts, "counters": counters()})
     return answers
 
 

@@ -43,26 +43,40 @@ NextLaw = Callable[[tuple[int, ...]], Any]
 """From the tokens before to the law of the next, shape (V,)."""
 
 
-class LawEngine:
-    """An engine that draws token by token from laws.
+class Faulty:
+    """An engine that draws token by token from laws, and whose texts with drafts are changed afterwards.
 
     Parameters
     ----------
-    plain, drafted : callable
-        The law of the next token, shape (V,), from the tuple of those before: without drafts, and with.
+    change : callable
+        From the texts of a request and the sampling to those that it answers with.
     ends : tuple of int
         Tokens that end a text.
+    with_logprobs, in_characters : bool
+        Whether it tells log-probabilities, right ones, and no tokens.
+    plain, drafted : callable
+        The law of the next token, shape (V,), from the tuple of those before: without drafts, and with.
     """
 
     name, version, method = "laws", "0", "laws given by functions"
 
-    def __init__(self, plain: NextLaw, drafted: NextLaw, ends: tuple[int, ...] = ()) -> None:
-        self._after = {False: plain, True: drafted}
-        self._ends = frozenset(ends)
+    def __init__(
+        self,
+        change: Callable[[list[Text], Sampling], list[Text]] = lambda texts, sampling: texts,
+        ends: tuple[int, ...] = (),
+        with_logprobs: bool = False,
+        in_characters: bool = False,
+        plain: NextLaw = markov,
+        drafted: NextLaw = markov,
+    ) -> None:
+        self._after, self._ends = {False: plain, True: drafted}, frozenset(ends)
+        self._change, self._with_logprobs, self._in_characters = change, with_logprobs, in_characters
         self._laws: dict[tuple[bool, Sampling, tuple[int, ...]], FloatArray] = {}
+        self.requests = 0
 
     def texts(self, prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool) -> list[Text]:
         """Texts, each token drawn from the law after those before it."""
+        self.requests += 1
         rng = np.random.default_rng(seed)
         found: list[tuple[int, ...]] = [()] * count
         for _ in range(length):
@@ -74,7 +88,11 @@ class LawEngine:
                 drawn = draw_from_cumulative(self._cumulative(drafts, sampling, tokens), rng, len(mine))
                 for row, token in zip(mine, drawn.tolist(), strict=True):
                     found[row] = (*tokens, token)
-        return [self._text(tokens) for tokens in found]
+        texts = [self._text(tokens) for tokens in found]
+        texts = self._change(texts, sampling) if drafts else texts
+        if self._in_characters:
+            return [Text((), "".join("abc"[token] for token in text.tokens), None, text.ended) for text in texts]
+        return texts
 
     def acceptance(self) -> Acceptance | None:
         """None: nothing is drafted."""
@@ -85,7 +103,8 @@ class LawEngine:
 
     def _text(self, tokens: tuple[int, ...]) -> Text:
         ended = "stop" if self._ends.intersection(tokens[-1:]) else "length"
-        return Text(tokens, " ".join(map(str, tokens)), None, ended)
+        told = logprobs(tokens) if self._with_logprobs else None
+        return Text(tokens, " ".join(map(str, tokens)), told, ended)
 
     def _cumulative(self, drafts: bool, sampling: Sampling, tokens: tuple[int, ...]) -> FloatArray:
         """The law after some tokens, summed up, shape (V,)."""
@@ -95,40 +114,6 @@ class LawEngine:
                 logits = np.log(as_law("the law", self._after[drafts](tokens)))
             self._laws[key] = np.cumsum(truncated(logits, sampling, 0.0).law)
         return self._laws[key]
-
-
-class Faulty(LawEngine):
-    """An engine whose texts with drafts are changed afterwards.
-
-    Parameters
-    ----------
-    change : callable
-        From the texts of a request and the sampling to those that it answers with.
-    with_logprobs : bool
-        Whether it tells log-probabilities, right ones.
-    """
-
-    def __init__(
-        self,
-        change: Callable[[list[Text], Sampling], list[Text]] = lambda texts, sampling: texts,
-        ends: tuple[int, ...] = (),
-        with_logprobs: bool = False,
-        in_characters: bool = False,
-        drafted: Callable[[tuple[int, ...]], Any] = markov,
-    ) -> None:
-        super().__init__(markov, drafted, ends)
-        self._change, self._with_logprobs, self._in_characters = change, with_logprobs, in_characters
-        self.requests = 0
-
-    def texts(self, prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool) -> list[Text]:
-        self.requests += 1
-        found = super().texts(prompt, count, length, sampling, seed, drafts=drafts)
-        if self._with_logprobs:
-            found = [text._replace(logprobs=logprobs(text.tokens)) for text in found]
-        found = self._change(found, sampling) if drafts else found
-        if self._in_characters:
-            return [Text((), "".join("abc"[token] for token in text.tokens), None, text.ended) for text in found]
-        return found
 
 
 class Telling(Faulty):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from otspec.auditing.engines import EngineVerdict, FunctionLaws, Laws, Sampling, Text, audit_engine
-from tests.auditing.engines.engines import END, LAWS, MARKOV, QUICK, Faulty, LawEngine, Telling, biased_at, markov
+from tests.auditing.engines.engines import END, LAWS, MARKOV, QUICK, Faulty, Telling, biased_at, markov
 from tests.each import each
 
 BOTH = {"exact law": LAWS, "two samples": None}
@@ -45,7 +45,7 @@ def test_a_bias_and_where_it_is(laws: str, position: int) -> None:
 def test_a_bias_under_one_sampling_only() -> None:
     """Engines forget truncations on the path of the drafts."""
 
-    class Forgetful(LawEngine):
+    class Forgetful(Faulty):
         def texts(
             self, prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool
         ) -> list[Text]:
@@ -53,7 +53,7 @@ def test_a_bias_under_one_sampling_only() -> None:
             return super().texts(prompt, count, length, cut, seed, drafts=drafts)
 
     samplings = [Sampling(), Sampling(top_k=2)]
-    audit = audit_engine(Forgetful(markov, markov), samplings, ["a"], laws=LAWS, **QUICK)
+    audit = audit_engine(Forgetful(), samplings, ["a"], laws=LAWS, **QUICK)
     assert audit.verdict is EngineVerdict.NOT_LOSSLESS
     assert "at T = 1, top-k 2 is off" in audit.reason
     assert "evidence infinite" in audit.reason
@@ -131,9 +131,11 @@ def test_a_near_tie_is_no_bias_and_as_near_as_the_arithmetic_rounds(
     tie: tuple[list[float], type[FunctionLaws], bool],
 ) -> None:
     law, kind, near = tie
-    engine = Faulty(lambda t, s: [x._replace(tokens=(1, *x.tokens[1:])) for x in t] if s.greedy else t)
-    engine._after = {False: lambda before: law, True: lambda before: law}
-    audit = audit_engine(engine, prompts=[""], laws=kind(lambda before: law), **QUICK)
+    every: Any = lambda before: law  # noqa: E731
+    engine = Faulty(
+        lambda t, s: [x._replace(tokens=(1, *x.tokens[1:])) for x in t] if s.greedy else t, plain=every, drafted=every
+    )
+    audit = audit_engine(engine, prompts=[""], laws=kind(every), **QUICK)
     assert [one.cause for one in audit.outcome.divergences] == ["near tie" if near else "rule"]
     assert audit.verdict is (EngineVerdict.NO_EVIDENCE if near else EngineVerdict.NOT_LOSSLESS)
 
@@ -171,15 +173,12 @@ def unlucky(before: tuple[int, ...]) -> list[float]:
     return [0.6, 0.2 - 1e-9, 0.2 + 1e-9]
 
 
-def wrong_logprobs() -> Faulty:
-    """Of plain text too."""
-    engine = Faulty(with_logprobs=True)
-    engine._after = {False: lambda before: MARKOV[0], True: lambda before: MARKOV[0]}
-    return engine
+def first_row(before: tuple[int, ...]) -> Any:
+    return MARKOV[0]
 
 
 ENDING = FunctionLaws(markov, (END,))
-VERDICTS: dict[str, tuple[Callable[[], LawEngine], dict[str, Any], str, str]] = {
+VERDICTS: dict[str, tuple[Callable[[], Faulty], dict[str, Any], str, str]] = {
     "longer": (lambda: Faulty(drawn(longer)), {"laws": LAWS}, "not lossless", "longer than asked for"),
     "past": (lambda: Faulty(drawn(past_the_end), (END,)), {"laws": ENDING}, "not lossless", "going on after"),
     "short": (lambda: Faulty(drawn(cut_short), (END,)), {"laws": ENDING}, "not lossless", "cut short"),
@@ -195,20 +194,23 @@ VERDICTS: dict[str, tuple[Callable[[], LawEngine], dict[str, Any], str, str]] = 
         *(lambda: Faulty(lambda t, s: [*map(certain, t)], with_logprobs=True), {}),
         *("no evidence", "log-probabilities with drafts are wrong"),
     ),
-    "plain ones wrong": (wrong_logprobs, {"laws": FunctionLaws(lambda b: MARKOV[0])}, "no evidence", "not judged"),
+    "plain ones wrong": (
+        *(lambda: Faulty(with_logprobs=True, plain=first_row, drafted=first_row), {"laws": FunctionLaws(first_row)}),
+        *("no evidence", "not judged"),
+    ),
     "characters": (lambda: Faulty(in_characters=True), {"texts": 4000}, "no evidence", ""),
     "characters, biased": (
         *(lambda: Faulty(in_characters=True, drafted=biased_at(2)), {"texts": 4000}, "not lossless", ""),
     ),
     "plain text": (
-        *(lambda: LawEngine(biased_at(2), biased_at(2)), {"laws": LAWS}, "cannot tell"),
+        *(lambda: Faulty(plain=biased_at(2), drafted=biased_at(2)), {"laws": LAWS}, "cannot tell"),
         "texts without drafts have not the exact law either",
     ),
     "few": (Faulty, {"laws": LAWS, "texts": 64}, "cannot tell", "64 texts do not suffice to catch the control"),
     "few, two samples": (Faulty, {"texts": 64}, "cannot tell", "64 texts do not suffice to catch the control"),
     "greedy": (Faulty, {"laws": LAWS, "samplings": [Sampling(0.0)]}, "cannot tell", "only greedy text was asked for"),
     "rounding": (
-        *(lambda: LawEngine(lambda before: [0.6, 0.2, 0.2], unlucky),),
+        *(lambda: Faulty(plain=lambda before: [0.6, 0.2, 0.2], drafted=unlucky),),
         *({"laws": FunctionLaws(lambda b: [0.6, 0.2, 0.2]), "samplings": [Sampling(), Sampling(top_k=2)]},),
         *("no evidence", ""),
     ),

@@ -133,8 +133,3 @@ def test_too_few_texts_do_not_pass() -> None:
     """A test that could not have failed proves nothing."""
     with pytest.raises(AssertionError, match=r"^cannot tell: .*do not suffice to catch the control"):
         assert_lossless(of_law(markov, 50, 0), law=markov)
-
-
-def test_a_setting_out_of_range() -> None:
-    with pytest.raises(ProblemError, match="alpha is 2"):
-        assert_lossless(["a"], ["a"], alpha=2)
