@@ -9,7 +9,7 @@ import pytest
 
 from otspec.proofs_check import CLAIMS, Claim
 from otspec.proofs_check.global_resolution.submodular import GRID
-from otspec.proofs_check.oracles import members, psi_independent, sums
+from otspec.proofs_check.oracles import members, sums
 
 
 def quarters(vocab: int) -> Iterator[np.ndarray]:
@@ -48,15 +48,6 @@ def test_every_minor_of_two_drafts_of_two_tokens() -> None:
             assert min(abs(minor - value) for value in (-1, 0, 1)) < 1e-9
 
 
-def test_the_printed_sign_of_equation_34() -> None:
-    p, q1, q2 = np.array([0.3, 0.7]), np.array([0.8, 0.2]), np.array([0.6, 0.4])
-    values = psi_independent(p, np.array([q1, q2]))
-    assert values.min() == pytest.approx(0.3 - 0.48)
-    assert values.argmin() == 0b01
-    # As printed rho is 2 where psi is 0, at all of V.
-    assert CLAIMS["gr-equation-34"].margin_of({"p": p, "q1": q1, "q2": q2}) == pytest.approx(-2.0)
-
-
 @pytest.mark.parametrize(
     ("name", "margin"),
     [
@@ -73,18 +64,3 @@ def test_what_counterexamples_say(name: str, margin: float) -> None:
     counterexample = CLAIMS[name].counterexample
     assert counterexample is not None
     assert CLAIMS[name].margin_of(counterexample) == pytest.approx(margin, abs=1e-12)
-
-
-def test_slackness_notices_a_set_that_is_no_minimiser() -> None:
-    """The shortage of Theorem 5.1 is positive where H is none: here H = {0} costs 0.2 more than H* = {}."""
-    instance = {"p": np.array([0.7, 0.3]), "drafts": np.array([[0], [1]]), "law": np.array([0.5, 0.5])}
-    assert CLAIMS["gr-theorem-5.1-shortage"].margin_of(instance) >= -1e-15
-    wrong = {**instance, "tokens": np.array([1, 0])}
-    assert CLAIMS["gr-equation-8"].margin_of(wrong) < -0.01
-
-
-def test_an_importance_weight_of_no_optimal_flow_misses_the_optimum() -> None:
-    claim = CLAIMS["gr-theorem-4.1-any"]
-    p, drafts, mass = np.array([0.5, 0.5]), np.array([[0, 1], [0, 0]]), np.array([0.5, 0.5])
-    asked = np.array([[1.0, 0.0], [1.0, 0.0]])  # serve token 0 from both: half as much as can be
-    assert claim.margin_of({"p": p, "drafts": drafts, "law": mass, "asked": asked}) == pytest.approx(0.0)

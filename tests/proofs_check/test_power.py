@@ -66,10 +66,6 @@ def test_what_is_not_clearly_false_is_not_refuted(margin: float) -> None:
     assert found.trials == 5
 
 
-def test_costly_claims_get_fewer_trials() -> None:
-    assert challenge(replace(TRUE, cost=10), Mutation("", lambda **instance: 0.0), 50).trials == 5
-
-
 def test_tightness_is_that_of_the_claim() -> None:
     claim = replace(TRUE, mutations=(SPIKY,), tightness=lambda p, q: float(p.max()))
     (found,) = challenges(claim, 40, seed=1)
