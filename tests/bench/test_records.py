@@ -1,5 +1,6 @@
 """The folder of a run: whose it is, what it keeps, and of what code."""
 
+import json
 import os
 from pathlib import Path
 
@@ -66,6 +67,17 @@ def test_what_is_measured_twice_counts_once_and_the_later_stands(tmp_path: Path)
     assert len(folder.records) == 2
     folder.close()
     assert len(log.read_text().splitlines()) == 2
+
+
+def test_what_is_forgotten_is_gone_from_the_disk(tmp_path: Path) -> None:
+    folder = RecordFolder(tmp_path, {})
+    for solver in ("lp", "kseq"):
+        folder.append({"solver": solver, "position": 0})
+    assert folder.forget(lambda record: record["solver"] == "lp") == 1
+    folder.append({"solver": "lp", "position": 1})
+    folder.close()
+    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert lines == [{"solver": "kseq", "position": 0}, {"solver": "lp", "position": 1}]
 
 
 def test_what_was_asked_for_outlives_an_interrupt_and_a_smaller_run(tmp_path: Path) -> None:
