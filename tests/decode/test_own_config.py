@@ -11,7 +11,7 @@ from transformers import GenerationConfig
 import otspec
 from otspec.decode import run
 from otspec.decode.methods import Vanilla
-from otspec.decode.methods.plain import plain
+from otspec.decode.methods.assisted import plain
 from otspec.decode.models.own_config import ALWAYS, SAMPLED, drop_own_config, own_config
 from tests.decode.models import greedy_text, pair
 from tests.saved_pair import VOCAB, tokenizer

@@ -127,3 +127,11 @@ class WrappedDrafter(Drafter):
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was accepted."""
         self.inner.commit(accepted, rows)
+
+
+class FixedDrafter(WrappedDrafter):
+    """A drafter that draws nothing by chance: its drafts are verified as fixed ones, and no law is sent."""
+
+    def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
+        """The same trees."""
+        return Drafts.fixed_trees(self.inner.draft(texts, depth).trees)

@@ -19,14 +19,11 @@ from typing import Unpack  # noqa: E402
 
 from transformers import PreTrainedModel  # noqa: E402
 
-from otspec.decode.methods.assisted import assisted, assisted_lookup  # noqa: E402
+from otspec.decode.methods.assisted import assisted, assisted_lookup, plain  # noqa: E402
 from otspec.decode.methods.dynamic_tree import DynamicTree  # noqa: E402
-from otspec.decode.methods.lookahead import Lookahead  # noqa: E402
 from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
-from otspec.decode.methods.plain import plain  # noqa: E402
-from otspec.decode.methods.prompt_lookup import PromptLookup  # noqa: E402
 from otspec.decode.methods.typical import Typical  # noqa: E402
-from otspec.decode.methods.vanilla import Vanilla  # noqa: E402
+from otspec.decode.methods.without_draft import Lookahead, PromptLookup, Vanilla  # noqa: E402
 from otspec.decode.models.tokens.matching import Matching  # noqa: E402
 from otspec.decode.settings import DraftModelOptions  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""transformers' own ways to decode with drafts, measured as the other methods are."""
+"""transformers' own ways to decode, without drafts and with them, measured as the other methods are."""
 
 from __future__ import annotations
 
@@ -24,6 +24,24 @@ SCHEDULES = ("constant", "heuristic", "heuristic_transient")
 def is_known(draft: PreTrainedModel) -> bool:
     """Whether transformers can draft by a model: one that reads texts by itself."""
     return not isinstance(draft, Heads) and not (isinstance(draft, Eagle) and draft.config.arithmetic != "fed")
+
+
+def plain(target: PreTrainedModel, input_ids: torch.Tensor, **settings: Any) -> Generation:
+    """Decode by ``target.generate``, token by token: what a user of transformers has without any of this.
+
+    Parameters
+    ----------
+    target : PreTrainedModel
+    input_ids : Tensor of int, shape (B, S)
+    **settings
+        As in `otspec.generate`: temperature, top_k, top_p, seed, and what `generate` takes.
+
+    Raises
+    ------
+    ProblemError
+        As `otspec.decode.methods.measured.measured` does.
+    """
+    return measured(target, input_ids, {"target": target}, **settings)
 
 
 def assisted(

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.base.sampling import DraftSampling, Sampling
 from otspec.decode.drafters.catalogue import drafter_of, selection_of
-from otspec.decode.drafters.fixed import FixedDrafter
+from otspec.decode.drafters.drafter import FixedDrafter
 from otspec.decode.drafters.grow_tree import GrowTree
 from otspec.decode.drafters.levels import LevelDrafter
 from otspec.decode.drafters.prompt_lookup import beside

@@ -14,7 +14,7 @@ from otspec.decode.base.draft_laws import DraftLaw
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.catalogue import drafter_of, selection_of
-from otspec.decode.methods.plain import plain
+from otspec.decode.methods.assisted import plain
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.target import Target
 from otspec.decode.pair.loading import Models, batch_of

@@ -12,8 +12,8 @@ import torch
 import otspec
 from otspec.decode import shipped
 from otspec.decode.drafters.eagle.model import Eagle
+from otspec.decode.methods.assisted import plain
 from otspec.decode.methods.drafting import DrafterRequest, drafting
-from otspec.decode.methods.plain import plain
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.pair.gguf import MODULE, SMOLLM2
 from otspec.decode.pair.loading import Models, encode, load_models
