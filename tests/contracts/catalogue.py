@@ -269,12 +269,23 @@ def routed_tree(model: Any) -> Strategy:
 
 def foreign(**settings: Any) -> Make:
     """Drafts of a model of 300 tokens, three of which the target has."""
-    return lambda of: MultiDraft(tiny(300), matching=matching(), **{"paths": 2, "depth": 2, **settings})
+    shape = {} if "branching" in settings else {"paths": 2, "depth": 2}
+    return lambda of: MultiDraft(tiny(300), matching=matching(), **{**shape, **settings})
+
+
+def several_foreign(of: Models) -> Strategy:
+    """Paths of two such models."""
+    return MultiDraft([tiny(300), tiny(300, seed=1)], law="independent", matching=matching(), paths=2, depth=2)
 
 
 def of_foreign(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
     """Over the tokens in common."""
     return law_of_foreign(text, drafted, [0, 1, 3], **settings)
+
+
+def of_several_foreign(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
+    """The same of the model of a path."""
+    return law_of_foreign(text, drafted, [0, 1, 3], seed=path, **settings)
 
 
 def foreign_redistributing(of: Models) -> Strategy:
@@ -295,7 +306,7 @@ CATALOGUE: Mapping[str, Entry] = {
     "one path": Entry(drafts(paths=1), plain(), ALL),
     "tree": Entry(drafts(branching=(2, 2)), plain(), ("top-k",), every_rule=True),
     "paths behind a stem": Entry(drafts(branching=(1, 2, 1)), plain(), ("temperature 0.6",)),
-    "paths of the user's own rule": Entry(drafts(solver=type("Own", (Block,), {})(), paths=1), plain(), ALL),
+    "paths of the user's own rule": Entry(drafts(solver=type("Own", (Block,), {})(), paths=1), plain()),
     "uneven tree": Entry(drafts(tree="0,1,0.0,0.1,0.0.0"), plain(), ("temperature 0.6", "greedy")),
     "uneven tree without replacement": Entry(
         drafts(tree="0,1,1.0,1.1,1.1.0", law="without_replacement"), plain(), ("temperature 0.6", "top-k")
@@ -338,7 +349,7 @@ CATALOGUE: Mapping[str, Entry] = {
         plain(temperature=1.8, top_k=3), ("top-k", "greedy"), 4,
     ),
     "certain drafts": Entry(drafts(draft_temperature=0, paths=1), plain(temperature=0), ("temperature 1",)),
-    "a confident path": Entry(drafts(paths=1, depth=3, draft_confidence=0.3), plain(), ALL),
+    "a confident path": Entry(drafts(paths=1, depth=3, draft_confidence=0.3), plain(), ("temperature 1", "greedy")),
     "a confident stem": Entry(drafts(branching=(1, 2), draft_confidence=0.5), plain()),
     # Of fewer tokens.
     "kept": Entry(kept_of(kept), on(kept), vocab=4, every_rule=True),
@@ -399,6 +410,8 @@ CATALOGUE: Mapping[str, Entry] = {
     "foreign, redistributed": Entry(
         foreign_redistributing, of_foreign_redistributed, ("temperature 1",), 4, vocabs=False
     ),
+    "foreign, hub pairs": Entry(foreign(branching=(2, 1), law="hub_pairs"), of_foreign, ("top-k",), 4, vocabs=False),
+    "foreign, several models": Entry(several_foreign, of_several_foreign, ("top-k",), 4, vocabs=False),
     # A copied path beside what is drawn.
     "beside a copy": Entry(drafts(prompt_lookup=3, depth=1), plain(), ("top-k", "greedy"), prompt=REPEATED),
     "beside a copy, one path": Entry(drafts(prompt_lookup=3, paths=1), plain(), ("temperature 0.6",), prompt=REPEATED),
@@ -447,7 +460,7 @@ FEW = (
     *("paths", "paths of the user's own rule", "uneven tree", "without replacement", "a confident path", "kept"),
     *("redistributed", "frequent", "routed", "several models", "steered", "eagle", "shared", "parallel"),
     *("beside a copy", "beside a copy, eagle", "beside a copy, dynamic tree"),
-    *("medusa", "mlp", "EAGLE, published", "MLP, published", "foreign", "varying"),
+    *("medusa", "mlp", "EAGLE, published", "MLP, published", "foreign", "foreign, several models", "varying"),
     *("vanilla", "prompt lookup", "lookahead", "static tree", "static tree, medusa", "static tree, parallel"),
     *("dynamic tree", "dynamic tree, steered", "dynamic tree, eagle", "dynamic tree, shared", "dynamic tree, parallel"),
     *("dynamic tree, medusa", "dynamic tree, mlp", "dynamic tree, EAGLE-3, published"),

@@ -267,10 +267,10 @@ def matching() -> Matching:
     return Matching(target, draft, tokens, np.array([draft.ids[spelt[token]] for token in tokens]), {}, 4)
 
 
-def law_of_foreign(text: list[int], drafted: list[int], kept: list[int], **settings: Any) -> Floats:
+def law_of_foreign(text: list[int], drafted: list[int], kept: list[int], seed: int = 0, **settings: Any) -> Floats:
     """The law over the kept tokens of the target, by a draft model of 300 tokens that reads the text in its own."""
     read = matching().reading(all_tokens=True)
     own = [*Retokenised(matching()).extend(text), *read[drafted].tolist()]
     logits = np.full(4, -np.inf)
-    logits[kept] = logits_after(tiny(300), own)[read[kept]]
+    logits[kept] = logits_after(tiny(300, seed), own)[read[kept]]
     return law_from_logits("logits", logits, **settings)

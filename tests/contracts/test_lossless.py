@@ -10,8 +10,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from transformers import LogitsProcessorList  # noqa: E402
+
 from otspec import ProblemError  # noqa: E402
 from otspec.decode import run  # noqa: E402
+from otspec.decode.base.processors import Followed, for_trees  # noqa: E402
 from tests.contracts.catalogue import CATALOGUE, FEW, LOSSY, Entry, drafts, of_both, rules_for  # noqa: E402
 from tests.contracts.draft_models import Models, models  # noqa: E402
 from tests.contracts.enumeration import every_draft, law_of_step  # noqa: E402
@@ -33,15 +36,15 @@ pytestmark = pytest.mark.usefixtures("no_gradients")
 EXACT = 1e-9
 
 
-def deviations(entry: Entry, name: str, rules: bool = True) -> dict[str, float]:
+def deviations(entry: Entry, settings: dict[str, Any], rules: bool = True) -> dict[str, float]:
     """Of the law of the text after a step from the target's, by each rule that may verify, or by its own alone."""
-    of, settings, prompt = models(entry.vocab), SETTINGS[name], list(entry.prompt)
+    of, prompt = models(entry.vocab), PROMPT if "constraint" in settings else list(entry.prompt)
     strategy = entry.make(of)
     step = every_draft(strategy, of, prompt, sampling_of(of, **settings))
     found = {}
     for rule, one in (rules_for(strategy, entry.every_rule) if rules else {"its own": strategy}).items():
         law = law_of_step(one, step, of, prompt, settings)
-        assert not law.output[law.target == 0].any(), (name, rule)
+        assert not law.output[law.target == 0].any(), (settings, rule)
         found[rule] = law.deviation
     return found
 
@@ -55,7 +58,7 @@ def test_a_step_has_the_law_of_the_target(name: str) -> None:
     settings = CATALOGUE[name].settings
     whole = next((one for one in ("top-k", "temperature 0.6") if one in settings), settings[0])
     for one in settings:
-        for rule, deviation in deviations(CATALOGUE[name], one, one == whole).items():
+        for rule, deviation in deviations(CATALOGUE[name], SETTINGS[one], one == whole).items():
             assert deviation <= (1e-7 if rule == "lp" else EXACT), (one, rule)
 
 
@@ -94,8 +97,8 @@ def test_a_draft_model_that_overflows_after_some_texts_leaves_the_law(name: str)
 @pytest.mark.parametrize("name", LOSSY)
 def test_a_strategy_that_is_lossy_is_told_from_them(name: str) -> None:
     """But puts out no token that the target excludes."""
-    assert min(deviations(LOSSY[name], "temperature 1").values()) > 0.05
-    assert deviations(LOSSY[name], "top-k")
+    assert min(deviations(LOSSY[name], {}).values()) > 0.05
+    assert deviations(LOSSY[name], SETTINGS["top-k"])
 
 
 @pytest.mark.parametrize("law", ["iid", "without_replacement", "independent"])
@@ -105,7 +108,7 @@ def test_global_resolution_errs_by_no_more_than_it_promises(tau: float, law: str
     depth, solver = 2, f"global_resolution:tau={tau}:max_iterations=500"
     one = drafts(branching=(2,) * depth, law=law, solver=solver)
     entry = Entry(of_both(paths=2, depth=depth, solver=solver) if law == "independent" else one)
-    assert 0 < deviations(entry, "temperature 1", False)["its own"] <= 15 * depth * tau
+    assert 0 < deviations(entry, {}, False)["its own"] <= 15 * depth * tau
 
 
 @pytest.mark.parametrize("name", [name for name in FEW if CATALOGUE[name].batch])
@@ -146,7 +149,7 @@ def greedy(vocab: int, prompt: tuple[int, ...], new: int) -> list[int]:
 @pytest.mark.parametrize("name", [*CATALOGUE, *LOSSY])
 def test_greedy_texts_token_for_token(name: str) -> None:
     """In a batch; and one of each class alone, and where a token that some of the texts meet ends them."""
-    entry, new, few = {**CATALOGUE, **LOSSY}[name], 13, name in FEW
+    entry, new, few = {**CATALOGUE, **LOSSY}[name], 9, name in FEW
     of, prompts = prompts_of(entry)
     expected = [greedy(of.vocab, tuple(prompt), new) for prompt in prompts]
     settings: dict[str, Any] = {"max_new_tokens": new, "temperature": 0}
@@ -158,7 +161,7 @@ def test_greedy_texts_token_for_token(name: str) -> None:
         assert found.new_tokens == wanted
         assert torch.equal(found.sequences, torch.cat((given["input_ids"], torch.tensor(wanted)), dim=1))
         assert found.metrics.tokens == len(batch) * new
-    eos, pad = expected[0][9], of.vocab - 1
+    eos, pad = expected[0][6], of.vocab - 1
     cut = [text[: text.index(eos) + 1] if eos in text else text for text in expected]
     for batch in (together or [[prompts[0]]]) if few else []:
         given = batch_of(batch)
@@ -212,3 +215,92 @@ def test_a_target_of_nan_is_refused(name: str) -> None:
     spoilt.lm_head.weight.data[1] = torch.nan
     with pytest.raises(ProblemError, match="nan"):
         run(spoilt, strategy, torch.tensor([PROMPT]), temperature=temperature, max_new_tokens=4)
+
+
+# --- texts that keep to a language, by a processor that goes by the text and by one that keeps a state
+
+NEXT = ({0: 1, 1: 0}, {1: 0})
+"""Of each state of an automaton, where its tokens lead."""
+STOP = 2
+"""Ends a text; allowed in state 1."""
+
+
+def state_after(new: Any) -> int:
+    """Where the automaton is; KeyError where these tokens are not of its language, or end it."""
+    state = 0
+    for token in new:
+        state = NEXT[state][int(token)]
+    return state
+
+
+class Stateless:
+    """A processor that goes by the text alone, and fails after texts that are not of the language."""
+
+    def __init__(self, prompt: int) -> None:
+        self.prompt = prompt
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        for text, own in zip(input_ids, scores, strict=True):
+            state = state_after(text[self.prompt :])
+            kept = [*NEXT[state], *([STOP] if state else [])]
+            own[[token for token in range(len(own)) if token not in kept]] = -torch.inf
+        return scores
+
+
+class Language:
+    """The automaton as a constraint."""
+
+    eos = frozenset({STOP})
+
+    def processor(self, prompt: int, vocab: int) -> Any:
+        return Stateless(prompt)
+
+    def allowed(self, new: Any, vocab: int) -> Any:
+        try:
+            state = state_after(new)
+        except KeyError:
+            return np.ones(vocab, dtype=bool)
+        return np.isin(np.arange(vocab), [*NEXT[state], *([STOP] if state else [])])
+
+
+class Stepwise:
+    """A processor that goes on by the last token of every call, and fails where that is not of the language."""
+
+    def __init__(self) -> None:
+        self.states: list[int] = []
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        last = input_ids[:, -1].tolist()
+        before = zip(self.states, last, strict=True) if self.states else ()
+        self.states = [NEXT[state][token] for state, token in before] or [0] * len(last)
+        for state, own in zip(self.states, scores, strict=True):
+            kept = [*NEXT[state], *([STOP] if state else [])]
+            own[[token for token in range(len(own)) if token not in kept]] = -torch.inf
+        return scores
+
+
+class Followable(Language):
+    """The same by a processor that keeps a state."""
+
+    def processor(self, prompt: int, vocab: int) -> Any:
+        (found,) = for_trees(LogitsProcessorList([Stepwise()]), torch.tensor([PROMPT]), vocab)
+        assert isinstance(found, Followed)
+        return found
+
+
+BY_TEXT = ("one path", "top_k", "greedy", "redistributed", "steered", "dynamic tree", "prompt lookup", "vanilla")
+BY_STATE = (*BY_TEXT, "paths", "without replacement", "several models", "a confident path", "kept", "routed")
+
+
+@pytest.mark.parametrize("name", BY_TEXT)
+def test_a_processor_that_goes_by_the_text_keeps_the_law(name: str) -> None:
+    """Drafts do not know of the language, so that the processor would be asked about what is not of it."""
+    settings = {"temperature": 0.6, "constraint": Language()}
+    assert deviations(CATALOGUE[name], settings, rules=False)["its own"] <= EXACT
+
+
+@pytest.mark.parametrize("name", BY_STATE)
+def test_a_processor_that_keeps_a_state_keeps_the_law(name: str) -> None:
+    """Along every path of a tree it is what it is along a single one."""
+    settings = {"temperature": 0.6, "top_k": 2, "constraint": Followable()}
+    assert deviations(CATALOGUE[name], settings, rules=False)["its own"] <= EXACT

@@ -1,11 +1,15 @@
-"""Drafts of a model with another tokenizer: their laws, what its cache holds, and what is refused."""
+"""Drafts of a model with another tokenizer: what its cache holds, and what is refused.
 
+tests/contracts has their laws at every node.
+"""
+
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from scipy import sparse
 from transformers import LogitsProcessorList, SuppressTokensLogitsProcessor, TemperatureLogitsWarper, TopKLogitsWarper
 
 import otspec
@@ -14,13 +18,13 @@ from otspec.decode import MultiDraft, multi_draft, run
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.cross_tokenizer.drafter import ForeignDrafter
 from otspec.decode.drafters.cross_tokenizer.retokenised import Retokenised
-from otspec.decode.drafters.several import SeveralDrafters
+from otspec.decode.models.tokens.alignment import aligned_counts
 from otspec.decode.models.tokens.matching import Matching, matching_of
 from otspec.laws import law_from_logits
 from otspec.verification.trees.shape import Shape
-from otspec.vocab import affinity_from_matrix, embed, rdk, tli
+from otspec.vocab import embed, load_affinity, tli
 from tests.decode.models import Words, logits_after, tiny
-from tests.decode.tokenizers_of import byte_level
+from tests.decode.tokenizers_of import TEXT, byte_level
 from tests.oracles import Floats
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
@@ -44,69 +48,23 @@ def _sampling(*more: Any, top_k: int = 5) -> Sampling:
     return Sampling(LogitsProcessorList([*more, TemperatureLogitsWarper(0.7), TopKLogitsWarper(top_k)]), do_sample=True)
 
 
-def _drafter(shape: Shape, law: str = "iid", sampling: Any = None, positions: int = 128, **settings: Any) -> Any:
+def _drafter(shape: Shape, sampling: Any = None, positions: int = 128, **settings: Any) -> Any:
     model = tiny(OWN, positions=positions)
-    strategy = MultiDraft(model, branching=shape.branching, law=law, matching=_matching(), **settings)
+    strategy = MultiDraft(model, branching=shape.branching, matching=_matching(), **settings)
     made = strategy.prepare(VOCAB, sampling or _sampling(), torch.Generator().manual_seed(0)).drafter
-    assert isinstance(made, ForeignDrafter | SeveralDrafters)
+    assert isinstance(made, ForeignDrafter)
     return made
 
 
-def _law(text: list[int], drafted: list[int], kernel: Any = None, positions: int = 128) -> Floats:
+def _law(text: list[int], positions: int = 128) -> Floats:
     """The law of the next draft: everything read from the start, whole laws cut down on the host."""
     matching = _matching()
-    read = matching.reading(all_tokens=kernel is not None)[drafted].tolist()
-    logits = logits_after(tiny(OWN, positions=positions), [*Retokenised(matching).extend(text), *read])
+    logits = logits_after(tiny(OWN, positions=positions), Retokenised(matching).extend(text))
     known = np.full(OWN, -1)
     known[matching.own] = matching.tokens
     inside = tli(law_from_logits("logits", logits), known >= 0)
     with np.errstate(divide="ignore"):
-        q = law_from_logits("logits", np.log(embed(inside, known, VOCAB)), 0.7, 5, None)
-    return q if kernel is None else rdk(q, kernel)
-
-
-def _kernel(rng: Any) -> Any:
-    """Rows for tokens that the draft model knows and for others, moving mass to either."""
-    values = rng.random((VOCAB, VOCAB)) * (rng.random((VOCAB, VOCAB)) < 0.01)
-    values[np.arange(VOCAB), (np.arange(VOCAB) + 37) % VOCAB] += 0.1
-    return affinity_from_matrix(sparse.csr_array(values / values.sum(axis=1, keepdims=True)))
-
-
-SHAPES = {"hub_pairs": Shape((2, 1, 2)), "independent": Shape((2, 1, 1))}
-
-
-@pytest.mark.parametrize(
-    ("law", "redistributed"), [("iid", False), ("hub_pairs", False), ("independent", False), ("greedy", True)]
-)
-def test_laws_at_every_node_step_after_step(law: str, redistributed: bool) -> None:
-    """Of texts of different lengths that grow by drafts and by what is none, and leave the batch."""
-    rng = np.random.default_rng(0)
-    kernel = _kernel(rng) if redistributed else None
-    shape = SHAPES.get(law, Shape((2, 2, 1)))
-    drafter, texts = _drafter(shape, law, draft_kernel=kernel), _texts()
-    unknown = np.setdiff1d(np.arange(VOCAB), _matching().tokens)
-    assert unknown.size > 10
-    drafted_unknown = 0
-    drafter.start(texts)
-    for depth in (3, 1, 2):
-        drafts, row = drafter.draft(texts, depth), 0
-        laws = drafts.over(VOCAB)
-        for text, tree in zip(texts, drafts.trees, strict=True):
-            assert tree.length == depth
-            for node in range(tree.inner):
-                expected = _law(text, tree.token[tree.line(node)].tolist(), kernel)
-                np.testing.assert_allclose(laws[row], expected, atol=1e-6)
-                np.testing.assert_allclose(laws[row], expected, atol=1e-10)
-                assert (expected[tree.token[tree.parent == node]] > 0).all()
-                row += 1
-            drafted_unknown += np.isin(tree.token[1:], unknown).sum()
-        assert row == len(drafts.laws)
-        accepted = [tree.line(int(rng.integers(tree.size))) for tree in drafts.trees]
-        slots = [tree.slot[nodes].tolist() for tree, nodes in zip(drafts.trees, accepted, strict=True)]
-        going = list(range(len(texts)))[: 2 if len(texts) == 3 and rng.random() < 0.5 else None]
-        drafter.commit(slots, going)
-        texts = [[*texts[r], *drafts.trees[r].token[accepted[r]].tolist(), int(rng.integers(VOCAB))] for r in going]
-    assert (drafted_unknown > 0) == redistributed
+        return law_from_logits("logits", np.log(embed(inside, known, VOCAB)), 0.7, 5, None)
 
 
 def test_what_was_read_is_read_once() -> None:
@@ -155,7 +113,7 @@ def test_a_text_that_outgrows_the_draft_model_and_those_that_go_on_without_it() 
     texts = [[*texts[0], 290, 13], [*texts[2], 14]]
     laws = drafter.draft(texts, 1).over(VOCAB)
     for law, text in zip(laws, texts, strict=True):
-        np.testing.assert_allclose(law, _law(text, [], positions=40), atol=1e-10)
+        np.testing.assert_allclose(law, _law(text, positions=40), atol=1e-10)
 
 
 def test_processors_find_tokens_by_the_targets_ids() -> None:
@@ -219,3 +177,46 @@ def test_pairs_that_cannot_be() -> None:
     both: dict[str, Any] = {"tokenizer": TOKENIZER, "draft_tokenizer": DRAFT_TOKENIZER}
     with pytest.raises(ProblemError, match="2 of the target's 420 tokens are tokens of the draft model"):
         otspec.generate(target, tiny(2), ids, max_new_tokens=4, **both)
+
+
+# --- counts of what the target writes where a foreign draft model writes a token
+
+PLAIN = TEXT.replace("<", "(")  # no special tokens written out, which the tokenizers would read as such
+TEXTS = [PLAIN[:3000], "", "é ≠ 中文 def", PLAIN[2000:2500]]
+
+
+@pytest.mark.parametrize(("vocab", "own"), [(420, 300), (300, 420)])
+def test_counts_are_those_of_a_walk_through_the_text(vocab: int, own: int, tmp_path: Path) -> None:
+    target, draft = byte_level(vocab), byte_level(own)
+    matching = matching_of(target, draft)
+    assert matching is not None
+    counterpart = dict(zip(matching.own.tolist(), matching.tokens.tolist(), strict=True))
+    walked: Counter[tuple[int, int]] = Counter()
+    level: Counter[int] = Counter()
+    for text in TEXTS:
+        begins = []
+        for tokenizer in (target, draft):
+            found = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
+            at, places = 0, {}
+            for token in found.tokens:  # a letter of a token is a byte
+                places[at] = tokenizer.backend_tokenizer.token_to_id(token)
+                at += len(token)
+            begins.append(places)
+        level.update(begins[0].values())
+        for at, token in begins[0].items():
+            if begins[1].get(at) in counterpart:
+                walked[counterpart[begins[1][at]], token] += 1
+    estimate = aligned_counts(matching, TEXTS, {"source": "texts"})
+    assert estimate.about == {"source": "texts", "seen": sum(level.values()), "aligned": sum(walked.values())}
+    assert [level[token] for token in range(vocab)] == estimate.level.tolist()
+    assert estimate.tokens.tolist() == matching.tokens.tolist()
+    matrix = estimate.matrix.toarray()
+    for row, token in enumerate(matching.tokens.tolist()):
+        expected = np.array([walked[token, other] for other in range(vocab)])
+        if not expected.any():
+            expected[token] = 1  # what is never seen keeps its mass
+        np.testing.assert_array_equal(matrix[row], expected)
+    moved = sum(count for (token, other), count in walked.items() if token != other)
+    assert moved > 100 if own < vocab else moved == 0
+    estimate.nearest(4).save(tmp_path / "affinity.safetensors")
+    assert load_affinity(tmp_path / "affinity.safetensors").rows(0, 3).sum(axis=1) == pytest.approx(np.ones(3))
