@@ -52,10 +52,6 @@ def mine(prompt, count, length, sampling, seed, *, drafts, off=0.0, target=None)
     return np.random.default_rng((seed, drafts)).choice(2, (count, length), p=law / law.sum())
 
 
-def dying(prompt, count, length, sampling, seed, drafts):
-    raise RuntimeError("no memory")
-
-
 class Mine:
     name, version, method = "class", "1", "as the function"
 
@@ -137,24 +133,15 @@ WRONG = [
     ("audit nowhere.py:rule", "there is no file nowhere.py"),
     ("audit rules_of_mine:last", "rules_of_mine has no 'last'"),
     ("audit rules_of_mine:np", "pass a callable, or the name of a solver"),
-    ("audit rules_of_mine:naive --scheme topk", "no draft law 'topk'; known: iid"),
-    ("audit rules_of_mine:naive --form numpy", "form is 'numpy'; known: rng"),
     ("audit rules_of_mine:naive --max-seconds 0", "'--max-seconds': 0; it is above 0"),
-    ("audit-engine tgi", "no engine 'tgi'; known: http, otspec, transformers, or a function of yours"),
-    ("audit-engine engine_of_mine:mine --url x", "mine has no setting 'url'; it has off, target"),
-    ("audit-engine engine_of_mine:Mine --url x", "engine_of_mine:Mine has no setting 'url'; it has off"),
     ("audit-engine engine_of_mine:Mine --set off", "--set 'off' is no setting; write name=value"),
     ("audit-engine engine_of_mine:Yours", "engine_of_mine has no 'Yours'"),
-    ("audit-engine engine_of_mine:dying", "dying died at 1 texts of 32 tokens"),
-    ("audit-engine engine_of_mine:Mine --alpha 2", "'--alpha': 2; it lies between 0 and 1"),
     ("audit-engine engine_of_mine:Mine --prompts nowhere.txt", "there is no file nowhere.txt"),
-    ("audit-engine engine_of_mine:Mine --temperature -1", "it is finite and >= 0"),
     ("audit-engine engine_of_mine:Mine --law nowhere", "there is no folder nowhere; pass shipped, or a folder"),
-    ("audit-engine transformers", "transformers needs the setting 'target'"),
 ]
 
 
 def test_wrong_input_is_one_clear_error(otspec: Otspec) -> None:
     for words, message in WRONG:
-        if installed("torch") or not words.endswith(("--law nowhere", "transformers")):
+        if installed("torch") or not words.endswith("--law nowhere"):
             assert message in otspec(words, 2).err, words

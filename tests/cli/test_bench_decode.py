@@ -19,7 +19,9 @@ from tests.cli.test_prompts import LINES, write  # noqa: E402
 LOG = Path("out/results.jsonl")
 
 
-def test_bench_measures_reports_and_resumes(otspec: Otspec, saved: Pair, prompts: str) -> None:
+def test_bench_measures_reports_and_resumes(
+    otspec: Otspec, saved: Pair, prompts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cells = "--paths 2 --depth 2 --solver nested,global_resolution/interval --baselines generate --temperature 1,0"
     line = f"bench decode {saved} {prompts} {cells} --max-new-tokens 4 --draft-top-k 9 --out out"
     shown = otspec(f"{line} --first 2").out
@@ -32,6 +34,7 @@ def test_bench_measures_reports_and_resumes(otspec: Otspec, saved: Pair, prompts
     assert report.count("| 2 | 2 | nested |") == 1  # at temperature 0
     assert report.count("| rule | ms/token | over generate | over vanilla |") == 2
     log = LOG.read_text()
+    monkeypatch.setattr("otspec.reporting.pictures.Picture.save", lambda *_: None)  # drawn once
     assert len(log.splitlines()) == 2 * 2 * 4
     again = otspec(f"{line} --first 2").out
     assert LOG.read_text() == log

@@ -94,6 +94,7 @@ def test_bench_measures_reports_and_resumes(otspec: Otspec, monkeypatch: pytest.
     rows = [row[2:-2].split(" | ") for row in report.splitlines() if row.startswith("| ") and row[2:5] != "---"]
     assert [row for table in Reader(Path("out/report.html").read_text()).tables for row in table] == rows
     log = LOG.read_text()
+    monkeypatch.setattr("otspec.reporting.pictures.Picture.save", lambda *_: None)  # drawn once
     said = otspec(line).out
     assert LOG.read_text() == log
     assert "Nothing was left to measure: out held it all, 12 records" in said
@@ -188,7 +189,8 @@ class FromTarget(SolverBase):
 SCRIPT = "import sys\nfrom otspec.cli import main\n\nif __name__ == '__main__':\n    sys.exit(main())\n"
 
 
-def test_a_users_solver_is_measured_by_an_installed_command_and_anew_after_an_edit() -> None:
+@pytest.mark.usefixtures("no_pictures")
+def test_a_users_solver_is_measured_by_an_installed_command_and_anew_after_an_edit(otspec: Otspec) -> None:
     """The command is a script in another folder, whose path is not that of the working directory."""
     pytest.importorskip("polars")
     Path("bin").mkdir()
@@ -196,18 +198,19 @@ def test_a_users_solver_is_measured_by_an_installed_command_and_anew_after_an_ed
     Path("solver_of_mine.py").write_text(SOLVER)
     line = "bench --data p.npz --k 4 --n 2 --positions 2 --out out --solver solver_of_mine:FromTarget,kseq"
 
-    def measured(said: str) -> dict[tuple[str, int], float]:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "bin/otspec", *line.split()]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-        assert done.returncode == 0, done.stderr
-        assert said in " ".join(done.stdout.split())
+    def measured() -> dict[tuple[str, int], float]:
         return {(one["solver"], one["position"]): one["wall_s"] for one in lines_of(LOG)}
 
-    first = measured("Solvers on p.npz")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "bin/otspec", *line.split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "Solvers on p.npz" in " ".join(done.stdout.split())
+    first = measured()
     assert len(first) == 4
     Path("solver_of_mine.py").write_text(SOLVER + "\n# faster now\n")
-    second = measured("2 records were measured with other code of their solvers: measured anew")
+    assert "2 records were measured with other code of their solvers: measured anew" in otspec(line).out
+    second = measured()
     assert {key for key in first if first[key] != second[key]} == {
         ("solver_of_mine:FromTarget", 0),
         ("solver_of_mine:FromTarget", 1),

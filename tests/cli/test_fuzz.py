@@ -5,14 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-import numpy as np
 import pytest
 from typer.models import ArgumentInfo
 
 from otspec.cli import app
 from otspec.extras import installed
 from tests.cli.running import otspec_command
-from tests.data.tree_files import drawn_trees, write_trees
 
 CALLS = 100
 HUGE = "9" * 25
@@ -26,18 +24,18 @@ SOLVERS = (
 )
 FILES = (
     *("", "nowhere.npz", ".", "empty.npz", "text.npz", "binary.npz", "pickled.npz", "cube.npz", "whole.npz", "one.npz"),
-    *("holes.npz", "apart.npz", "other.txt", "binary.safetensors"),
+    *("holes.npz", "apart.npz", "text.txt", "binary.safetensors"),
 )
-OUTS = ("nowhere/x", ".", "/dev/null/x", "other.txt/x")
-PLACES = ("other.txt", "full", "/dev/null/x")
+OUTS = ("nowhere/x", ".", "/dev/null/x", "text.txt/x")
+PLACES = ("text.txt", "full", "/dev/null/x")
 JSONS = ("nowhere.json", "binary.npz", "list.json", "deep.json", "number.json", "half.json", ".", "strange.json")
 NAMES = ("", "nope", "iid2", "IID", "-")
 TEXTS = ("nowhere.txt", "binary.npz", ".", "blank.txt")
-RUNS = ("", "nowhere", ".", "full", "good.npz")
+RUNS = ("", "nowhere", ".", "full", "p.npz")
 
 GOOD: Mapping[str, Sequence[str]] = {
-    "solve": ("good.npz", "--n", "2", "--top-k", "4"),
-    "bench": ("--data", "good.npz", "--k", "4", "--n", "2", "--positions", "1", "--solver", "interval"),
+    "solve": ("p.npz", "--n", "2", "--top-k", "4"),
+    "bench": ("--data", "p.npz", "--k", "4", "--n", "2", "--positions", "1", "--solver", "interval"),
     "bench decode": ("--first", "1"),
     "bench paths": ("--data", "trees.safetensors", "--first", "1", "--solver", "interval"),
     "record": ("--out", "x.safetensors"),
@@ -45,8 +43,8 @@ GOOD: Mapping[str, Sequence[str]] = {
     "claims": ("--claim", "hit-submodular", "--trials", "1"),
     "decode": ("--prompt", "a"),
     "tune": ("--out", "settings.json"),
-    "router": ("other.txt", "--out", "a.safetensors"),
-    "affinity": ("other.txt", "--out", "a.safetensors"),
+    "router": ("text.txt", "--out", "a.safetensors"),
+    "affinity": ("text.txt", "--out", "a.safetensors"),
 }
 """Calls that would do, but for what is then made wrong in them."""
 WORDS: Mapping[str, Sequence[str]] = {
@@ -60,15 +58,15 @@ WORDS: Mapping[str, Sequence[str]] = {
         (RUNS, "--against --beside"),
         (JSONS, "--replay"),
         (("nope", "kseq"), "--remeasure"),
-        ((*TEXTS, "other.txt", "list.json"), "--tasks"),
+        ((*TEXTS, "text.txt", "list.json"), "--tasks"),
         (("", "5", "5/constant", "a/constant/0.4", "5/constant/much", "0/constant/0.4"), "--assisted"),
-        (("", ":", "nope", "nope:x", "nowhere.py:f", "json:nope", "os:path", "a b:c", ".:x", "other.txt:f"), "RULE"),
+        (("", ":", "nope", "nope:x", "nowhere.py:f", "json:nope", "os:path", "a b:c", ".:x", "text.txt:f"), "RULE"),
         (("nope", "nope:x"), "--shown"),
         (("", "nope", "[", "gr"), "--claim"),
         (("", "nope", "hit-*"), "--show"),
         (("nowhere.json", "list.json", "deep.json", "half.json", "."), "--settings"),
-        (("", "nope", ".", "other.txt", "binary.npz"), "--tokenizer"),
-        (("nowhere.npy", "binary.npz", ".", "other.txt"), "--tokens"),
+        (("", "nope", ".", "text.txt", "binary.npz"), "--tokenizer"),
+        (("nowhere.npy", "binary.npz", ".", "text.txt"), "--tokens"),
         (("", "nowhere.txt", "binary.npz", "."), "FILES SOURCES"),
         (FILES, "FILE"),
         (("1",), "--nope"),
@@ -80,7 +78,7 @@ OWN: Mapping[tuple[str, str], Sequence[str]] = {
     ("bench", "--k"): LISTS,
     ("bench", "--n"): LISTS,
     # Not positions that are no laws: these are measured, refused one by one, and reported on.
-    ("bench", "--data"): (*(name for name in FILES if name != "holes.npz"), "good.npz,nowhere.npz"),
+    ("bench", "--data"): (*(name for name in FILES if name != "holes.npz"), "p.npz,nowhere.npz"),
     ("bench", "--scheme"): (*NAMES, "independent"),
     ("bench", "--out"): PLACES,
     ("bench decode", "--paths"): LISTS,
@@ -88,7 +86,7 @@ OWN: Mapping[tuple[str, str], Sequence[str]] = {
     ("bench decode", "--temperature"): (*NUMBERS, "1,hot", "1,-1", ","),
     ("bench decode", "--draft-top-k"): ("-1", "W", *(value for value in LISTS if value != "0")),
     ("bench decode", "--draft-top-p"): (*NUMBERS, "0.5,2"),
-    ("bench paths", "--data"): (*FILES, "good.npz", "llama3", "trees.safetensors,nowhere.npz"),
+    ("bench paths", "--data"): (*FILES, "p.npz", "llama3", "trees.safetensors,nowhere.npz"),
     ("bench paths", "--solver"): (*SOLVERS, "pick_by_plan", "nested/interval"),
     ("bench paths", "--out"): PLACES,
     ("record", "--out"): (*OUTS, "x.npz", "binary.safetensors"),
@@ -142,39 +140,6 @@ def wrong_values(command: str) -> Mapping[str, Sequence[str]]:
 WRONG = {command: wrong_values(command) for command in GOOD}
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with one good file, and many that are not."""
-    monkeypatch.chdir(tmp_path)
-    logits = np.random.default_rng(0).normal(size=(2, 1, 6))
-    np.savez("good.npz", target_logits=logits[0], draft_logits=logits[1])
-    np.savez("empty.npz")
-    np.savez("pickled.npz", target_logits=np.array([{}]), draft_logits=np.array([{}]))
-    np.savez("cube.npz", target_logits=logits, draft_logits=logits)
-    np.savez("whole.npz", target_logits=np.ones((1, 6), dtype=int), draft_logits=np.ones((1, 6), dtype=int))
-    np.savez("one.npz", target_logits=logits[0])
-    np.savez("holes.npz", target_probs=np.full((1, 6), np.nan), draft_probs=np.full((1, 6), 1 / 6))
-    np.savez("apart.npz", target_logits=logits[0], draft_logits=logits[1, :, :5])
-    write_trees(Path("trees.safetensors"), drawn_trees(2))
-    for name in ("text.npz", "other.txt"):
-        Path(name).write_text("no positions")
-    for name in ("binary.npz", "binary.safetensors"):
-        Path(name).write_bytes(bytes(range(256)) * 4)
-    contents = {
-        "list": "[1]",
-        "deep": "[" * 100_000,
-        "number": "3",
-        "half": '{"sources": [',
-        "strange": '{"sources": 3}',
-    }
-    for name, text in contents.items():
-        Path(f"{name}.json").write_text(text)
-    Path("blank.txt").write_text("\n")
-    Path("full").mkdir()
-    Path("full", "thesis.tex").write_text("keep me")
-    return tmp_path
-
-
 def wrong_call(rng: random.Random) -> tuple[str, ...]:
     """A command with one to three of its values made wrong."""
     commands = [name for name in WRONG if _possible(name)]
@@ -198,10 +163,9 @@ def _possible(command: str) -> bool:
 
 
 def test_wrong_calls_end_in_a_line(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    files: list[Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = random.Random(0)
-    files = sorted(here.iterdir())
     for _ in range(CALLS):
         words = wrong_call(rng)
         try:
@@ -212,4 +176,4 @@ def test_wrong_calls_end_in_a_line(
         assert status in (1, 2), words
         assert told.strip(), words
         assert "Traceback" not in told, words
-        assert sorted(here.iterdir()) == files, words
+        assert sorted(Path().iterdir()) == files, words
