@@ -67,31 +67,16 @@ def _check_cache(model: Any, context: Context, texts: list[list[int]]) -> None:
 
 
 def test_every_node_of_every_tree_step_after_step(model: Any) -> None:
+    """While texts end and leave the cache."""
     rng = np.random.default_rng(0)
     texts, target = [list(text) for text in TEXTS], Target(model, TEXTS)
-    for _ in range(4):
+    for rows in ([0, 1, 2], [0, 1, 2], [2, 0], [1], [0]):
         trees = _trees(rng, len(texts))
         _check_every_node(model, target, texts, trees)
         accepted = [tree.line(int(rng.integers(tree.size))) for tree in trees]
-        target.commit(accepted, range(len(texts)))
-        for text, tree, nodes in zip(texts, trees, accepted, strict=True):
-            text += [*tree.token[nodes].tolist(), int(rng.integers(8))]
-        _check_cache(model, target.context, [text[:-1] for text in texts])
-
-
-def test_texts_that_end_leave_the_cache(model: Any) -> None:
-    rng = np.random.default_rng(1)
-    texts, target = [list(text) for text in TEXTS], Target(model, TEXTS)
-    for rows in ([2, 0], [1]):
-        trees = _trees(rng, len(texts))
-        target.read(texts, trees)
-        accepted = [tree.line(tree.size - 1) for tree in trees]
         target.commit(accepted, rows)
-        texts = [[*texts[row], *trees[row].token[accepted[row]].tolist(), 3] for row in rows]
+        texts = [[*texts[row], *trees[row].token[accepted[row]].tolist(), int(rng.integers(8))] for row in rows]
         _check_cache(model, target.context, [text[:-1] for text in texts])
-        _check_every_node(model, target, texts, _trees(rng, len(texts)))
-        target.commit([[] for _ in texts], range(len(texts)))
-        texts = [[*text, 5] for text in texts]
 
 
 @each(model=[tiny(), copy.deepcopy(tiny()).float()])

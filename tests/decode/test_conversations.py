@@ -20,6 +20,7 @@ from otspec.decode.pair.loading import Models, batch_of
 from otspec.decode.step.harness import Generation
 from otspec.errors import ProblemError
 from tests.decode.models import greedy_text, pair
+from tests.each import each
 from tests.saved_pair import VOCAB, tokenizer
 
 TEMPLATE = (
@@ -103,30 +104,23 @@ def test_seeds_of_turns() -> None:
     assert len({turn_seed(seed, turn) for seed in range(9) for turn in range(9)}) == 81
 
 
-@pytest.mark.parametrize(
-    ("template", "asked", "message"),
-    [
-        (None, [("a",)], "the tokenizer of the target has no chat template; pass --no-chat"),
-        (
-            "{{ raise_exception('no such role') }}",
-            [("a",)],
-            "fails at turn 1 of a conversation: no such role; pass --no-ch",
-        ),
-        ("{% for %}", [("a",)], "fails at turn 1 of a conversation: "),
-        ("{{ messages[0].nothing.at_all }}", [("a",)], "fails at turn 1 of a conversation: "),
-        ("{% if false %}a{% endif %}", [("a",)], "prompt 1 is empty"),
-    ],
-)
-def test_templates_that_fail(template: str | None, asked: list[tuple[str, ...]], message: str) -> None:
+FAILS = "fails at turn 1 of a conversation: "
+REFUSED: list[tuple[str | None, list[tuple[str, ...]], bool, str]] = [
+    (None, [("a",)], True, "the tokenizer of the target has no chat template; pass --no-chat"),
+    ("{{ raise_exception('no such role') }}", [("a",)], True, f"{FAILS}no such role; pass --no-ch"),
+    ("{% for %}", [("a",)], True, FAILS),
+    ("{{ messages[0].nothing.at_all }}", [("a",)], True, FAILS),
+    ("{% if false %}a{% endif %}", [("a",)], True, "prompt 1 is empty"),
+    (TEMPLATE, [("a",), ("b", "c")], False, "has 2 turns, and what is asked after an answer takes a chat"),
+]
+"""Templates, what is asked by them or without, and what is said."""
+
+
+@each(case=REFUSED)
+def test_what_is_refused(case: tuple[str | None, list[tuple[str, ...]], bool, str]) -> None:
+    written, asked, by_template, message = case
     with pytest.raises(ProblemError, match=message):
-        conversations_of(_tokenizer(template), asked, template=True)
-
-
-def test_several_turns_take_a_template(models: Models) -> None:
-    with pytest.raises(
-        ProblemError, match="a conversation has 2 turns, and what is asked after an answer takes a chat"
-    ):
-        conversations_of(models.tokenizer, [("a",), ("b", "c")], template=False)
+        conversations_of(_tokenizer(written), asked, template=by_template)
 
 
 def test_conversations_that_are_too_long_are_told_before_any_is_had(models: Models) -> None:

@@ -22,6 +22,7 @@ from otspec.decode.base.draft_laws import DRAFT_LAWS, draft_law
 from otspec.decode.base.sampling import DraftSampling, Sampling
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.laws import law_from_logits
+from otspec.tolerances import MASS_TOL
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import NONE
 from tests.decode.models import tiny
@@ -104,6 +105,31 @@ def test_settings_of_the_drafts_stand_in_for_those_of_the_target() -> None:
     ]
     assert [type(one) for one in made.processors] == kinds
     assert (made.support, made.do_sample, len(plain)) == (4, True, 2)
+
+
+LARGE = 262_144
+DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+def test_laws_sum_to_one() -> None:
+    """At the vocabulary of real models, whatever the dtype."""
+    generator, off = _generator(), 0.0
+    for width in (1.0, 4.0, 12.0):
+        logits = width * torch.randn(3, LARGE, generator=generator, dtype=torch.float64)
+        for dtype in DTYPES:
+            at = f"{dtype}, logits of width {width}"
+            for processors in ([], [TopPLogitsWarper(0.9)]):
+                laws = Sampling(LogitsProcessorList(processors), do_sample=True).draft_laws(logits.to(dtype))
+                assert laws.dtype == torch.float64, at
+                assert (laws.sum(dim=-1) - 1).abs().max() < 1e-12, at
+            plain = logits.to(dtype).to(torch.promote_types(dtype, torch.float32)).softmax(dim=-1)
+            off = max(off, float((plain.double().sum(dim=-1) - 1).abs().max()))
+            close = Sampling(LogitsProcessorList(), do_sample=True).draft_laws(logits.to(dtype))
+            assert torch.allclose(close, plain.double(), rtol=1e-3, atol=torch.finfo(torch.float32).tiny), at
+        greedy = Sampling(LogitsProcessorList(), do_sample=False).draft_laws(logits)
+        assert greedy.dtype == torch.float64
+        assert (greedy.sum(dim=-1) == 1).all()
+    assert off > MASS_TOL  # or the softmax alone would do
 
 
 def test_greedy_targets_and_their_drafts() -> None:

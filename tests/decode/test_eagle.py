@@ -60,7 +60,7 @@ MODELS: dict[str, Callable[[Any], Any]] = {
 
 
 def _text(target: Any, draft: Any, **settings: Any) -> list[int]:
-    settings = {"paths": 2, "depth": 3, "max_new_tokens": 20, "seed": 1} | settings
+    settings = {"paths": 2, "depth": 3, "max_new_tokens": 12, "seed": 1} | settings
     return otspec.generate(target, draft, PROMPT, **settings).new_tokens[0]
 
 

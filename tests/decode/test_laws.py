@@ -123,7 +123,7 @@ def _accepted(tree: Tree, law: Floats) -> float:
 @pytest.mark.parametrize("rule", [*RULES, *BY_ACCEPTANCE])
 def test_what_a_rule_does_with_a_tree_is_the_same(rule: str, hostile: bool) -> None:
     shape = Shape.paths(2 if rule in BY_ACCEPTANCE else 3, 2)
-    trees = _trees(shape, "iid", 6 if rule in BY_ACCEPTANCE else 15, hostile)
+    trees = _trees(shape, "iid", 5 if rule in BY_ACCEPTANCE else 10, hostile)
     made = verifier(rule, shape, draft_law("iid"))
     assert merges(made)
     for tree, local in zip(trees, _locally(trees), strict=True):
@@ -135,7 +135,7 @@ def test_what_a_rule_does_with_a_tree_is_the_same(rule: str, hostile: bool) -> N
 @pytest.mark.parametrize("law", [name for name in DRAFT_LAWS if name not in ("iid", "independent")])
 def test_what_a_rule_does_with_siblings_drawn_jointly_is_the_same(law: str, rule: Any, hostile: bool) -> None:
     shape = Shape((2, 2))
-    trees = _trees(shape, law, 15, hostile)
+    trees = _trees(shape, law, 10, hostile)
     made = verifier(rule, shape, draft_law(law))
     assert merges(made)
     for tree, local in zip(trees, _locally(trees), strict=True):

@@ -16,7 +16,7 @@ import otspec
 from otspec.decode.models.passes.cache import SPARE, Block
 from tests.decode.models import pair
 
-PATHS, DEPTH, NEW, PROMPT = 3, 3, 300, 4
+PATHS, DEPTH, NEW, PROMPT = 3, 3, 200, 4
 LENGTH, NODES = PROMPT + NEW, 1 + PATHS * DEPTH
 
 

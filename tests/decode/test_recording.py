@@ -4,6 +4,7 @@ Each law is computed by another way: from the start of its text, without a cache
 """
 
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,9 @@ from otspec.paths import Tree
 from otspec.schemes import WithoutReplacement
 from otspec.verification.rules.catalogue import JOINT, verifier_of_paths
 from tests.contracts.draft_models import eagle, logits_of_eagle, logits_of_parallel, over_all, shared
-from tests.decode.killed import kill_after_three_chunks
 from tests.decode.models import logits_after, pair
 from tests.each import check_each, each
+from tests.processes import killed
 
 PROMPTS = [[1, 2], [3, 4, 5], [6]]
 KEPT = (0, 2, 5, 6, 7)
@@ -225,6 +226,22 @@ def test_the_likeliest_tokens_tell_every_rule_what_whole_laws_tell(tmp_path: Pat
 
 
 # --- files
+
+
+def kill_after_three_chunks(recording: Any, path: Path) -> None:
+    """Record in a process of its own, and kill it when three chunks are written."""
+    chunks = 0
+
+    def work(die: Callable[[], None]) -> None:
+        def after(rows: Any) -> None:
+            nonlocal chunks
+            chunks += 1
+            if chunks == 3:
+                die()
+
+        record(recording, path, after)
+
+    killed(work)
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,6 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("past_key_values holds tokens already", {"past_key_values": TARGET(PROMPTS, use_cache=True).past_key_values}),
     ("the tokenizer, Words, is no fast tokenizer", {"tokenizer": Words(), "draft_tokenizer": OTHER}),
     # What is drafted, and how it is verified.
-    ("paths is 0", {"paths": 0}),
     ("1,000,000 paths of 3 tokens have 3,000,001 slots", {"paths": 1_000_000}),
     ("a tree of 90,301 slots takes some", {"branching": (300, 300)}),
     ("41 different children of one node, and 40 tokens", {"law": "top_k", "branching": (41, 1)}),
@@ -120,13 +119,6 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     (r"draft_top_p is 0; it is a probability in \(0, 1\]", {"draft_top_p": 0}),
     (r"draft_top_p is 1\.5", {"draft_top_p": 1.5}),
     *((f"draft_confidence is {one}; it is a probability", {"draft_confidence": one}) for one in (-0.1, 1.5, math.nan)),
-    (
-        "draft_kernel and draft_confidence: the second goes by the draft model's own probabilities",
-        {
-            "draft_confidence": 0.5,
-            "draft_kernel": np.eye(40),
-        },
-    ),
     ("and 2 are drafted side by side here", {"paths": 2, "draft_confidence": 0.5}),
     # Of fewer tokens.
     ("draft_tokens holds no token; pass the ids", {"draft_tokens": []}),
@@ -145,14 +137,6 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ),
     (r"pass its \.nearest\(64\)", {"draft_kernel": affinity_from_factor(np.ones((40, 1)))}),
     (r"pass its \.nearest\(64\)", {"draft_kernel": affinity(sparse.eye_array(40))}),
-    ("draft_shortlist and draft_tokens: both say", {"draft_tokens": [1], "draft_shortlist": Frequent([1, 2], 1)}),
-    (
-        "draft_shortlist and draft_kernel: both say",
-        {
-            "draft_kernel": np.eye(40),
-            "draft_shortlist": Frequent([1, 2], 1),
-        },
-    ),
 ]
 """What is said, as a regular expression, and what `generate` is asked for."""
 
@@ -255,7 +239,6 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("draft_tokens holds 9, and the target's tokens run from 0 to 7", lambda: drafted_for_8(draft_tokens=[1, 9])),
     ("draft_kernel is for 10 tokens, and the target has 8", lambda: drafted_for_8(draft_kernel=np.eye(10))),
     # Methods, laws after a text, accuracies.
-    *((f"{name} is 0", lambda name=name: Lookahead(**{name: 0})) for name in ("paths", "width", "ngram")),
     ("ngram is 1; n-grams of 2 tokens or more", lambda: Lookahead(ngram=1)),
     (r"epsilon is 0; it is in \(0, 1\]", lambda: Typical(epsilon=0)),
     ("no schedule 'magic'; known: constant, heuristic", of(PAIR, PROMPTS[:1], assisted, schedule="magic")),

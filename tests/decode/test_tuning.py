@@ -180,7 +180,7 @@ def test_a_race_is_fair_and_won_beyond_doubt_only() -> None:
 
 
 def test_a_fast_draft_model_pays_as_predicted() -> None:
-    found = on_own_clock(0.01, seconds=600.0, max_new_tokens=48)
+    found = on_own_clock(0.01, seconds=250.0, max_new_tokens=32)
     best = found.tuned
     assert best.method == "multi-draft"
     chosen = next(one for one in found.raced if one.candidate.settings == best.settings)

@@ -1,31 +1,54 @@
-"""The pair that comes with the package: its files, its tokenizer, and the text that it writes."""
+"""What comes with the package for its pair: files, tokenizers, shortlists, drafters, and the text that is written."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from transformers import LogitsProcessorList
 
-from otspec import ProblemError
+import otspec
+from otspec import DataError, ProblemError
 from otspec.decode import Budget
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.shortlists.selection import History, Level
+from otspec.decode.methods.drafting import DrafterRequest, drafting
+from otspec.decode.methods.dynamic_tree import DynamicTree
+from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.head import without_head
+from otspec.decode.models.tokens.matching import matching_of
+from otspec.decode.pair.loading import load_models
 from otspec.decode.shipped import (
+    AFFINITY,
+    EAGLE,
     FOLDER,
+    FOREIGN,
     FREQUENCIES,
     ROUTER,
     SHORTLISTS,
     TRAINING,
     Pair,
+    eagle,
+    foreign,
     frequencies,
     held_out,
     load,
     shortlist,
 )
+from otspec.decode.step.harness import run
 
-RECORD = json.loads((FOLDER / TRAINING).read_text())
+RECORD, OF_EAGLE, OF_FOREIGN = (json.loads((FOLDER / place / TRAINING).read_text()) for place in ("", EAGLE, FOREIGN))
+MOST: dict[str, float] = {
+    "target": 11e6,
+    "draft": 3e6,
+    EAGLE: 2.3e6,
+    FOREIGN: 2e6,
+    f"{FOREIGN}/{AFFINITY}": 300_000,
+    ROUTER: 300_000,
+    FREQUENCIES: 10_000,
+}
+"""Bytes that files and folders may have."""
 
 
 @pytest.fixture(scope="module")
@@ -33,21 +56,33 @@ def pair() -> Pair:
     return load()
 
 
-def test_files_are_small_enough_and_hold_float16() -> None:
+def size_of(place: Path) -> int:
+    return sum(file.stat().st_size for file in (place.iterdir() if place.is_dir() else (place,)))
+
+
+def test_files_are_small_and_what_their_records_say(pair: Pair) -> None:
     safetensors = pytest.importorskip("safetensors.torch")
-    files = [FOLDER / name / "model.safetensors" for name in ("target", "draft")]
-    assert sum(file.stat().st_size for file in files) <= 20e6
-    assert [file.stat().st_size for file in files] == [RECORD[name]["bytes"] for name in ("target", "draft")]
-    for file in files:
-        tensors = safetensors.load_file(file).values()
+    assert {place: size_of(FOLDER / place) for place, most in MOST.items() if size_of(FOLDER / place) > most} == {}
+    for record, place in ((RECORD["target"], "target"), (RECORD["draft"], "draft"), (OF_FOREIGN["model"], FOREIGN)):
+        assert (FOLDER / place / "model.safetensors").stat().st_size == record["bytes"]
+    for place in ("target", "draft"):
+        tensors = safetensors.load_file(FOLDER / place / "model.safetensors").values()
         assert all(tensor.dtype == torch.float16 and tensor.isfinite().all() for tensor in tensors)
+    assert sum(value.numel() for value in eagle().parameters()) == OF_EAGLE["parameters"]
+    assert OF_EAGLE["kind"] == "eagle"
+    assert [OF_EAGLE["target"][1], OF_EAGLE["draft"][1]] == [fingerprint(pair.target), fingerprint(pair.draft)]
+    draft, tokenizer, affinity = foreign()
+    assert sum(value.numel() for value in draft.parameters()) == OF_FOREIGN["model"]["parameters"]
+    assert OF_FOREIGN["vocab"] == len(tokenizer) == draft.config.vocab_size == 1024
+    assert OF_FOREIGN["recipe"]["context"] == draft.config.max_position_embeddings == tokenizer.model_max_length
+    assert OF_FOREIGN["corpus"]["sha256"] == RECORD["corpus"]["sha256"]
+    assert affinity.vocab == RECORD["vocab"]
 
 
 def test_frequencies_are_of_the_text_that_was_trained_on(pair: Pair) -> None:
     counts = frequencies()
     assert counts.shape == (len(pair.tokenizer),)
     assert counts.sum() == RECORD["corpus"]["trained"]["tokens"]
-    assert (FOLDER / FREQUENCIES).stat().st_size <= 10_000
     # What is frequent there is frequent in text that was held out.
     others = np.bincount(np.concatenate(held_out(256)), minlength=len(counts))
     assert others[np.argsort(-counts)[:512]].sum() > 0.7 * others.sum()
@@ -81,7 +116,6 @@ def test_the_target_writes_python_as_the_corpus_does(pair: Pair) -> None:
 
 
 def test_shortlists_come_with_it(pair: Pair) -> None:
-    assert (FOLDER / ROUTER).stat().st_size <= 300_000
     sampling, text = Sampling(LogitsProcessorList(), True), torch.tensor(held_out(48)[:12])
     with torch.no_grad():
         whole = pair.draft(text).logits.double().softmax(dim=-1)
@@ -103,3 +137,72 @@ def test_shortlists_come_with_it(pair: Pair) -> None:
     assert shortlist("dynaspec", 5).budget.most == 5
     with pytest.raises(ProblemError, match="no shortlist 'fr'; known: pa-fr, dynaspec"):
         shortlist("fr")
+
+
+# --- the EAGLE-style draft model
+
+
+def test_more_of_its_drafts_are_accepted() -> None:
+    models = load_models("shipped", "shipped")
+    by_name = drafting("eagle", DrafterRequest(models, "shipped", "shipped"))
+    texts, made = {}, {}
+    for name, draft in (("as it is", models.draft), (EAGLE, by_name.models.draft)):
+        found = [
+            otspec.generate(
+                models.target, draft, torch.tensor([prompt]), paths=1, depth=5, solver="block", temperature=0,
+                max_new_tokens=48, seed=0,
+            )
+            for prompt in held_out(64)[:3]
+        ]  # fmt: skip
+        texts[name] = [one.sequences.tolist() for one in found]
+        made[name] = sum(one.metrics.block_efficiency for one in found)
+    assert texts[EAGLE] == texts["as it is"]
+    assert made[EAGLE] > 1.15 * made["as it is"]
+
+
+def test_its_head_is_shortened_by_what_stands_behind_it() -> None:
+    models, text = load_models("shipped", "shipped"), torch.tensor(held_out(64)[:1])
+    found = {}
+    for name in ("eagle", "eagle+fr:512", "eagle+dynaspec-f:8", "eagle+dynaspec:8"):
+        made = drafting(name, DrafterRequest(models, "shipped", "shipped"))
+        assert made.spelled["drafter"] == name
+        assert fingerprint(made.models.draft) == fingerprint(eagle())
+        tree = DynamicTree(made.models.draft, paths=4, depth=6, **made.settings)
+        found[name] = run(models.target, tree, text, temperature=0, max_new_tokens=24)
+        if (router := made.settings.get("draft_shortlist")) is not None:
+            assert [router.budget.at(depth) for depth in (0, 3)] == ([8, 8] if "-f" in name else [8, 4])
+    assert len({str(one.new_tokens) for one in found.values()}) == 1
+    steps = {name: one.metrics.sequence_steps for name, one in found.items()}
+    assert len(set(steps.values())) > 1, steps  # drafts are others
+    with pytest.raises(DataError, match="no router for parallel; pass --router FILE"):
+        drafting("dynaspec", DrafterRequest(models, "shipped", "parallel"))
+
+
+def test_it_is_found_by_the_target_that_it_heard() -> None:
+    models = load_models("shipped", "eagle", "cpu")
+    assert models.draft is not None
+    for found, own in zip(models.draft.parameters(), eagle().parameters(), strict=True):
+        assert torch.equal(found, own)
+    other = models._replace(target=load().draft)
+    with pytest.raises(DataError, match=r"no draft model 'eagle' of this target comes .*; `otspec train shared` "):
+        drafting("eagle", DrafterRequest(other, "my-model", "shipped"))
+    with pytest.raises(DataError, match="no draft model 'parallel' of this target comes with the package"):
+        load_models("shipped", "parallel", "cpu")
+
+
+# --- the draft model with another tokenizer
+
+
+def test_its_tokens_are_tokens_of_the_target_and_their_mass_goes_to_what_begins_with_them() -> None:
+    _, tokenizer, affinity = foreign()
+    matching = matching_of(load().tokenizer, tokenizer)
+    assert matching is not None
+    assert sorted(matching.own.tolist()) == list(range(1024))
+    np.testing.assert_array_equal(np.sort(affinity.tokens), matching.tokens)
+    spelt, moved = matching.target.bytes_of, 0.0
+    rows = affinity.rows(0, affinity.tokens.size)
+    for token, row in zip(affinity.tokens.tolist(), rows, strict=True):
+        for other in np.flatnonzero(row).tolist():
+            assert other == token or spelt[other].startswith(spelt[token])
+        moved += 1 - row[token]
+    assert moved > 100

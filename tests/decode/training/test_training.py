@@ -273,9 +273,15 @@ def test_what_it_will_take_is_told_and_changes_nothing(
     assert all(torch.equal(one, other) for one, other in zip(model.parameters(), untold.parameters(), strict=True))
 
 
-def test_a_run_that_was_killed_ends_with_the_same_weights(tmp_path: Path) -> None:
-    kind, whole, lessons = _begun("sd2")
-    train(kind, whole, lessons, lessons, COURSE, every=2)
+@pytest.mark.parametrize(
+    ("name", "course"),
+    [("sd2", COURSE), ("distilled", replace(COURSE, on_policy=0.5, rate=0.1))],
+    ids=["sd2", "own text"],
+)
+def test_a_run_that_was_killed_ends_with_the_same_weights(name: str, course: Course, tmp_path: Path) -> None:
+    """Text of its own is written again."""
+    kind, whole, lessons = _begun(name)
+    train(kind, whole, lessons, lessons, course, every=2)
     checkpoint = tmp_path / "checkpoint.pt"
 
     def stop_at(step: int) -> Callable[[Any], None]:
@@ -286,16 +292,27 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(tmp_path: Path) -> Non
         return report
 
     for stop in (4, 6):  # the point of step 4 is reported before it is kept: the second run begins at step 2
-        _, model, _ = _begun("sd2")
+        _, model, _ = _begun(name)
         with pytest.raises(KeyboardInterrupt):
-            train(kind, model, lessons, lessons, COURSE, stop_at(stop), every=2, checkpoint=checkpoint)
+            train(kind, model, lessons, lessons, course, stop_at(stop), every=2, checkpoint=checkpoint)
     steps: list[int] = []
     for _ in range(2):  # the second time all is done already, and nothing is reported
-        _, model, _ = _begun("sd2")
-        train(kind, model, lessons, lessons, COURSE, lambda one: steps.append(one.step), every=2, checkpoint=checkpoint)
+        _, model, _ = _begun(name)
+        train(kind, model, lessons, lessons, course, lambda one: steps.append(one.step), every=2, checkpoint=checkpoint)
         assert steps == [6]
-    for name, weights in whole.state_dict().items():
-        assert torch.equal(model.state_dict()[name], weights)
+    for part, weights in whole.state_dict().items():
+        assert torch.equal(model.state_dict()[part], weights)
+    if course.on_policy:
+        _, other, _ = _begun(name)
+        train(kind, other, lessons, lessons, replace(course, on_policy=0.0))
+        assert not torch.equal(other.lm_head.weight, whole.lm_head.weight)
+
+
+def test_what_a_checkpoint_is_not_of_is_refused(tmp_path: Path) -> None:
+    kind, whole, lessons = _begun("sd2")
+    checkpoint = tmp_path / "checkpoint.pt"
+    train(kind, whole, lessons, lessons, COURSE, every=2, checkpoint=checkpoint)
+    _, model, _ = _begun("sd2")
     with pytest.raises(DataError, match=r"is of .*; remove it to start anew"):
         train(kind, model, lessons, lessons, replace(COURSE, seed=1), checkpoint=checkpoint)
     with pytest.raises(DataError, match="began with another draft model than this one; remove it"):
@@ -370,28 +387,6 @@ def test_a_draft_model_learns_from_text_of_its_own(monkeypatch: pytest.MonkeyPat
         assert chisquare(counts, len(found) * law_after(target, prefix)).pvalue < 1e-9
     whole = target(given[0].tokens[:, :-1]).logits.log_softmax(-1)
     torch.testing.assert_close(given[0].log_law.double(), whole, rtol=1e-5, atol=1e-5)
-
-
-def test_own_text_is_written_again_by_a_run_that_goes_on(tmp_path: Path) -> None:
-    course = replace(COURSE, on_policy=0.5, rate=0.1)
-    weights = []
-    for stop in (None, 4):
-        kind, model, lessons = _begun("distilled")
-
-        def report(point: Any, stop: int | None = stop) -> None:
-            if point.step == stop:
-                raise KeyboardInterrupt
-
-        if stop is not None:
-            with pytest.raises(KeyboardInterrupt):
-                train(kind, model, lessons, lessons, course, report, every=2, checkpoint=tmp_path / "checkpoint.pt")
-            kind, model, lessons = _begun("distilled")
-        train(kind, model, lessons, lessons, course, every=2, checkpoint=tmp_path / "checkpoint.pt" if stop else None)
-        weights.append(model.state_dict())
-    assert all(torch.equal(one, weights[1][name]) for name, one in weights[0].items())
-    kind, model, lessons = _begun("distilled")
-    train(kind, model, lessons, lessons, replace(course, on_policy=0.0))
-    assert not torch.equal(model.lm_head.weight, weights[0]["lm_head.weight"])
 
 
 @pytest.mark.parametrize(
