@@ -82,7 +82,7 @@ def cases(name: str) -> Iterator[tuple[int, tuple[int, ...], str]]:
             if number_of_trees(vocab, Shape(branching), orders) <= 800:
                 yield vocab, branching, family
     for vocab in (2, 3):
-        for number, branching in enumerate(shapes(vocab, 40 if name in LABELS else 30, orders)):
+        for number, branching in enumerate(shapes(vocab, 30 if name in LABELS else 20, orders)):
             yield vocab, branching, FAMILIES[number % len(FAMILIES)]
 
 

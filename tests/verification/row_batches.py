@@ -1,5 +1,6 @@
 """Batches of rows of tensors: laws of many kinds, drafts and uniforms; and rows that are no problems."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,26 @@ KINDS: dict[str, Kind] = {
     "tiny tails": tiny_tails,
     "points": points,
 }
+
+
+def exact(law: Floats) -> list[Fraction]:
+    """A law in rational numbers."""
+    values = [Fraction(float(value)) for value in law]
+    return [value / sum(values) for value in values]
+
+
+def check_places(solution: Any) -> None:
+    """The winner has law g: what each token owns of the measures, through its place and its exchanges, is g."""
+    assert sum(place.g for place in solution.tokens) == 1
+    for place in solution.tokens:
+        assert all(contribution > 0 for contribution in place.contributions.values())
+        assert sum(place.contributions.values()) <= place.q
+        owned = (place.q - sum(place.contributions.values())) * place.density
+        for number, contribution in place.contributions.items():
+            members = [solution.tokens[rank] for rank in solution.exchanges[number]]
+            held = sum(member.contributions[number] for member in members)
+            owned += contribution * sum(member.contributions[number] * member.density for member in members) / held
+        assert owned == place.g
 
 
 def batch(kind: Kind, rng: Rng, vocab: int, n: int, rows: int) -> Batch:

@@ -11,15 +11,24 @@ pytest.importorskip("torch")
 import torch
 from torch import Tensor
 
-import otspec
-from otspec import AuditVerdict, ProblemError
-from otspec.verification.device import Links, TreeVerification, trees, verify_trees
-from otspec.verification.rules.nested import grid
+from otspec import ProblemError
+from otspec.verification.device import (
+    Links,
+    RowVerification,
+    TreeVerification,
+    trees,
+    verify_logits,
+    verify_rows,
+    verify_trees,
+    verify_truncated,
+)
 from otspec.verification.tensors import majorant
 from otspec.verification.trees.layout import linked_layout
 from otspec.verification.trees.shape import Shape
 from tests import laws
 from tests.each import each
+from tests.verification.row_batches import batch as row_batch
+from tests.verification.row_batches import pairs_of, tensors
 from tests.verification.tree_batches import SEVERAL, WAYS, batch, drawn, links_of, outputs
 
 
@@ -169,35 +178,27 @@ def test_a_row_that_there_is_not_is_named() -> None:
         verify_trees(TARGET[0, :1], torch.full((1, 6), 1 / 6), TOKENS, PATHS, UNIFORMS, rows=rows, check=True)
 
 
-@pytest.mark.parametrize("way", WAYS)
+ROW_CALLS: dict[str, Callable[..., RowVerification]] = {
+    "logits": lambda p, q, drafts, uniforms: verify_logits(p, q, drafts, uniforms, temperature=0.7),
+    "truncated": lambda p, q, drafts, uniforms: verify_truncated(
+        p, torch.arange(q.shape[1], device=q.device).expand_as(q), q, drafts, uniforms
+    ),
+    "buckets": lambda *given: verify_rows(*given, by="buckets"),
+}
+
+
+@pytest.mark.parametrize("way", [*WAYS, *ROW_CALLS])
 def test_one_graph_without_breaks(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of one round of each kind: all of them take minutes to trace."""
+    """Of one round of each kind: all of them take minutes to trace.  Rows by sorting are a part of the first two."""
     monkeypatch.setattr(majorant, "HALVINGS", 1)
     monkeypatch.setattr(majorant, "ROUNDS", 1)
-    given = batch(drawn("tiny", 4, (2, 1), 2))
+    rows, given = (
+        tensors(*row_batch(laws.model, np.random.default_rng(2), 20, 2, 3)),
+        batch(drawn("tiny", 4, (2, 1), 2)),
+    )
 
     def verified(target: Tensor, draft: Tensor, tokens: Tensor, uniforms: Tensor) -> TreeVerification:
         return verify_trees(target, draft, tokens, (2, 1), uniforms, **WAYS[way])
 
-    compiled = torch.compile(verified, fullgraph=True, backend="eager")
-    assert outputs(compiled(*given)) == outputs(verified(*given))
-
-
-def test_the_audit_passes_trees_of_one_level() -> None:
-    """They are single positions: the first token is a draft, or one that is put out in their place."""
-
-    def first_token(p: Tensor, q: Tensor, drafts: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        rows = len(p), drafts.shape[1]
-        tokens = torch.nn.functional.pad(drafts, (1, 0))
-        target = torch.cat((p[:, None], torch.full((*rows, p.shape[1]), 1 / p.shape[1])), dim=1)
-        found = verify_trees(target.double(), q[:, None], tokens, rows[1:], generator)
-        picked = found.accepted > 0
-        return torch.where(picked, found.tokens[:, 0], found.token), torch.where(picked, found.slots[:, 0] - 1, -1)
-
-    rng = np.random.default_rng(0)
-    instances = [kind(rng, 6) for kind in (laws.zeros(laws.model, 0.3, 0.8), laws.model)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grid, "BINS", 16)
-        audit = otspec.audit(first_token, n=3, instances=instances, resolution=0.2)
-    assert audit.verdict is AuditVerdict.LOSSLESS
-    assert audit.outcome.draws > 600
+    call, given, read = (verified, given, outputs) if way in WAYS else (ROW_CALLS[way], rows, pairs_of)
+    assert read(torch.compile(call, fullgraph=True, backend="eager")(*given)) == read(call(*given))

@@ -21,7 +21,7 @@ from otspec.verification.rules.token_wise.stages import Stage, stages_of
 from otspec.verification.tensors import groups, majorant
 from otspec.verification.tensors.groups import group, grouped
 from otspec.verification.trees import layout
-from otspec.verification.trees.layout import branching_layout, linked_layout
+from otspec.verification.trees.layout import branching_layout
 from otspec.verification.trees.shape import Shape
 from tests.each import each
 from tests.oracles import Floats
@@ -79,8 +79,8 @@ def test_trees_are_verified_as_on_the_host(way: str, branching: tuple[int, ...],
 
 
 GRID = [
-    *((0.0, 3, (2, 1), family) for family in FAMILIES),
-    *((0.7, 3, (2, 1), family) for family in FAMILIES),
+    *((0.0, 2, (2, 1), family) for family in FAMILIES),
+    *((0.7, 3, (2, 1), family) for family in ("tiny", "zeros", "tail", "tied")),
     *((0.5, 2, shape, "tiny") for shape in ((2, 2), (1, 2, 1), (2, 1, 2), (3, 1), (1, 3))),
     *((0.5, 2, shape, family) for shape, family in (((1, 3), "tied"), ((3, 1), "tail"), ((2, 2), "tied"))),
 ]
@@ -94,7 +94,7 @@ def test_labels_on_a_grid_put_out_the_law_of_the_target(case: tuple[float, int, 
     assert law.target.sum() == pytest.approx(1.0, abs=SAME)
 
 
-@each(branching=((2, 1), (1, 2)), family=("tiny", "zeros", "point", "tail", "tied"))
+@each(branching=((2, 1), (1, 2)), family=("tiny", "zeros", "tied"))
 def test_buckets_and_coarse_majorants_lose_acceptance_and_nothing_else(branching: tuple[int, ...], family: str) -> None:
     small = model(family, 3, 1)
     best = tree_law(Nested(sigma=0), small, branching).mean_accepted
@@ -111,14 +111,14 @@ def test_buckets_and_coarse_majorants_lose_acceptance_and_nothing_else(branching
         assert 0.8 * best <= coarse.mean_accepted <= best + 1e-9
 
 
-@each(seed=(0, 1, 2), branching=((2, 1), (2, 2)))
+@each(seed=(0, 1), branching=((2, 1), (2, 2)))
 def test_the_grid_costs_next_to_no_acceptance(seed: int, branching: tuple[int, ...]) -> None:
     small = model("tiny", 3 if branching[1] == 1 else 2, seed)
     on_grid, best = (tree_law(rule, small, branching).mean_accepted for rule in (GridNested(), Nested(sigma=0)))
     assert on_grid == pytest.approx(best, abs=1e-4)
 
 
-@each(sigma=(0.0, 0.5), branching=((3, 1, 1), (1, 2, 2), (2, 3)), family=("tiny", "ties"))
+@each(sigma=(0.0, 0.5), branching=((3, 1, 1), (1, 2, 2), (2, 3)), family=("tiny",))
 def test_draws_have_the_law_that_is_computed(sigma: float, branching: tuple[int, ...], family: str) -> None:
     tree = drawn(family, 4, branching, 1)[0]
     draws = 2000
@@ -138,22 +138,6 @@ def test_draws_have_the_law_that_is_computed(sigma: float, branching: tuple[int,
     last = torch.where(found.accepted > 0, node[last], 0)
     counts = np.bincount((last * law.shape[1] + found.token).numpy(), minlength=law.size)
     assert follows(counts, law)
-
-
-@each(branching=SHAPES)
-def test_links_lay_out_what_a_branching_does(branching: tuple[int, ...]) -> None:
-    shape = Shape.of(branching)
-    laid, linked = branching_layout(branching, 2, torch.device("cpu")), linked_layout(links_of(shape, 2))
-    assert linked.valid.all()
-    assert linked.length == laid.length == shape.depth
-    for name in ("parent", "depth", "children", "first"):
-        assert (getattr(laid, name) == getattr(linked, name)[:, : shape.slots]).all()
-    assert (linked.depth[:, shape.slots :] == -1).all()
-    for level, (one, other) in enumerate(zip(laid.levels, linked.levels, strict=True)):
-        width = one.slots.shape[1]
-        assert (one.slots == other.slots[:, :width]).all()
-        assert (one.above == other.above[:, :width]).all(), level
-        assert (other.slots[:, width:] == shape.slots + 2).all()
 
 
 def test_a_layout_that_a_graph_has_the_address_of_stays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,10 +236,9 @@ def test_the_law_of_a_picked_token_adds_up(dtype: Any, temperature: float) -> No
     assert (law.sum(dim=1) - 1).abs().max() < 1e-11
 
 
-@each(rule=trees.RULES, branching=((2, 1, 1), (2, 2)), count=(5, 70))
-def test_log_probabilities_are_the_targets_along_what_is_put_out(
-    rule: str, branching: tuple[int, ...], count: int
-) -> None:
+@each(rule=trees.RULES, branching=((2, 1, 1), (2, 2)))
+def test_log_probabilities_are_the_targets_along_what_is_put_out(rule: str, branching: tuple[int, ...]) -> None:
+    count = 30
     target, draft, tokens, uniforms = batch(drawn(DISTINCT[0], 7, branching, count))
     found = verify_trees(target, draft, tokens, branching, uniforms, rule=rule, logprobs=True)
     assert found.logprobs is not None

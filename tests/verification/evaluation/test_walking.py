@@ -2,7 +2,6 @@
 
 import itertools
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +10,7 @@ from otspec import ProblemError
 from otspec.paths import (
     Block,
     Model,
-    Nested,
     PickRule,
-    TokenWise,
     accepted_length,
     synthetic,
     tree_law,
@@ -21,7 +18,6 @@ from otspec.paths import (
 from otspec.verification.evaluation.walking import Estimate, length_along, target_line
 from otspec.verification.rules.nested.nested import LabelVerifier
 from otspec.verification.trees.shape import Shape
-from tests.each import each
 from tests.oracles import Floats, Ints
 from tests.verification.catalogue import EXACT, LABELS
 from tests.verification.models import FAMILIES, model
@@ -59,7 +55,7 @@ def _exact(rule: PickRule, laws: Model, vocab: int, shape: Shape) -> float:
 
 @pytest.mark.parametrize("name", RULES)
 def test_mean_over_texts_is_the_mean_over_drafts(name: str) -> None:
-    small, larger = itertools.product(SHAPES[:3], FAMILIES), itertools.product(SHAPES[3:], FAMILIES[::3])
+    small, larger = itertools.product(SHAPES[:3], FAMILIES[::2]), itertools.product(SHAPES[3:], FAMILIES[::4])
     for (vocab, branching), family in (*small, *larger):
         laws = model(family, vocab, 5)
         drafted = tree_law(RULES[name], laws, branching).mean_accepted
@@ -70,25 +66,10 @@ def test_mean_over_texts_is_the_mean_over_drafts(name: str) -> None:
 def test_estimates_have_the_exact_mean() -> None:
     for name, branching in itertools.product(("nested", "look-ahead"), ((3, 1), (2, 2), (1, 2, 2))):
         laws = model("tiny", 3 if len(branching) < 3 else 2, 4)
-        found = accepted_length(RULES[name], laws, branching, samples=800, rng=7)
+        found = accepted_length(RULES[name], laws, branching, samples=400, rng=7)
         exact = tree_law(RULES[name], laws, branching).mean_accepted
         assert abs(found.value - exact) <= 4.5 * found.error, (name, branching)
         assert 1e-4 < found.error < 0.05
-
-
-def test_all_rules_walk_along_the_same_texts() -> None:
-    seen: list[list[tuple[int, ...]]] = []
-
-    class Watching:
-        def along(self, target: Floats, draft: Floats, tokens: Ints, shape: Shape) -> Floats:
-            seen[-1].append(tuple(tokens.tolist()))
-            return draft
-
-    for _ in range(2):
-        seen.append([])
-        accepted_length(Watching(), partial(synthetic, "mixed", 30), (2, 1, 1), samples=5, rng=3)
-    assert seen[0] == seen[1]
-    assert len(set(seen[0])) > 1
 
 
 def test_hostile_laws() -> None:
@@ -112,15 +93,26 @@ def test_a_text_is_followed_while_it_can_be_drafted() -> None:
     p, q = np.array([0.0, 1.0]), np.array([1.0, 0.0])
     line = target_line(Model(lambda prefix: p, lambda prefix: p if len(prefix) < 2 else q), 5, np.random.default_rng(0))
     assert line.tokens.tolist() == [1, 1, 1, 1, 1]
-    seen = []
+    watching = Watching()
+    assert length_along(watching, line, Shape.paths(3, 5)) == 2.0
+    assert watching.seen == [(1, 1, 0)]
+    # All rules walk along the same texts.
+    one, other = Watching(), Watching()
+    for rule in (one, other):
+        accepted_length(rule, partial(synthetic, "mixed", 30), (2, 1, 1), samples=5, rng=3)
+    assert one.seen == other.seen
+    assert len(set(one.seen)) > 1
 
-    class Watching:
-        def along(self, target: Floats, draft: Floats, tokens: Ints, shape: Shape) -> Floats:
-            seen.append(tokens.tolist())
-            return draft
 
-    assert length_along(Watching(), line, Shape.paths(3, 5)) == 2.0
-    assert seen == [[1, 1, 0]]
+class Watching:
+    """A rule that keeps the tokens of the texts that it is led along."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, ...]] = []
+
+    def along(self, target: Floats, draft: Floats, tokens: Ints, shape: Shape) -> Floats:
+        self.seen.append(tuple(tokens.tolist()))
+        return draft
 
 
 def test_intervals() -> None:
@@ -128,20 +120,3 @@ def test_intervals() -> None:
     np.testing.assert_allclose([low, high], [2 - 0.1959964, 2 + 0.1959964], rtol=1e-7)
     with pytest.raises(ProblemError, match="confidence is 95; pass a number between 0 and 1"):
         Estimate(2.0, 0.1).interval(95)
-
-
-WRONG: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
-    (TokenWise(), (synthetic("tiny", 2), (2, 1)), {}, "pass one that knows the law of the path"),
-    (Nested(), (None, (2, 1)), {}, "the model is None; pass otspec.paths.Model"),
-    (Nested(), (lambda seed: seed, (2, 1)), {}, "the model is .*; pass otspec.paths.Model"),
-    (Nested(), (synthetic("tiny", 2), 3), {}, "branching is 3; pass the number of children"),
-    (Nested(), (synthetic("tiny", 2), (2, 1), 1), {}, "samples is 1; pass an integer >= 2"),
-    (Nested(), (synthetic("tiny", 2), (2, 1)), {"rng": -1}, "rng is -1; pass a generator"),
-]
-
-
-@each(case=WRONG)
-def test_bad_input_is_one_clear_error(case: tuple[Any, tuple[Any, ...], dict[str, Any], str]) -> None:
-    rule, given, more, message = case
-    with pytest.raises(ProblemError, match=message):
-        accepted_length(rule, *given, **more)

@@ -2,6 +2,10 @@
 
 import pytest
 
+from otspec.extras import installed
+
+collect_ignore_glob = [] if installed("torch") and installed("triton") else ["test_*.py"]
+
 
 @pytest.fixture
 def coarse(monkeypatch: pytest.MonkeyPatch) -> None:

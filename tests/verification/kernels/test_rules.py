@@ -1,25 +1,30 @@
-"""Every rule for drafted trees by Triton's kernels, interpreted on the CPU: what torch puts out, slot for slot."""
+"""Every rule for trees and rows by Triton's kernels, interpreted on the CPU: what torch puts out, slot for slot."""
 
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("triton")
-
-from otspec.verification.device import Links, TreeVerification, trees, verify_trees  # noqa: E402
-from otspec.verification.rules.buckets import cut  # noqa: E402
-from otspec.verification.rules.token_wise import picking_kernels, stages  # noqa: E402
-from otspec.verification.tensors import reading  # noqa: E402
-from otspec.verification.tensors.groups import group, grouped  # noqa: E402
-from otspec.verification.tensors.reading_kernels import checked_rows  # noqa: E402
-from otspec.verification.trees.group_kernels import check_by_groups  # noqa: E402
-from otspec.verification.trees.layout import branching_layout, linked_layout  # noqa: E402
-from otspec.verification.trees.validity_kernels import validate_by_kernels  # noqa: E402
-from tests.each import check_each, each  # noqa: E402
-from tests.verification.kernels.setting import CASES, Case, interpreted, scattered_links  # noqa: E402
-from tests.verification.tree_batches import batch, drawn, outputs  # noqa: E402
+from otspec import ProblemError
+from otspec.verification.device import Links, TreeVerification, trees, verify_logits, verify_rows, verify_trees
+from otspec.verification.rules.buckets import buckets, chunk_kernels, cut, solving_kernels
+from otspec.verification.rules.buckets.buckets import bucket_of, count
+from otspec.verification.rules.buckets.cut import Problems, workspace_for
+from otspec.verification.rules.token_wise import picking_kernels, stages, walk_kernels
+from otspec.verification.tensors import reading
+from otspec.verification.tensors.groups import group, grouped
+from otspec.verification.tensors.measures import Counts
+from otspec.verification.tensors.reading_kernels import checked_rows
+from otspec.verification.trees.group_kernels import check_by_groups
+from otspec.verification.trees.layout import branching_layout, linked_layout
+from otspec.verification.trees.validity_kernels import validate_by_kernels
+from tests import laws
+from tests.each import check_each, each
+from tests.verification.kernels.setting import CASES, Case, interpreted, scattered_links
+from tests.verification.row_batches import KINDS, MESSAGES, VALID, pairs_of, spoiled, straddling, tensors
+from tests.verification.row_batches import batch as row_batch
+from tests.verification.tree_batches import batch, drawn, outputs
 
 pytestmark = interpreted
 coarse = pytest.mark.usefixtures("coarse")
@@ -38,14 +43,11 @@ PART = {"block": (0, 2), "nested": (0, 3), "no look-ahead": (1, 4), "interval": 
 """Of the cases: every so many from one on.  Labels are compared number by number in `test_labels`."""
 
 
-def both(way: str, given: Any, topology: Any, **settings: Any) -> tuple[TreeVerification, TreeVerification]:
-    target, draft, tokens, uniforms = given
-    found, expected = (verify_trees(target, draft, tokens, topology, uniforms, **one, **settings) for one in WAYS[way])
-    return found, expected
-
-
 def check_they_agree(way: str, given: Any, topology: Any, **settings: Any) -> TreeVerification:
-    found, expected = both(way, given, topology, logprobs=True, **settings)
+    target, draft, tokens, uniforms = given
+    found, expected = (
+        verify_trees(target, draft, tokens, topology, uniforms, logprobs=True, **one, **settings) for one in WAYS[way]
+    )
     assert all(map(torch.equal, found.outputs, expected.outputs))
     torch.testing.assert_close(found.logprobs, expected.logprobs, equal_nan=True)
     return found
@@ -62,7 +64,7 @@ def test_kernels_put_out_what_torch_does(way: str) -> None:
 
 
 @coarse
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["block", "nested", "interval"])
 def test_trees_that_are_not_valid_are_flagged_and_leave_the_others_alone(way: str) -> None:
     vocab = 7
     given = batch(drawn("tiny", vocab, (2, 1), 7))
@@ -85,8 +87,8 @@ def test_trees_that_are_not_valid_are_flagged_and_leave_the_others_alone(way: st
 
 @coarse
 @pytest.mark.parametrize("way", ["nested", "interval"])
-def test_rows_may_be_views(way: str) -> None:
-    target, draft, tokens, uniforms = batch(drawn("tiny", 40, (2, 1), 3))
+def test_rows_may_be_views_and_kernels_choose_the_way(way: str) -> None:
+    target, draft, tokens, uniforms = batch(drawn("tiny", 7, (2, 1), 3))
     rows = tuple(torch.arange(3 * laws.shape[1]).view(3, -1) for laws in (target, draft))
     laws = target.flatten(0, 1), draft.flatten(0, 1)
     strided = tuple(row.t().contiguous().t() for row in rows)
@@ -95,41 +97,25 @@ def test_rows_may_be_views(way: str) -> None:
         for own, where in ((tokens.t().contiguous().t(), strided), (tokens, rows))
     )
     assert outputs(found) == outputs(expected)
-
-
-@coarse
-def test_kernels_choose_the_way() -> None:
-    target, draft, tokens, uniforms = batch(drawn("tiny", 5, (3, 1), 2))
-    given = (target, draft, tokens, (3, 1), uniforms)
-    for kernels, by in ((True, "triton"), (None, "sorting")):
-        found = verify_trees(*given, rule="interval", kernels=kernels)
-        expected = verify_trees(*given, rule="interval", by=by)
-        assert all(map(torch.equal, found[:-1], expected))  # no log-probabilities were asked for
+    asked = {name: value for name, value in WAYS[way][0].items() if name != "by"} | {"kernels": True}
+    assert outputs(verify_trees(target, draft, tokens, (2, 1), uniforms, **asked)) == outputs(found)
 
 
 # --- token by token
 
 
 @coarse
-@each(case=((torch.float32, 1100), (torch.bfloat16, 40)))
-def test_buckets_of_several_chunks(case: tuple[Any, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    dtype, vocab = case
-    for name in ("TILE", "POINTS"):
-        monkeypatch.setattr(cut, name, 16)
-    target, draft, tokens, uniforms = batch(drawn("tiny", vocab, (3, 1), 2))
-    assert check_they_agree("interval", (target.to(dtype), draft.to(dtype), tokens, uniforms), (3, 1)).valid.all()
-
-
-@coarse
-@each(case=(((2, 2), 1), ((1, 2, 1), 2)))
-def test_stages_and_waves_change_nothing(case: tuple[tuple[int, ...], int]) -> None:
-    branching, stage = case
-    given = batch(drawn("tiny", 3, branching, 3, seed=1))
+@each(case=(((2, 2), 1, 3), ((1, 2, 1), 2, 40)))
+def test_stages_waves_and_chunks_change_nothing(case: tuple[tuple[int, ...], int, int]) -> None:
+    branching, stage, vocab = case
+    given = batch(drawn("tiny", vocab, branching, 3, seed=1))
     together = check_they_agree("interval", given, branching)
     assert together.accepted.max() > 1
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "STAGE", stage)
         patch.setattr(cut, "WAVE", 2)
+        for name in ("TILE", "POINTS"):
+            patch.setattr(cut, name, 16)
         patch.setattr(trees, "GROUP", 2)
         apart = verify_trees(*given[:3], branching, given[3], rule="interval", by="triton")
     assert all(map(torch.equal, apart[:-1], together))  # no log-probabilities were asked for
@@ -278,7 +264,7 @@ def test_laws_that_are_none_are_told_by_their_groups(monkeypatch: pytest.MonkeyP
         monkeypatch.setitem(reading.DRIFT, dtype, 1e-3)
     wrong = torch.tensor([torch.nan, -1e-9, -0.5, torch.inf, -torch.inf, 4.0, 1e30])
     count = len(wrong) + 2
-    law = torch.full((count, 700), 1 / 700, dtype=torch.float32)
+    law = torch.full((count, 300), 1 / 300, dtype=torch.float32)
     law[1:-1, 99] = wrong
     law[-1, :17] = 1.0
     rows = torch.arange(count)[:, None].expand(count, 2).contiguous()
@@ -288,3 +274,114 @@ def test_laws_that_are_none_are_told_by_their_groups(monkeypatch: pytest.MonkeyP
             mine, theirs, groups = check_by_groups(target, draft, rows, rows, layout)
         assert mine.valid.tolist() == theirs.valid.tolist() == [True] + (count - 1) * [False]
         assert (groups.size[2::2].sum(dim=1) == 2**62).all()  # a law, in place of one
+
+
+# --- rows by buckets: every number of a solution to the last bit
+
+
+@pytest.fixture
+def together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter takes as long for one number as for a thousand, so all buckets are looked at together."""
+    for name in ("TILE", "POINTS"):
+        monkeypatch.setattr(cut, name, 1 << 14)
+
+
+def check_the_problems_of_the_buckets(name: str, counts: tuple[int, ...], vocab: int = 300) -> None:
+    """Every number of the solutions in Triton is that of torch; the first problem of the list is of an earlier wave."""
+    rows, most = len(counts), max(counts)
+    p, q = tensors(*row_batch(KINDS[name], np.random.default_rng([vocab, *counts]), vocab, most, rows)[:2])
+    masses = buckets.histogram(p, q, bucket_of(p, q, most), most)
+    expected = buckets.solve_buckets(*masses, Counts(torch.tensor(counts)[:, None], most))
+
+    listed = torch.tensor([0, *counts])
+    problems = Problems(listed[None], torch.tensor([rows + 1]), most)
+    work = workspace_for(rows + 1, most, p.device)  # one more than are listed
+    work.tables.zero_()
+    for plane, mass in zip((chunk_kernels.TARGET, chunk_kernels.SIZE), masses, strict=True):
+        work.longs[:rows, plane.value] = mass
+    factor = torch.full((rows + 2, count(most) + 1), torch.nan, dtype=torch.float64)
+    solving_kernels.solve(work, problems, listed, 1, factor)
+    assert torch.equal(factor[1:-1], expected.factor)
+    assert factor[[0, -1]].isnan().all()
+    places, columns = expected.exchanges, count(most) + 1
+    for mine, theirs in (("DENSITY", places.density), ("THRESHOLD", places.threshold)):
+        assert torch.equal(work.floats[:rows, getattr(chunk_kernels, mine).value], theirs), mine
+    assert torch.equal(work.longs[:rows, chunk_kernels.UNITS.value], places.size)
+    chunk = torch.arange(columns) // cut.TILE
+    for name in ("wanted", "served", "given", "alone", "heads"):
+        plane = getattr(chunk_kernels, name.upper()).value
+        found = work.longs[:rows, plane] + work.tables[:rows, plane][:, chunk]
+        assert torch.equal(found, getattr(places, name)), name
+
+
+@pytest.mark.usefixtures("together")
+@each(name=["dirichlet", "zeros", "points", "close", "long tail"])
+def test_triton_solves_the_buckets_as_torch_does(name: str) -> None:
+    check_the_problems_of_the_buckets(name, (6, 2))
+
+
+@coarse
+def test_what_one_chunk_leaves_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TILE", "POINTS"):
+        monkeypatch.setattr(cut, name, 32)  # of 50 buckets
+    check_the_problems_of_the_buckets("tiny tails", (3, 2), vocab=2000)
+    # Of adversarial rows many tokens share few buckets, so that most drafts enter an exchange.
+    rng = np.random.default_rng(0)
+    p, q = straddling(3, "everywhere", vocab=600)
+    rows = 10
+    target, draft = (torch.from_numpy(law).expand(rows, -1).contiguous() for law in (p, q))
+    drafts = torch.from_numpy(rng.choice(601, size=(rows, 3), p=q))
+    check_rows(target, draft, drafts, torch.from_numpy(rng.random((rows, 4, 3))))
+
+
+def check_rows(*given: Any) -> list[tuple[int, int]]:
+    """Rows of tensors by kernels and by torch."""
+    found = pairs_of(verify_rows(*given, by="triton"))
+    assert found == pairs_of(verify_rows(*given, by="buckets"))
+    return found
+
+
+@coarse
+@each(case=[("zeros", torch.float64), ("points", torch.float64), ("model", torch.float32), ("model", torch.bfloat16)])
+def test_triton_puts_out_the_tokens_of_torch(case: tuple[str, Any]) -> None:
+    name, dtype = case
+    p, q, drafts, uniforms = tensors(*row_batch(KINDS[name], np.random.default_rng(3), 1100, 3, 2))
+    p, q = p.to(dtype), q.to(dtype)
+    check_rows(p, q, torch.where(q.gather(1, drafts) > 0, drafts, q.argmax(dim=1, keepdim=True)), uniforms)
+
+
+@coarse
+def test_triton_works_on_large_batches_in_waves_and_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tensors(*row_batch(laws.model, np.random.default_rng(0), 30, 2, 5))
+    together = check_rows(*made)
+    monkeypatch.setattr(cut, "WAVE", 2)
+    monkeypatch.setattr(walk_kernels, "GROUP", 3)
+    assert pairs_of(verify_rows(*made, by="triton")) == together
+
+
+@coarse
+@each(temperature=(0.0, 0.6))
+def test_triton_reads_logits(temperature: float) -> None:
+    rng = np.random.default_rng(7)
+    logits = torch.from_numpy(3 * rng.laplace(size=(2, 3, 1100))).float()
+    logits[:, :, :3] = -torch.inf
+    drafts = logits[1].topk(2).indices[:, [0, 0]]
+    given = (*logits, drafts, torch.from_numpy(rng.random((3, 3, 3))))
+    expected = pairs_of(verify_logits(*given, temperature=temperature, by="buckets"))
+    assert pairs_of(verify_logits(*given, temperature=temperature, by="triton")) == expected
+    logits[0, 1, 7] = torch.nan
+    assert verify_logits(*given, temperature=temperature, by="triton").valid.tolist() == [True, False, True]
+
+
+@coarse
+def test_triton_flags_rows_that_are_not_valid() -> None:
+    valid = tensors(*VALID)
+    right, count = verify_rows(*valid, by="triton"), len(valid[0])
+    wrong = [[part[3:4] for part in spoiled(name)] for name in MESSAGES]
+    among = [torch.cat((part[:2], *spoilt, part[2:])) for part, *spoilt in zip(valid, *wrong, strict=True)]
+    found = verify_rows(*among, by="triton")
+    assert found.valid.tolist() == [True, True, *len(wrong) * [False], *(count - 2) * [True]]
+    for mine, theirs in ((found.tokens, right.tokens), (found.accepted, right.accepted)):
+        assert torch.equal(mine[found.valid], theirs)
+    with pytest.raises(ProblemError, match=MESSAGES["nan"]):
+        verify_rows(*spoiled("nan"), by="triton", check=True)

@@ -1,18 +1,26 @@
+"""Labels, what is accepted by them, what look-ahead rests on, and the search for the largest."""
+
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import otspec
-from otspec import IID, Problem, ProblemError
-from otspec.paths import GreedyMultiPath, Nested, Tree, synthetic
+from otspec import IID, Problem
+from otspec.laws import as_generator
+from otspec.paths import GreedyMultiPath, Model, Nested, Tree, synthetic
 from otspec.schemes.iid import power_increments
+from otspec.verification.rules.block.block import block_weights
+from otspec.verification.rules.nested.growth import Grown, grow, next_weight
 from otspec.verification.rules.nested.labels import ChildPlaces, Label, coordinate, label_of, owned_by, place_at, whole
+from otspec.verification.rules.nested.nested import LabelVerifier, _arrays
 from otspec.verification.rules.nested.powers import mean_density
-from otspec.verification.rules.nested.ranking import REACH, bucket
-from otspec.verification.rules.nested.sharing import PLAIN, Sharing, measure_places, refine
-from otspec.verification.rules.nested.winning import largest
-from tests.oracles import Floats
+from otspec.verification.rules.nested.ranking import FINEST, REACH, bucket
+from otspec.verification.rules.nested.sharing import PLAIN, Sharing, join, measure_places, refine
+from tests.each import each
+from tests.oracles import Floats, Ints
+from tests.verification.catalogue import LABELS
 from tests.verification.models import FAMILIES, model
 
 EXACT = 1e-12
@@ -75,19 +83,6 @@ def test_positions_follow_the_label() -> None:
             np.testing.assert_allclose([_share_below(label, x) for x in u], positions, atol=EXACT)
 
 
-def test_largest_label_against_sampling() -> None:
-    laws = synthetic("mixed", 8, 1)
-    places = refine(np.asarray(laws.target(())), np.asarray(laws.draft(())), _all(3), whole(), 1.0, PLAIN)
-    labels = [label_of(owned_by(places, x), places, whole()) for x in (0, 3, 3, 5)]
-    rng = np.random.default_rng(2)
-    draws = []
-    for label in labels:
-        piece = rng.choice(label.share.size, 40_000, p=label.share)
-        draws.append((label.low[0, piece] + label.length[0, piece] * rng.random(40_000)) * label.scale)
-    wins = np.bincount(np.argmax(draws, axis=0), minlength=4) / 40_000
-    np.testing.assert_allclose(largest([[label] * 4 for label in labels]), wins, atol=5 * 0.5 / 200)
-
-
 def test_places_of_one_label_are_measured_without_loss() -> None:
     """A place below an ulp of what lies under it has its measure all the same."""
     size = np.array([0.5, 1e-20, 0.25, 1e-300, 0.25])
@@ -136,23 +131,6 @@ def test_second_level_reaches_its_own_cut() -> None:
             outside = np.append(np.cumsum(worth[::-1])[::-1], 0.0) / worth.sum()
             cut = (inside + outside).min()
             assert np.minimum(weight * p2, proposal).sum() == pytest.approx(cut, abs=1e-10), (regime, seed, token)
-
-
-def test_long_paths_of_rare_tokens() -> None:
-    """60 tokens of probability 1e-12: labels as absolute numbers would be out of floats."""
-    rng = np.random.default_rng(3)
-    q = np.append(np.full(20, 1e-12), 1 - 20e-12)
-    p = rng.dirichlet(np.ones(21))
-    laws = otspec.paths.Model(lambda prefix: p, lambda prefix: q)
-    paths = rng.integers(0, 20, (4, 60))
-    paths[1, :30] = paths[0, :30]
-    tree = laws.tree(paths)
-    for sigma in (0.0, 0.5):
-        verifier = Nested(sigma)
-        picked = verifier.pick(tree, rng)
-        assert np.isfinite(picked.proposal).all(), sigma
-        np.testing.assert_allclose(picked.proposal.sum(axis=1), 1.0, atol=EXACT, err_msg=f"sigma = {sigma}")
-        assert verifier.verify(tree, rng).accepted >= 0, sigma
 
 
 def test_denormal_probabilities() -> None:
@@ -204,12 +182,6 @@ def test_one_path_has_its_draft_laws(rule: Nested | GreedyMultiPath) -> None:
         np.testing.assert_allclose(picked.proposal, proposals[0], atol=EXACT)
 
 
-def test_settings_out_of_range() -> None:
-    for name, value in (("sigma", -0.1), ("sigma", np.nan), ("grain", -1.0), ("parts", 0)):
-        with pytest.raises(ProblemError, match=f"{name} is {value}"):
-            Nested(**{name: value})  # type: ignore[arg-type]
-
-
 def test_swaps_stay_within_places() -> None:
     for family in FAMILIES:
         for seed in range(5):
@@ -251,3 +223,175 @@ def test_buckets_hold_tokens_of_nearly_equal_ratio_in_ascending_order() -> None:
                 assert j in (0, k - 1), grain
             assert ratio.min() >= highest, grain
             highest = ratio.max()
+
+
+# --- look-ahead
+
+
+COUNTS = np.eye(3)[-1]
+SPLIT = Sharing(np.array([0.5, 0.9, 1.6]), 0.0, True, np.inf)
+
+
+def test_weights_are_those_of_block_verification() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        target, proposal = rng.dirichlet(np.full(4, 0.5), 9), rng.dirichlet(np.full(4, 0.5), 8)
+        tokens = rng.integers(4, size=8)
+        weight = 1.0
+        for i, expected in enumerate(block_weights(target, proposal, tokens).weight[1:]):
+            weight = next_weight(weight, target[i, tokens[i]], proposal[i, tokens[i]])
+            assert weight == pytest.approx(expected, rel=1e-13)
+    assert next_weight(0.5, 0.4, 0.3) == pytest.approx(2 / 3)
+    assert next_weight(0.5, 0.4, 0.1) == 1.0
+
+
+@each(regime=("mixed", "sharp", "far"), seed=(0, 1), share=(0.3, 0.6, 0.9))
+def test_tokens_on_either_side_of_the_cut_stay_among_themselves(regime: str, seed: int, share: float) -> None:
+    """Look-ahead swaps among the tokens whose proposal exceeds weight * p, and among the others, never across."""
+    laws = synthetic(regime, 60, seed)
+    p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
+    plain = refine(p, q, COUNTS, whole(), 1.0, PLAIN)
+    slopes = np.sort(plain.proposal / p)
+    weight = slopes[0] + share * (slopes[-1] - slopes[0])
+    over = plain.proposal > weight * p
+    ahead = refine(p, q, COUNTS, whole(), weight, SPLIT)
+    side = np.empty(ahead.group.max() + 1, dtype=bool)
+    side[ahead.group] = over
+    assert 0 < over.sum() < 60
+    assert ahead.amount.size
+    assert (side[ahead.owner[ahead.recipient]] == side[ahead.owner[ahead.donor]]).all()
+    # So what is worth too much stays so, and the present level loses nothing but the little that rounding takes.
+    assert ahead.proposal[over].sum() == pytest.approx(plain.proposal[over].sum(), abs=1e-12)
+
+
+@each(regime=("mixed", "close", "sharp", "far"), seed=(0, 1), weight=(0.6, 1.0))
+def test_buckets_on_the_last_level_cost_next_to_nothing(regime: str, seed: int, weight: float) -> None:
+    """What is lost to min(weight p, g) is what tokens of the bucket at the cut lose by sharing evenly."""
+    laws = synthetic(regime, 1000, seed)
+    p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
+    sharings = Nested()._sharings
+    assert sharings.last.grain == FINEST
+    accepted = [
+        np.minimum(weight * p, refine(p, q, COUNTS, whole(), weight, sharing).proposal).sum()
+        for sharing in (PLAIN, sharings.last, sharings.last._replace(grain=0.1))
+    ]
+    assert -1e-12 <= accepted[0] - accepted[1] < 5e-4
+    assert accepted[0] - accepted[2] >= -1e-12
+
+
+def test_grains_end_at_the_cut() -> None:
+    """Ranks of nearly equal ratio are one group, but not across the cut."""
+    ratio = np.array([0.5, 0.505, 0.9, 0.905, 0.909, 0.912, 1.5, 1.51])
+    for cut, groups in ((0, [0, 0, 1, 1, 1, 1, 2, 2]), (4, [0, 0, 1, 1, 2, 2, 3, 3]), (8, [0, 0, 1, 1, 1, 1, 2, 2])):
+        size = np.full(8, 0.125)
+        target, group = ratio * size, np.empty(8, dtype=np.int64)
+        number, below = join(target, size, cut, 0.02, np.inf, group)
+        assert group.tolist() == groups, cut
+        assert (number, below) == (max(groups) + 1, len(set(groups[:cut]))), cut
+        np.testing.assert_allclose(size[:number], np.bincount(groups) * 0.125)
+        np.testing.assert_allclose(target[:number], np.bincount(groups, ratio * 0.125))
+
+
+def test_no_swap_exceeds_a_place_that_was_made_longer() -> None:
+    """Places below `LEAST` are made as long as that, and then there is more to swap than one of them can hold."""
+    p = np.array([2.0257007561194237e-296, 1.0, 3.3671344410841387e-224, 1.706851787634263e-285])
+    narrow = Label(np.array([[1 - 1e-12]]), np.array([[1e-12]]), np.ones(1), np.empty(0, dtype=np.int64), 1.0)
+    for width in np.linspace(-3e-12, 3e-12, 41):
+        q = p * (1 + width * np.array([1.0, 0.0, -0.2, 0.5]))
+        places = refine(p / p.sum(), q / q.sum(), COUNTS, narrow, 1.0, PLAIN)
+        assert (places.kept >= 0).all(), width
+        filled = places.kept.copy()
+        np.add.at(filled, places.recipient, places.amount)
+        np.add.at(filled, places.donor, places.amount)
+        np.testing.assert_allclose(filled, places.size, rtol=1e-12)
+
+
+# --- the largest label is found without refining nodes that cannot win
+
+
+VERIFIERS = (*LABELS.values(), Nested())
+SHAPES = ((4, 1, 1, 1), (1, 1, 3, 1), (2, 2, 2), (3, 1, 2), (1, 1, 1), (5,), (6, 1, 1, 1, 1, 1))
+
+Shown = tuple[int, float]
+
+
+def _of_all(tree: Tree, grown: Grown, positions: Floats) -> tuple[int, Ints]:
+    """The winning path, and the nodes that a search by what could be shown refines, of a tree that is fully grown."""
+    branching, children = tree.shape.branching, tree.children
+    own = np.ones(tree.size)
+    for node in range(tree.inner, tree.size):
+        own[node] = positions[tree.node[:, -1] == node].max()
+
+    def exact(node: int) -> tuple[float, int]:
+        if node >= tree.inner:
+            return own[node], int(np.flatnonzero((tree.node[:, -1] == node) & (positions == own[node]))[0])
+        shown, path = max(
+            ((place_at(grown.owned[child], at), child), path)
+            for child in children[node].tolist()
+            for at, path in [exact(child)]
+        )
+        return coordinate(grown.places[node], *shown[0]) ** branching[tree.depth[node]], path
+
+    refined: set[int] = set()
+    solved = set(range(tree.inner, tree.size))
+
+    def shows(child: int) -> tuple[Shown, int]:
+        return place_at(grown.owned[child], own[child]), child
+
+    def improve(node: int) -> None:
+        if node in refined:
+            improve(max(shows(child) for child in children[node].tolist())[1])
+        refined.add(node)
+        shown, best = max(shows(child) for child in children[node].tolist())
+        own[node] = coordinate(grown.places[node], *shown) ** branching[tree.depth[node]]
+        if best in solved:
+            solved.add(node)
+
+    while 0 not in solved:
+        improve(0)
+    return exact(0)[1], np.array(sorted(refined))
+
+
+def _trees(laws: Model, seed: int) -> list[Tree]:
+    return [laws.drawn(shape, np.random.default_rng((seed, i))) for i, shape in enumerate(SHAPES)]
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS, ids=repr)
+def test_the_pick_is_that_of_all_labels_and_reads_no_other_laws(verifier: LabelVerifier) -> None:
+    spared = 0
+    for family, seed in itertools.product(FAMILIES, range(3)):
+        for tree in _trees(model(family, 8, seed), seed):
+            grown = grow(*_arrays(tree), verifier._sharings)
+            for draw in range(4):
+                at = (family, seed, tree.shape.branching, draw)
+                path, read = _of_all(tree, grown, as_generator(draw, 1).random(tree.count))
+                picked = verifier.pick(tree, draw)
+                assert picked.path == path, at
+                proposals = [grown.places[node].proposal for node in tree.node[path, :-1]]
+                off = 1e-12 if tree.count == 1 else 0.0  # an only path has the draft laws, which labels add up to
+                np.testing.assert_allclose(picked.proposal, proposals, rtol=off, err_msg=str(at))
+                # What is not refined is not read: laws that are none change nothing.
+                unread = np.setdiff1d(np.arange(tree.inner), read)
+                target, draft = tree.target.copy(), tree.draft.copy()
+                target[unread], draft[unread] = np.nan, np.nan
+                again = verifier.pick(replace(tree, target=target, draft=draft), draw)
+                assert again.path == path, at
+                np.testing.assert_array_equal(again.proposal, picked.proposal, err_msg=str(at))
+                spared += unread.size
+    assert spared > 500
+
+
+def test_rare_tokens_at_depth_do_not_mislead_the_search() -> None:
+    """Labels that differ by less than an ulp as numbers on [0, 1] are still told apart where their paths part."""
+    rng = np.random.default_rng(3)
+    q = np.append(np.full(20, 1e-12), 1 - 20e-12)
+    p = rng.dirichlet(np.ones(21))
+    laws = Model(lambda prefix: p, lambda prefix: q)
+    paths = rng.integers(0, 20, (6, 30))
+    paths[1, :15], paths[4, :29] = paths[0, :15], paths[5, :29]
+    tree = laws.tree(paths)
+    for verifier in VERIFIERS:
+        grown = grow(*_arrays(tree), verifier._sharings)
+        for draw in range(5):
+            path, _ = _of_all(tree, grown, as_generator(draw, 1).random(tree.count))
+            assert verifier.pick(tree, draw).path == path, (verifier, draw)

@@ -1,0 +1,258 @@
+"""One position, of laws and of logits, and batches of positions."""
+
+import math
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import otspec
+from otspec import IID, Problem, ProblemError, Verification
+from tests.bad_calls import check_bad_calls
+from tests.each import each
+from tests.verification.catalogue import follows
+
+Floats = npt.NDArray[np.float64]
+
+
+def model_laws(vocab: int, seed: int = 0, top_k: int | None = None) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng([seed, vocab])
+    logits = 1.5 * rng.laplace(size=vocab)
+    problem = Problem.from_logits(logits, logits + rng.standard_normal(vocab), 1, top_k=top_k)
+    assert isinstance(problem.scheme, IID)
+    return problem.p, problem.scheme.q
+
+
+@each(
+    case=((8, 3, 4, np.float32), (5000, 4, None, np.float64), (5000, 4, 50, np.float64), (5000, 40, None, np.float32))
+)
+def test_verify_follows_the_conditional_law_of_the_plan(case: tuple[int, int, int | None, npt.DTypeLike]) -> None:
+    """Read as float32 by the law that it then is; and what is said to be accepted is the output."""
+    vocab, n, top_k, dtype = case
+    rng = np.random.default_rng(5)
+    p, q = (law.astype(dtype) for law in model_laws(vocab, top_k=top_k))
+    problem = Problem(p, IID(q, n))
+    plan = otspec.solve(problem).plan
+    assert plan is not None
+    for drafts in problem.scheme.sample(rng, 2):
+        found = [otspec.verify(p, q, drafts, rng) for _ in range(1000)]
+        assert follows(np.bincount([one.token for one in found], minlength=vocab), plan.conditional(drafts))
+        assert all(one.draft < 0 or drafts[one.draft] == one.token for one in found)
+
+
+def test_nothing_can_be_accepted_and_everything_where_the_laws_agree() -> None:
+    assert otspec.verify([0.0, 1.0], [1.0, 0.0], [0, 0], 0) == Verification(token=1, draft=-1)
+    p, _ = model_laws(3000)
+    for drafts in IID(p, 3).sample(0, 50):
+        assert otspec.verify(p, p, drafts, 0).draft >= 0
+    assert otspec.verify([1.0], [1.0], [0, 0], 0).token == 0
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "drafts", "message"),
+    [
+        ([0.5, 0.4], [0.5, 0.5], [0], "p sums to 0.9"),
+        ([0.5, 0.5], [1.5, -0.5], [0], "q\\[1\\] is -0.5"),
+        ([0.5, np.nan], [0.5, 0.5], [0], "p\\[1\\] is nan"),
+        ([0.5, 0.5], [1.0], [0], "both need one shape"),
+        ([0.5, 0.5], [1.0, 0.0], [0, 1], "draft probability is 0"),
+        ([0.5, 0.5], [0.5, 0.5], [2], "token ids run from 0 to 1"),
+        ([0.5, 0.5], [0.5, 0.5], [0.5], "integers"),
+        ([0.5, 0.5], [0.5, 0.5], np.empty(0, dtype=int), "at least 1 token"),
+    ],
+)
+def test_verify_names_what_is_wrong(p: object, q: object, drafts: object, message: str) -> None:
+    with pytest.raises(ProblemError, match=message):
+        otspec.verify(p, q, drafts, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "settings", "message"),
+    [
+        ([0.0, np.nan], [0.0, 0.0], {}, r"target_logits\[1\] is nan"),
+        ([0.0, 0.0], [0.0, np.inf], {}, r"draft_logits\[1\] is inf"),
+        ([0.0, 0.0], [0.0], {}, "both need one shape"),
+        ([0.0, 0.0], [0.0, 1.0], {"top_k": 1}, "draft probability is 0"),
+        ([0.0, 0.0], [0.0, 1.0], {"temperature": 0}, "draft probability is 0"),
+        ([0.0, 0.0], [0.0, 1.0], {"temperature": -1}, "temperature is -1"),
+    ],
+)
+def test_verify_logits_names_what_is_wrong(target: object, draft: object, settings: Any, message: str) -> None:
+    with pytest.raises(ProblemError, match=message):
+        otspec.verify_logits(target, draft, [0], 0, **settings)
+
+
+def test_a_draft_that_neither_law_has_room_for_is_not_put_out() -> None:
+    # That both drafts are token 1 has probability 1e-400: g is 0 there, as p is, and whether 0 >= 0 decides.
+    for seed in range(20):
+        assert otspec.verify([1.0, 0.0], [1.0, 1e-200], [1, 1], seed) == (0, -1)
+
+
+SETTINGS: tuple[dict[str, Any], ...] = (
+    {},
+    {"temperature": 0.7},
+    {"temperature": 0},
+    {"top_k": 5},
+    {"top_p": 0.8, "draft_temperature": 1.4},
+    {"top_k": 6, "top_p": 0.9, "target_top_k": 7, "target_top_p": 0.95},
+)
+
+
+def logits_of(seed: int, vocab: int = 12) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    target = 2 * rng.standard_normal(vocab)
+    return target, target + rng.standard_normal(vocab)
+
+
+@each(settings=SETTINGS, dtype=(np.float64, np.float32, np.float16, list), seed=range(5))
+def test_verifies_the_problem_of_the_same_logits(settings: dict[str, Any], dtype: Any, seed: int) -> None:
+    target, draft = (values.tolist() if dtype is list else values.astype(dtype) for values in logits_of(seed))
+    problem = Problem.from_logits(target, draft, 3, **settings)
+    assert isinstance(problem.scheme, IID)
+    for index, drafts in enumerate(problem.scheme.sample(seed, 20)):
+        given = otspec.verify_logits(target, draft, drafts, index, **settings)
+        assert given == otspec.verify(problem.p, problem.scheme.q, drafts, index)
+        scored = otspec.verify_logits(target, draft, drafts, index, logprobs=True, **settings)
+        assert scored[:2] == given
+        assert scored.logprob == pytest.approx(math.log(problem.p[given.token]), rel=1e-14, abs=1e-15)
+
+
+def test_a_law_of_half_precision_is_refused_where_its_logits_are_read() -> None:
+    """Wide logits over many tokens: their softmax in float16 is no law."""
+    target, draft = (logits.astype(np.float16) for logits in logits_of(1, 20_000))
+    weights = np.exp(target - target.max())
+    law = weights / weights.sum(dtype=np.float16)
+    with pytest.raises(ProblemError, match="In half precision"):
+        otspec.verify(law, law, [0], 0)
+    problem = Problem.from_logits(target, draft, 2, top_k=50)
+    for index, drafts in enumerate(problem.scheme.sample(0, 20)):
+        found = otspec.verify_logits(target, draft, drafts, index, top_k=50)
+        assert found == otspec.verify(problem.p, problem.scheme.q, drafts, index)  # type: ignore[attr-defined]
+
+
+def test_torch_logits_of_sixteen_bits() -> None:
+    torch = pytest.importorskip("torch")
+    target, draft = (torch.tensor(logits, dtype=torch.bfloat16) for logits in logits_of(2))
+    problem = Problem.from_logits(target, draft, 2)
+    assert isinstance(problem.scheme, IID)
+    given = otspec.verify_logits(target, draft, torch.tensor([3, 4]), 7)
+    assert given == otspec.verify(problem.p, problem.scheme.q, [3, 4], 7)
+
+
+def test_bad_calls_end_in_a_sentence() -> None:
+    good: dict[str, list[Any]] = {
+        "target_logits": [[0.0, 1.0, 2.0]],
+        "draft_logits": [[2.0, 1.0, 0.0]],
+        "drafts": [[0, 1], [2]],
+        "rng": [0],
+        "temperature": [1.0, 0.5],
+        "top_k": [None, 2],
+        "top_p": [None, 0.9],
+        "draft_temperature": [None, 2.0],
+    }
+    check_bad_calls(otspec.verify_logits, good, calls=600, seed=0)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_batch_agrees_with_single_solves(dtype: npt.DTypeLike) -> None:
+    pairs = [model_laws(3000, seed, top_k=[None, 100][seed % 2]) for seed in range(6)]
+    P, Q = (np.array(laws, dtype=dtype) for laws in zip(*pairs, strict=True))
+    batch = otspec.solve_batch(P, Q, 4)
+    assert len(batch) == 6
+    assert np.abs(batch.gap).max() <= 1e-12
+    for b in range(6):
+        plan = otspec.solve(Problem(P[b], IID(Q[b], 4))).plan
+        assert plan is not None
+        assert batch.acceptance[b] == pytest.approx(plan.acceptance, abs=1e-13)
+        mine = batch.plan(b)
+        assert mine.deviation <= 1e-12
+        assert abs(mine.gap) <= 1e-12
+        np.testing.assert_allclose(mine.proposal, batch.proposal[b], atol=0)
+        drafts = mine.problem.scheme.sample(np.random.default_rng(b))
+        np.testing.assert_allclose(mine.conditional(drafts), plan.conditional(drafts), atol=1e-12)
+
+
+def test_batch_names_the_wrong_row() -> None:
+    P = np.array([[0.5, 0.5], [0.5, 0.4]])
+    with pytest.raises(ProblemError, match=r"P\[1\] sums to 0.9"):
+        otspec.solve_batch(P, P[[0, 0]], 2)
+    with pytest.raises(ProblemError, match="one shape"):
+        otspec.solve_batch(P, P[:1], 2)
+
+
+def test_empty_batch() -> None:
+    batch = otspec.solve_batch(np.empty((0, 5)), np.empty((0, 5)), 2)
+    assert len(batch) == 0
+    assert batch.proposal.shape == (0, 5)
+
+
+FORKS = """
+import ctypes
+import os
+import sys
+import numba
+import numpy as np
+import otspec
+
+P, Q = np.random.default_rng(0).dirichlet(np.ones(8), size=(2, 5))
+here = otspec.solve_batch(P, Q, 2)
+layer = numba.threading_layer()
+child = os.fork()
+if child == 0:
+    there = otspec.solve_batch(P, Q, 2)
+    os._exit(0 if np.array_equal(here.proposal, there.proposal) else 3)
+threads = ctypes.CDLL("libgomp.so.1").omp_get_max_threads() if layer == "omp" and sys.platform == "linux" else 1
+print(layer, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), numba.get_num_threads(), threads)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_solves_batches_too_and_openmp_keeps_its_number_of_threads() -> None:
+    environment = {**os.environ, "NUMBA_NUM_THREADS": "3", "OMP_NUM_THREADS": "1"}
+    ran = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, env=environment)
+    _, child, own, others = ran.stdout.split()
+    assert child == "0", ran.stdout + ran.stderr
+    assert (own, others) == ("3", "1")
+
+
+CROWD = """
+from concurrent.futures import ThreadPoolExecutor
+import numba
+import numpy as np
+import otspec
+
+P, Q = np.random.default_rng(0).dirichlet(np.ones(2000), size=(2, 40))
+with ThreadPoolExecutor(4) as crowd:
+    batches = list(crowd.map(lambda _: otspec.solve_batch(P, Q, 2), range(24)))
+print(numba.threading_layer(), all(np.array_equal(one.acceptance, batches[0].acceptance) for one in batches))
+"""
+
+
+def test_several_threads_solve_batches_on_numbas_own_layer() -> None:
+    environment = {**os.environ, "NUMBA_THREADING_LAYER": "workqueue", "NUMBA_NUM_THREADS": "2"}
+    ran = subprocess.run([sys.executable, "-c", CROWD], capture_output=True, text=True, env=environment)
+    assert ran.stdout.split() == ["workqueue", "True"], ran.stderr
+
+
+def test_a_batch_is_a_sequence_of_plans_and_samples() -> None:
+    P, Q = np.random.default_rng(1).dirichlet(np.ones(6), size=(2, 3))
+    batch = otspec.solve_batch(P, Q, 2)
+    drafts = np.stack([IID(q, 2).sample(seed) for seed, q in enumerate(Q)])
+    for b, plan in enumerate(batch):
+        assert plan.acceptance == batch[b].acceptance == pytest.approx(batch.acceptance[b], abs=1e-13)
+    assert batch[-1].acceptance == batch[2].acceptance
+    assert b == 2
+    rng = np.random.default_rng(3)
+    assert batch.sample(drafts, np.random.default_rng(3)).tolist() == [
+        batch[b].sample(drafts[b], rng) for b in range(3)
+    ]
+    assert batch.sample(drafts, 3).shape == (3,)
+    for wrong in (3, -4):
+        with pytest.raises(IndexError, match=f"position {wrong} of a batch of 3"):
+            batch[wrong]
+    with pytest.raises(ProblemError, match=r"drafts have shape \(2, 2\); a batch of 3 positions needs \(3, 2\)"):
+        batch.sample(drafts[:2], 3)
