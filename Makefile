@@ -12,7 +12,7 @@ SITE ?= build/site
 SOLVERS ?= interval,global_resolution,global_resolution:tau=1e-4,max_flow,max_flow:engine=igraph,slackness,lp,lp:engine=pot,canonical,kseq,rrs
 DEMO ?= --k 10,100 --n 2,3,4 --solver $(SOLVERS) --positions 20 --data llama3,smollm2 --budget 10 --jobs 2
 DECODE ?= --first 6 --paths 2 --depth 3 --solver nested,interval --baselines generate,assisted,prompt-lookup,block --max-new-tokens 40 --budget 6
-CORE = tests/test_problem.py tests/solvers
+CORE = tests/test_laws.py tests/solvers
 BIN = $(VENV)/bin
 INSTALLED = $(VENV)/installed
 

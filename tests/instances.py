@@ -12,6 +12,16 @@ from tests.oracles import Floats, all_tuples
 
 P4 = np.array([0.4, 0.3, 0.2, 0.1])
 Q4 = np.array([0.1, 0.2, 0.3, 0.4])
+SCHEMES: dict[str, DraftScheme] = {
+    "iid": IID(Q4, 2),
+    "distinct": WithoutReplacement(Q4, 2),
+    "independent": Independent([Q4, P4]),
+    "greedy": Greedy(Q4, 2),
+    "top": TopK(Q4, 2),
+    "hubs": HubPairs(Q4),
+    "table": Table([[0, 1], [2, 2]], [0.5, 0.5], 4),
+}
+"""Two drafts of each scheme of the package."""
 E1 = np.array([0.0, 1.0, 0.0, 0.0])
 LEFT = np.array([0.5, 0.5, 0.0, 0.0])
 RIGHT = np.array([0.0, 0.0, 0.25, 0.75])

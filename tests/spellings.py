@@ -22,6 +22,13 @@ def _spellings(info: SolverInfo) -> list[str]:
     return [info.name, *info.variants]
 
 
+def every_spelling() -> list[str]:
+    """Every solver and its variants that are installed, and the rules on drafts that they are not made for."""
+    biased = [f"{info.name}:allow_biased=true" for info in available() if "allow_biased" in info.settings]
+    own = [spelling for info in available() for spelling in (info.name, *info.variants)]
+    return [spelling for spelling in (*own, *biased) if installed(spelling)]
+
+
 def not_installed(packages: Iterable[str]) -> str:
     """Why to skip what needs these packages; empty if all of them are installed."""
     lacking = missing(tuple(packages))

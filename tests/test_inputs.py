@@ -13,12 +13,8 @@ from numpy.testing import assert_array_equal
 import otspec
 from otspec import (
     IID,
-    Greedy,
-    HubPairs,
-    Independent,
     Problem,
     ProblemError,
-    Table,
     TopK,
     UnknownSolver,
     WithoutReplacement,
@@ -26,7 +22,7 @@ from otspec import (
 )
 from otspec.laws import as_float64, as_generator, as_laws
 from tests.each import each
-from tests.instances import P4, Q4
+from tests.instances import P4, Q4, SCHEMES
 
 solve: Any = otspec.solve
 verify: Any = otspec.verify
@@ -37,15 +33,6 @@ LP: Any = otspec.solvers.LP
 """Given what their types forbid."""
 
 PROBLEM = Problem(P4, IID(Q4, 2))
-SCHEMES = (
-    IID(Q4, 2),
-    WithoutReplacement(Q4, 2),
-    Independent([Q4, P4]),
-    Greedy(Q4, 2),
-    TopK(Q4, 2),
-    HubPairs(Q4),
-    Table(np.array([[0, 1], [2, 3]]), np.array([0.5, 0.5]), 4),
-)
 
 
 class Tensor:

@@ -12,17 +12,7 @@ from numpy.testing import assert_array_equal
 
 import otspec
 from otspec.solver import REGISTRY
-from tests.instances import P4, Q4
-
-SCHEMES = [
-    otspec.IID(Q4, 2),
-    otspec.Independent(np.stack((P4, Q4))),
-    otspec.WithoutReplacement(Q4, 2),
-    otspec.Greedy(Q4, 2),
-    otspec.TopK(Q4, 2),
-    otspec.HubPairs(Q4),
-    otspec.Table([[0, 1], [2, 2]], [0.5, 0.5], 4),
-]
+from tests.instances import P4, Q4, SCHEMES
 
 
 def loaded_after(code: str) -> set[str]:
@@ -66,7 +56,7 @@ def test_the_users_snippet_runs() -> None:
 
 
 def test_objects_print_as_one_line_and_survive_a_pickle() -> None:
-    for scheme in SCHEMES:
+    for scheme in SCHEMES.values():
         problem = otspec.Problem(P4, scheme)
         for made in (scheme, problem, otspec.optimum(problem)):
             assert 20 < len(repr(made)) < 160

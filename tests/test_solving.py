@@ -1,11 +1,8 @@
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from numba.core.event import install_recorder
 
 from otspec import (
     IID,
@@ -26,9 +23,6 @@ from otspec import (
     available,
     optimum,
     solve,
-    solve_batch,
-    verify,
-    warm_up,
 )
 from otspec.plans import Coupling
 from otspec.solver import Solution, Stopped
@@ -39,17 +33,6 @@ from tests.instances import P4, Q4
 from tests.spellings import exact_spellings, installed_or_skipped
 
 PROBLEM = Problem(P4, IID(Q4, 2))
-
-
-@contextmanager
-def compilations() -> Iterator[list[str]]:
-    """The functions of ours that numba compiles meanwhile."""
-    compiled: list[str] = []
-    record: Any = install_recorder
-    with record("numba:compile") as recorder:
-        yield compiled
-    functions = [event.data["dispatcher"].py_func for _, event in recorder.buffer if event.is_start]
-    compiled += [f"{one.__module__}.{one.__name__}" for one in functions if one.__module__.startswith("otspec")]
 
 
 def coupling(share: float, scale: float = 1.0) -> Coupling:
@@ -302,19 +285,6 @@ def test_what_is_not_a_problem_is_named() -> None:
     for arguments in ((P4, Q4), (P4,)):
         with pytest.raises(ProblemError, match=r"the problem is a ndarray; pass otspec\.Problem\(p, otspec\.IID"):
             mistaken(*arguments)
-
-
-def test_warming_up_compiles_what_solving_and_verifying_need() -> None:
-    warm_up()
-    rng = np.random.default_rng(0)
-    with compilations() as compiled:
-        for scheme in (IID(Q4, 3), Independent([Q4, P4, Q4]), WithoutReplacement(Q4, 2), WithoutReplacement(Q4, 3)):
-            plan = solve(Problem(P4, scheme)).plan
-            plan.sample(scheme.sample(rng), rng)
-        for kind in (np.float32, np.float64):
-            verify(P4.astype(kind), Q4.astype(kind), np.array([1, 2]), rng)
-            solve_batch(P4[None].astype(kind), Q4[None].astype(kind), 2)
-    assert not compiled, compiled
 
 
 def test_a_notebook_shows_a_small_table() -> None:

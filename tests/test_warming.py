@@ -30,6 +30,16 @@ before = compiled()
 """
 """A function is compiled for a signature, or its machine code read, at its first call with arguments of such types."""
 
+SOLVED = """
+p, q, rng = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.1, 0.2, 0.3, 0.4]), np.random.default_rng(0)
+distinct = [otspec.WithoutReplacement(q, n) for n in (2, 3)]
+for scheme in otspec.IID(q, 3), otspec.Independent([q, p, q]), *distinct:
+    otspec.solve(otspec.Problem(p, scheme)).plan.sample(scheme.sample(rng), rng)
+for kind in np.float32, np.float64:
+    otspec.verify(p.astype(kind), q.astype(kind), np.array([1, 2]), rng)
+    otspec.solve_batch(p[None].astype(kind), q[None].astype(kind), 2)
+"""
+
 NESTED = """
 model = synthetic("mixed", vocab=30)
 for rule in Nested(), Nested(sigma=0.0), GreedyMultiPath(), Block(), Traversal(), TokenWise(), LayerVerification():
@@ -70,10 +80,10 @@ def added(calls: str, warm: bool = True) -> list[str]:
     return found
 
 
-def test_nested_labels_and_decoding_by_them_find_all_compiled() -> None:
+def test_solving_nested_labels_and_decoding_by_them_find_all_compiled() -> None:
     """Two seconds of a process of its own, and ten with torch: in this one other tests have compiled."""
     decoded = DECODED if installed("torch") and installed("transformers") else ""
-    assert added(NESTED + decoded) == []
+    assert added(SOLVED + NESTED + decoded) == []
 
 
 def test_without_warming_up_they_would_not() -> None:

@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from otspec import Independent, Problem, optimum
@@ -7,36 +9,24 @@ from otspec.kernels import pair_cut as module
 from otspec.kernels.pair_cut import pair_cut
 from tests.compiled import run_in_python
 from tests.each import each
-from tests.networks import hostile_capacities
 from tests.oracles import Floats, hit_function, mass_function, optimal_acceptance
+from tests.strategies import amounts, laws, some
 
 ROUNDING = 1e-13
 
 
-def hostile(seed: int) -> Problem:
-    """Two laws and a target of up to seven tokens: random, tied, peaked, with zeros, points, or tails."""
-    rng = np.random.default_rng(seed)
-    vocab = int(rng.integers(1, 8))
-    p, first, second = (_law(rng, vocab, kind) for kind in rng.integers(0, 6, 3))
-    return Problem(first if rng.random() < 0.1 else p, Independent([first, first if rng.random() < 0.1 else second]))
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    """Two laws and a target of up to seven tokens, some of them equal."""
+    vocab = draw(st.integers(1, 7))
+    first = draw(laws(vocab))
+    p, second = (draw(st.one_of(st.just(first), laws(vocab), laws(vocab), laws(vocab))) for _ in range(2))
+    return Problem(p, Independent([first, second]))
 
 
-def _law(rng: np.random.Generator, vocab: int, kind: int) -> Floats:
-    if kind == 0:
-        return np.eye(vocab)[rng.integers(vocab)]
-    weights = {
-        1: rng.random(vocab),
-        2: rng.integers(0, 4, vocab) + (np.arange(vocab) == 0),
-        3: rng.random(vocab) ** 30 + 1e-300,
-        4: np.where(rng.random(vocab) < 0.5, 1e-300, rng.random(vocab)) + 1e-320,
-        5: np.ones(vocab),
-    }[kind]
-    return np.asarray(weights / weights.sum(), dtype=np.float64)
-
-
-@each(seed=range(200))
-def test_optimum_is_the_enumerated_one_and_its_proposal_the_law_of_a_pick(seed: int) -> None:
-    problem = hostile(seed)
+@some
+@given(problem=problems())
+def test_optimum_is_the_enumerated_one_and_its_proposal_the_law_of_a_pick(problem: Problem) -> None:
     best = optimum(problem)
     assert best.acceptance == pytest.approx(optimal_acceptance(problem), abs=ROUNDING)
     assert best.bound == pytest.approx(best.acceptance, abs=1e-12)  # TIE_TOL
@@ -66,18 +56,18 @@ def test_pairs_are_divided_exactly(seed: int) -> None:
     assert (load[~over_drafted] <= p[~over_drafted]).all()
 
 
-def hostile_pairs(seed: int) -> tuple[Floats, Floats]:
-    """Loads wanted and masses of pairs, of up to 15 tokens: with ties, zeros, underflow, or of many magnitudes."""
-    rng = np.random.default_rng(seed)
-    k, kind = int(rng.integers(1, 16)), seed % 4
-    masses = hostile_capacities(rng, k * k, kind).reshape(k, k)
-    half = np.triu(masses * (rng.random((k, k)) < rng.choice([0.1, 0.5, 1.0])))
-    return hostile_capacities(rng, k, kind), half + np.triu(half, 1).T
+@st.composite
+def wanted_and_pairs(draw: st.DrawFn) -> tuple[Floats, Floats]:
+    """Loads wanted and masses of pairs, of up to 12 tokens."""
+    k = draw(st.integers(1, 12))
+    half = np.triu(draw(amounts(k * k)).reshape(k, k))
+    return draw(amounts(k)), half + np.triu(half, 1).T
 
 
-@each(seed=range(200))
-def test_hostile_pairs_are_divided_up_to_rounding(seed: int) -> None:
-    p, pairs = hostile_pairs(seed)
+@some
+@given(wanted=wanted_and_pairs())
+def test_hostile_pairs_are_divided_up_to_rounding(wanted: tuple[Floats, Floats]) -> None:
+    p, pairs = wanted
     carried, off = pairs.copy(), 1e-13 * max(p.max(), pairs.max(), 1e-300) * p.size
     load, over_drafted = pair_cut(p, carried)
     assert (carried >= 0).all()

@@ -8,12 +8,10 @@ from scipy.optimize import linprog
 from scipy.stats import chisquare
 
 import otspec
-from otspec import IID, Greedy, HubPairs, Independent, Problem, ProblemError, TopK, WithoutReplacement, lossy
+from otspec import IID, Problem, ProblemError, WithoutReplacement, lossy
 from tests.each import each
-from tests.instances import P4, Q4
+from tests.instances import P4, Q4, SCHEMES
 from tests.oracles import enumerate_plan
-
-SCHEMES = (IID(Q4, 3), WithoutReplacement(Q4, 2), Independent([Q4, P4]), Greedy(Q4, 2), TopK(Q4, 2), HubPairs(Q4))
 
 
 def best_at(problem: Problem, price: float) -> float:
@@ -30,7 +28,7 @@ def best_at(problem: Problem, price: float) -> float:
     return -float(found.fun or 0.0)
 
 
-@each(scheme=SCHEMES, price=(0.0, 1e-3, 0.05, 0.3, 1.0))
+@each(scheme=[scheme for name, scheme in SCHEMES.items() if name != "table"], price=(0.0, 1e-3, 0.05, 0.3, 1.0))
 def test_it_accepts_as_much_as_any_rule_at_its_price(scheme: Any, price: float) -> None:
     problem = Problem(P4, scheme)
     plan = lossy(problem, price)

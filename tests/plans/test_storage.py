@@ -13,7 +13,7 @@ from otspec.errors import DataError
 from otspec.plans import Match, Pick, load
 from otspec.plans.storage import save
 from tests.oracles import Floats
-from tests.spellings import installed
+from tests.spellings import every_spelling
 
 P = np.array([0.4, 0.3, 0.2, 0.1 - 1e-300, 1e-300])
 Q = np.array([0.1, 0.2, 0.3, 0.3, 0.1])
@@ -31,21 +31,10 @@ SCHEMES: dict[str, otspec.DraftScheme] = {
 }
 
 
-def spellings() -> list[str]:
-    """Every solver and its variants that are installed, and the rules on drafts that they are not made for."""
-    found = []
-    for info in otspec.available():
-        variants = [info.name, *info.variants]
-        if "allow_biased" in info.settings:
-            variants.append(f"{info.name}:allow_biased=true")
-        found += [spelling for spelling in variants if installed(spelling)]
-    return found
-
-
 def plans() -> list[tuple[str, Plan]]:
     """A plan of every solver for every scheme that it takes, and one at a price."""
     made = []
-    for spelling in spellings():
+    for spelling in every_spelling():
         for name, scheme in SCHEMES.items():
             plan = otspec.solve(Problem(P, scheme), spelling, strict=False).plan
             if plan is not None:

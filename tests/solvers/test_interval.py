@@ -15,7 +15,7 @@ from otspec.schemes.iid import power_increments
 from tests import laws
 from tests.each import each
 from tests.laws import Kind, softmax
-from tests.oracles import Floats, Ints
+from tests.oracles import Floats, Ints, optimal_acceptance
 
 EXACT = 1e-12
 
@@ -54,14 +54,6 @@ def _iid(problem: Problem) -> IID:
     return problem.scheme
 
 
-def _alpha(problem: Problem) -> float:
-    """min over token sets A of f(A) + 1 - p(A), by all 2**V of them."""
-    subsets = np.arange(1 << problem.vocab)
-    inside = (subsets[:, None] >> np.arange(problem.vocab)) & 1
-    drafted_inside = np.minimum(inside @ _iid(problem).q, 1.0)
-    return float((1 - (1 - drafted_inside) ** problem.n + (1 - inside) @ problem.p).min())
-
-
 def _multisets(problem: Problem) -> list[tuple[Ints, float]]:
     """Every multiset of drafts, ascending, with its probability."""
     q = _iid(problem).q
@@ -82,7 +74,7 @@ def test_enumeration(family: str, seed: int) -> None:
     for drafts, probability in _multisets(problem):
         output += probability * plan.conditional(drafts)
         np.add.at(picked, drafts, probability * plan.rule.weights(drafts))
-    assert abs(plan.acceptance - _alpha(problem)) <= EXACT
+    assert abs(plan.acceptance - optimal_acceptance(problem)) <= EXACT
     assert np.abs(output - problem.p).sum() <= EXACT
     assert np.abs(picked - plan.proposal).sum() <= 1e-13 * problem.vocab
     assert plan.deviation <= EXACT

@@ -2,6 +2,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from otspec import IID, Problem, Status, Table, optimum, solve
@@ -10,8 +12,8 @@ from otspec.solvers import LP
 from otspec.tolerances import TOL
 from tests.each import each
 from tests.instances import P4, Q4, Instance, sample_of_each
-from tests.oracles import Floats, Ints
 from tests.spellings import installed
+from tests.strategies import laws, some
 
 needs_highspy = pytest.mark.skipif(not installed("lp"), reason="not installed: highspy")
 
@@ -53,25 +55,22 @@ DROPPED = {
 """Target, tuples and their law, where HiGHS's presolve drops what lies within its tolerance and finds a total off."""
 
 
-def _tiny(rng: np.random.Generator, size: int) -> Floats:
-    """A point with specks of HiGHS's tolerance, or tails, in float32 every other time."""
-    specks = rng.permutation(np.append(1.0, 5e-14 * rng.random(size - 1)))
-    law = specks if rng.random() < 0.5 else 10.0 ** -rng.integers(0, 15, size)
-    law = law / law.sum()
-    return law.astype(np.float32).astype(np.float64) if rng.random() < 0.5 else law
-
-
-def tiny_table(seed: int) -> tuple[Floats, Ints, Floats]:
-    rng = np.random.default_rng(seed)
-    vocab, n = int(rng.integers(2, 8)), int(rng.integers(1, 3))
-    rows = rng.choice(vocab**n, int(rng.integers(2, vocab**n + 1)), replace=False)
-    return _tiny(rng, vocab), np.stack(np.unravel_index(rows, (vocab,) * n), axis=1), _tiny(rng, rows.size)
+@needs_highspy
+@each(case=DROPPED)
+def test_full_program_survives_what_presolve_drops(case: tuple[Any, Any, Any]) -> None:
+    check_full_program(*case)
 
 
 @needs_highspy
-@each(case=DROPPED | {f"tiny-{seed}": tiny_table(seed) for seed in range(40)})
-def test_full_program_survives_what_presolve_drops(case: tuple[Any, Any, Any]) -> None:
-    p, drafts, law = case
+@some
+@given(data=st.data(), vocab=st.integers(2, 7), n=st.integers(1, 2))
+def test_full_program_solves_tables_of_tiny_probabilities(data: st.DataObject, vocab: int, n: int) -> None:
+    rows = data.draw(st.lists(st.integers(0, vocab**n - 1), min_size=2, unique=True))
+    tuples = np.stack(np.unravel_index(rows, (vocab,) * n), axis=1)
+    check_full_program(data.draw(laws(vocab)), tuples, data.draw(laws(len(rows))))
+
+
+def check_full_program(p: Any, drafts: Any, law: Any) -> None:
     vocab = max(len(p), int(np.max(drafts)) + 1)
     problem = Problem(np.pad(np.asarray(p, dtype=np.float64), (0, vocab - len(p))), Table(drafts, law, vocab))
     plan = plan_of(problem, LP(form="full"))

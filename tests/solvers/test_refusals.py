@@ -1,10 +1,15 @@
-"""What solvers refuse: drafts of other laws, drafts that cannot be, and settings out of range."""
+"""What solvers refuse, when they may say OPTIMAL, and the rules that are known in closed form."""
 
 import functools
+from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from otspec import (
     IID,
@@ -15,15 +20,20 @@ from otspec import (
     ProblemError,
     Status,
     Table,
+    TopK,
     WithoutReplacement,
     available,
     solve,
 )
 from otspec.catalogue import get
+from otspec.plans import Pick
 from otspec.solver import TupleSolver
 from otspec.solvers.max_flow.engines import ENGINES, PACKAGES, FlowSolver
+from otspec.tolerances import RELATIVE_TOL, ROUNDING
 from tests.each import each
 from tests.instances import P4, Q4
+from tests.oracles import Floats
+from tests.strategies import laws, some
 
 TUPLE = Table(np.array([[0, 1]]), np.ones(1), 4)
 
@@ -107,3 +117,85 @@ def test_every_engine_says_what_it_needs() -> None:
     assert PACKAGES["numba"] == ()
     for name in ENGINES:
         assert FlowSolver(engine=name).packages == PACKAGES[name]
+
+
+def exact_optimum(p: np.ndarray, q: np.ndarray, n: int) -> float:
+    """alpha* = min over A of P(some draft lies in A) + p(V without A), in rational numbers."""
+    target, draft = ([Fraction(float(x)) for x in law] for law in (p, q))
+    tokens = range(len(target))
+    subsets = (set(some) for size in range(len(target) + 1) for some in combinations(tokens, size))
+    total = sum(draft)
+    return float(
+        min(
+            1
+            - (sum(draft[x] for x in tokens if x not in some) / total) ** n
+            + sum(target)
+            - sum(target[x] for x in some)
+            for some in subsets
+        )
+    )
+
+
+def check(p: np.ndarray, q: np.ndarray, n: int, solver: str) -> Status:
+    """Whatever is OPTIMAL accepts what can be accepted, but for the share that `RELATIVE_TOL` grants."""
+    result = solve(Problem(p, IID(q, n)), solver, strict=False)
+    if result.status is Status.OPTIMAL:
+        assert result.plan is not None
+        assert result.plan.acceptance >= (1 - 2 * RELATIVE_TOL) * exact_optimum(p, q, n) - 2 * ROUNDING
+    return result.status
+
+
+@some
+@given(data=st.data(), vocab=st.integers(2, 5), n=st.integers(1, 3))
+def test_optimal_is_relative_too(data: st.DataObject, vocab: int, n: int) -> None:
+    p, q = (data.draw(laws(vocab, likely)) for likely in (0, vocab - 1))
+    for solver in ("kseq", "rrs", "max_flow"):
+        check(p, q, n, solver)
+    assert check(p, q, n, "interval") is Status.OPTIMAL
+
+
+def test_a_plan_that_leaves_a_quarter_of_very_little_is_not_optimal() -> None:
+    p = np.array([0.999, 1e-3, 1e-9, 1e-10, 1e-12])
+    p /= p.sum()
+    result = solve(Problem(p, IID(p[::-1].copy(), 2)), "single", strict=False)
+    assert result.plan is not None
+    assert 1e-10 < result.plan.gap < 1e-9
+    assert result.status is Status.FEASIBLE
+    assert "of the bound" in result.message
+
+
+def pick(problem: Problem) -> Pick:
+    plan = solve(problem, "closed_form").plan
+    assert isinstance(plan, Pick)
+    return plan
+
+
+def greedy_rule(p: Floats, last: Floats, token: int) -> Floats:
+    """Output law given the last draft, by single-draft verification against its law [hu2025towards]."""
+    residual = np.maximum(p - last, 0.0)
+    accepted = min(1.0, p[token] / last[token])
+    law = (1 - accepted) * residual / residual.sum()
+    law[token] += accepted
+    return law
+
+
+@each(n=(1, 2, 3))
+def test_puts_out_what_the_published_rule_puts_out(n: int) -> None:
+    rng = np.random.default_rng(n)
+    p, q = rng.dirichlet(np.ones(8), 2)
+    scheme = Greedy(q, n)
+    plan = pick(Problem(p, scheme))
+    for drafts in scheme.support().drafts:
+        assert_allclose(plan.conditional(drafts), greedy_rule(p, scheme.last, drafts[-1]), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("scheme", [Greedy, TopK])
+@each(n=(1, 2, 4, 16))
+def test_whole_vocabulary(scheme: Any, n: int) -> None:
+    rng = np.random.default_rng(n)
+    target = 2 * rng.laplace(size=128_256)
+    draft = target + 0.5 * rng.standard_normal(target.size)
+    p, q = (np.exp(z) / np.exp(z).sum() for z in (target, draft))
+    plan = pick(Problem(p, scheme(q, n)))
+    assert abs(plan.gap) <= 1e-13
+    assert plan.deviation <= 1e-13

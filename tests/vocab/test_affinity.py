@@ -72,14 +72,6 @@ def test_a_factor_is_its_covariance(tau: float, monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_allclose(rdk(q, part), inside @ wanted[some], rtol=1e-12)
 
 
-def test_samples_have_the_factor_that_the_documentation_gives() -> None:
-    samples = np.random.default_rng(4).normal(size=(6, 5))
-    factor = (samples - samples.mean(axis=0)).T / np.sqrt(len(samples) - 1)
-    np.testing.assert_allclose(
-        everything(affinity_from_factor(factor, 0.7)), softmax(np.cov(samples.T), 0.7), rtol=1e-12
-    )
-
-
 @each(tau=(0.2, 1.0, 3.0))
 def test_counts_are_raised_to_a_power_and_stay_sparse(tau: float) -> None:
     rng = np.random.default_rng(5)
@@ -94,74 +86,57 @@ def test_counts_are_raised_to_a_power_and_stay_sparse(tau: float) -> None:
     np.testing.assert_allclose(rdk(q, stored), rdk(q, dense), rtol=1e-12)
 
 
-def test_counts_of_any_size_do_not_overflow() -> None:
-    counts = np.array([[1e300, 1e299], [1e-300, 3e-300]])
-    for given in (counts, sparse.csr_array(counts)):
-        np.testing.assert_allclose(everything(affinity_from_counts(given)), [[10 / 11, 1 / 11], [0.25, 0.75]])
-        np.testing.assert_allclose(everything(affinity_from_counts(given, 1e-3)), np.eye(2), atol=1e-100)
-    counts = np.array([[1e308, 1e308], [1e308, 0.0]])  # whose sums overflow
-    for given in (counts, sparse.csr_array(counts)):
-        np.testing.assert_allclose(everything(affinity_from_counts(given)), [[0.5, 0.5], [1.0, 0.0]], rtol=1e-12)
+def kernel(above: float) -> list[float]:
+    """The softmax of two logits, of which the second lies so much above the first."""
+    return [1 / (1 + math.exp(above)), 1 / (1 + math.exp(-above))]
 
 
-@pytest.mark.parametrize(
-    ("factor", "tau", "wanted"),
-    [
-        ([[1e200], [1.0]], 1.0, [[1, 0], [1, 0]]),
-        ([[1e200], [-1e200]], 1e300, [[1, 0], [0, 1]]),
-        ([[1e200], [1.0], [-1.0]], 1.0, [[1, 0, 0], [1, 0, 0], [0, 1 / (1 + math.e**2), 1 / (1 + math.e**-2)]]),
-        ([[1e200], [1e200]], 1e-300, [[0.5, 0.5], [0.5, 0.5]]),
-        ([[1e308, -1e308], [1e308, 1e308]], 1.0, [[1, 0], [0, 1]]),
-        ([[1e-200], [3e-200]], 1e-300, [[0.5, 0.5], [0.5, 0.5]]),
-        (
-            [[1e-150], [2e-150]],
-            1e-300,
-            [[1 / (1 + math.e), 1 / (1 + 1 / math.e)], [1 / (1 + math.e**2), 1 / (1 + math.e**-2)]],
-        ),
-        ([[0.0], [0.0]], 1.0, [[0.5, 0.5], [0.5, 0.5]]),
-    ],
-)
-def test_a_factor_of_any_size_does_not_overflow(factor: list[list[float]], tau: float, wanted: Any) -> None:
-    matrix = affinity_from_factor(factor, tau)
-    np.testing.assert_allclose(everything(matrix), wanted, rtol=1e-9)
-    np.testing.assert_allclose(everything(matrix.nearest(5)), wanted, rtol=1e-9)
-    assert np.isfinite(rdk(np.full(len(factor), 1 / len(factor)), matrix)).all()
+EVEN = [[0.5, 0.5], [0.5, 0.5]]
+FACTORS: list[tuple[Any, float, Any]] = [
+    ([[1e200], [1.0]], 1.0, [[1, 0], [1, 0]]),
+    ([[1e200], [-1e200]], 1e300, [[1, 0], [0, 1]]),
+    ([[1e200], [1.0], [-1.0]], 1.0, [[1, 0, 0], [1, 0, 0], [0, *kernel(2)]]),
+    ([[1e200], [1e200]], 1e-300, EVEN),
+    ([[1e308, -1e308], [1e308, 1e308]], 1.0, [[1, 0], [0, 1]]),
+    ([[1e-200], [3e-200]], 1e-300, EVEN),
+    ([[1e-150], [2e-150]], 1e-300, [kernel(1), kernel(2)]),
+    ([[0.0], [0.0]], 1.0, EVEN),
+]
+COUNTS: list[tuple[Any, float, Any]] = [
+    ([[1e300, 1e299], [1e-300, 3e-300]], 1.0, [[10 / 11, 1 / 11], [0.25, 0.75]]),
+    ([[1e300, 1e299], [1e-300, 3e-300]], 1e-3, np.eye(2)),
+    ([[1e308, 1e308], [1e308, 0.0]], 1.0, [[0.5, 0.5], [1.0, 0.0]]),  # whose sums overflow
+]
+PLAIN = random_covariance(np.random.default_rng(6), 6) + 5 * np.eye(6)
+HUGE = np.array([[1e5, -1e5, 0.0], [-1e5, -1e5, -1e5], [0.0, 0.0, 0.0]])
+SHIFTED = np.array([[-1e3, -1e3 + 1, -1e3 + 2], [1e-12, 0.0, -1e-12], [700.0, 710.0, 0.0]])
+LOWERED = np.array([[0.0, -40.0, 0.0]] * 3)  # a column that all rows lower
+COVARIANCES: list[tuple[Any, float, Any]] = [
+    ([[1e308, -1e308], [-1e308, -1e308]], 1e-300, [[1, 0], [0.5, 0.5]]),
+    ([[-1e308, 0.0], [1e308, 0.0]], 1e-300, [[0, 1], [1, 0]]),
+    (PLAIN, 1e-300, np.eye(6)[PLAIN.argmax(axis=1)]),
+    (PLAIN, 1e300, np.full((6, 6), 1 / 6)),
+    *((covariance, 1.0, softmax(covariance, 1.0)) for covariance in (HUGE, SHIFTED, LOWERED)),
+]
+EXTREME = [
+    *(
+        (make, form, *case)
+        for make, cases in ((affinity, COVARIANCES), (affinity_from_counts, COUNTS))
+        for case in cases
+        for form in (np.array, sparse.csr_array)
+    ),
+    *((affinity_from_factor, np.array, *case) for case in FACTORS),
+    (affinity, np.array, [[0.0, -np.inf, 0.0]] * 3, 1.0, [[0.5, 0.0, 0.5]] * 3),  # rules a token out
+]
 
 
-def test_covariances_of_any_size_do_not_overflow() -> None:
-    covariance = np.array([[1e308, -1e308], [-1e308, -1e308]])
-    for given in (covariance, sparse.csr_array(covariance)):
-        np.testing.assert_array_equal(everything(affinity(given, 1e-300)), [[1, 0], [0.5, 0.5]])
-    alone = sparse.csr_array((np.array([-1e308, 1e308]), (np.array([0, 1]), np.array([0, 0]))), shape=(2, 2))
-    np.testing.assert_array_equal(everything(affinity(alone, 1e-300)), [[0, 1], [1, 0]])
-
-
-@pytest.mark.parametrize("sparsely", [False, True])
-def test_extreme_temperatures_are_argmax_and_uniform(sparsely: bool) -> None:
-    rng = np.random.default_rng(6)
-    covariance = random_covariance(rng, 6) + 5 * np.eye(6)
-    given = sparse.csr_array(covariance) if sparsely else covariance
-    q = rng.dirichlet(np.ones(6))
-    cold = everything(affinity(given, 1e-300))
-    np.testing.assert_array_equal(cold, np.eye(6)[covariance.argmax(axis=1)])
-    np.testing.assert_allclose(rdk(q, affinity(given, 1e300)), np.full(6, 1 / 6), rtol=1e-14)
-
-
-@pytest.mark.parametrize(
-    "covariance",
-    [
-        np.array([[1e5, -1e5, 0.0], [-1e5, -1e5, -1e5], [0.0, 0.0, 0.0]]),
-        np.array([[-1e3, -1e3 + 1, -1e3 + 2], [1e-12, 0.0, -1e-12], [700.0, 710.0, 0.0]]),
-        np.array([[0.0, -40.0, 0.0], [0.0, -40.0, 0.0], [0.0, -40.0, 0.0]]),
-    ],
-    ids=["huge", "shifted", "a column that all rows lower"],
-)
-def test_hostile_covariances(covariance: Floats) -> None:
-    wanted = softmax(covariance, 1.0)
-    for given in (covariance, sparse.csr_array(covariance)):
-        matrix = affinity(given)
-        np.testing.assert_allclose(everything(matrix), wanted, rtol=1e-12, atol=1e-16)
-        np.testing.assert_allclose(rdk(np.full(3, 1 / 3), matrix), wanted.mean(axis=0), rtol=1e-12, atol=1e-16)
+@each(case={str(number): case for number, case in enumerate(EXTREME)})
+def test_numbers_and_temperatures_of_any_size(case: tuple[Callable[..., Affinity], Any, Any, float, Any]) -> None:
+    make, form, given, tau, wanted = case
+    matrix, law = make(form(given), tau), np.full(len(given), 1 / len(given))
+    np.testing.assert_allclose(everything(matrix), wanted, rtol=1e-11, atol=1e-16)
+    np.testing.assert_allclose(rdk(law, matrix), law @ np.array(wanted), rtol=1e-11, atol=1e-16)
+    np.testing.assert_allclose(everything(matrix.nearest(len(given))), wanted, rtol=1e-9, atol=1e-16)
 
 
 def test_small_covariances_keep_their_digits_in_a_sparse_matrix() -> None:
@@ -169,12 +144,6 @@ def test_small_covariances_keep_their_digits_in_a_sparse_matrix() -> None:
     covariance = sparse.csr_array((np.array([3e-13]), (np.array([2]), np.array([5]))), shape=(vocab, vocab))
     change = affinity(covariance).change  # type: ignore[attr-defined]  # of the sparse form
     assert change.toarray()[2, 5] == pytest.approx(3e-13, rel=1e-12)
-
-
-def test_minus_infinity_rules_tokens_out() -> None:
-    covariance = np.zeros((3, 3))
-    covariance[:, 1] = -np.inf
-    np.testing.assert_array_equal(everything(affinity(covariance)), [[0.5, 0.0, 0.5]] * 3)
 
 
 @each(pair=PAIRS)

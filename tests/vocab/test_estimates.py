@@ -52,7 +52,7 @@ def dense(found: Counter[tuple[int, int]], vocab: int) -> Floats:
     return counts
 
 
-@each(seed=range(6), window=(1, 3, 100), block=(1, 5, 1 << 16), pending=(1, 30, 1 << 22))
+@each(seed=range(2), window=(1, 3, 100), block=(1, 5, 1 << 16), pending=(1, 30, 1 << 22))
 def test_pairs_are_those_of_a_count_one_by_one(
     seed: int, window: int, block: int, pending: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,7 +111,9 @@ def test_covariances_are_exact(make: Callable[[np.random.Generator], Floats], si
         assert found.seen == 23
 
 
-def test_what_rdk_takes_is_that_of_the_dense_computation(tmp_path: Path) -> None:
+@each(tau=(0.3, 1.0, 4.0), count=(1, 3, 100))
+def test_what_rdk_takes_is_that_of_the_dense_computation(tau: float, count: int, tmp_path: Path) -> None:
+    """From a file, at its own temperature and at another, and cut to its largest entries before or after."""
     pytest.importorskip("safetensors")
     rng = np.random.default_rng(2)
     q = rng.dirichlet(np.full(9, 0.3), 5)
@@ -121,43 +123,24 @@ def test_what_rdk_takes_is_that_of_the_dense_computation(tmp_path: Path) -> None
         pairs.add(text)
     for sample in samples:
         moments.add(sample[None])
-    wanted_counts = dense(pairs_one_by_one(texts, 2), 9)
-    seen = np.flatnonzero(wanted_counts.any(axis=1))
+    counts = dense(pairs_one_by_one(texts, 2), 9)
+    seen = np.flatnonzero(counts.any(axis=1))
     factor = (samples - samples.mean(axis=0)).T / np.sqrt(29)
-    for tau in (0.3, 1.0, 4.0):
-        for found, wanted in (
-            (pairs, affinity_from_counts(wanted_counts[seen], tau, tokens=seen)),
-            (moments, affinity(np.cov(samples.T), tau)),
-            (moments, affinity_from_factor(factor, tau)),
-        ):
-            path = tmp_path / "estimate.safetensors"
-            Estimate.of(found, tau, {"source": "made up"}).save(path)
-            read = load_affinity(path)
-            np.testing.assert_allclose(rdk(q, read), rdk(q, wanted), rtol=1e-12, atol=1e-15)
-            np.testing.assert_array_equal(read.tokens, wanted.tokens)
-            np.testing.assert_allclose(everything(load_affinity(path, 2.0)), everything(_at(wanted, found, 2.0, seen)))
-
-
-def _at(wanted: Affinity, found: Any, tau: float, seen: Any) -> Affinity:
-    """The same at another temperature, from what was counted densely."""
-    if isinstance(found, PairCounts):
-        return affinity_from_counts(found.matrix().toarray()[seen], tau, tokens=seen)
-    return affinity(found.covariance(), tau, tokens=wanted.tokens)
-
-
-@each(count=(1, 3, 9, 100), tau=(0.2, 1.0, 5.0))
-def test_nearest_commutes_with_the_temperature(count: int, tau: float) -> None:
-    rng = np.random.default_rng(4)
-    pairs, moments = PairCounts(9, 3), Moments(9)
-    for text in texts_of(5, 9):
-        pairs.add(text)
-    moments.add(rng.normal(size=(12, 9)))
-    for found in (pairs, moments):
-        whole = Estimate.of(found, 1.0, {})
+    makes: tuple[tuple[Any, Callable[[float], Affinity]], ...] = (
+        (pairs, lambda tau: affinity_from_counts(counts[seen], tau, tokens=seen)),
+        (moments, lambda tau: affinity(np.cov(samples.T), tau)),
+        (moments, lambda tau: affinity_from_factor(factor, tau)),
+    )
+    for found, wanted in makes:
+        path = tmp_path / "estimate.safetensors"
+        whole = Estimate.of(found, tau, {"source": "made up"})
+        whole.save(path)
+        read = load_affinity(path)
+        np.testing.assert_allclose(rdk(q, read), rdk(q, wanted(tau)), rtol=1e-12, atol=1e-15)
+        np.testing.assert_array_equal(read.tokens, wanted(tau).tokens)
+        np.testing.assert_allclose(everything(load_affinity(path, 2.0)), everything(wanted(2.0)))
         few = whole.nearest(count)
-        np.testing.assert_allclose(
-            everything(few.affinity(tau)), everything(whole.affinity(tau).nearest(count)), rtol=1e-12
-        )
+        np.testing.assert_allclose(everything(few.affinity(tau)), everything(read.nearest(count)), rtol=1e-12)
         assert np.diff(few.matrix.indptr).max() <= count
         assert few.about["nearest"] == count
 
@@ -313,11 +296,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     path.write_bytes(bytes(range(256)))
     with pytest.raises(DataError, match=r"x\.safetensors cannot be read"):
         load_affinity(path)
-    for metadata, message in (
-        (None, "holds other tensors"),
-        ({"otspec": "[1]"}, "holds other tensors"),
-        ({"otspec": "{"}, "cannot be read"),
-    ):
+    for metadata, message in ((None, "holds other"), ({"otspec": "[1]"}, "holds other"), ({"otspec": "{"}, "be read")):
         numpy_side.save_file({"x": np.ones(2)}, path, metadata=metadata)
         with pytest.raises(DataError, match=message):
             load_affinity(path)

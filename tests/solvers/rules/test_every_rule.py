@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from otspec import IID, DraftScheme, HubPairs, Independent, Plan, Problem, Status, solve
+from otspec import IID, DraftScheme, HubPairs, Independent, Plan, Problem, Status, Table, WithoutReplacement, solve
 from otspec import WithoutReplacement as Distinct
 from otspec.catalogue import get
 from otspec.plans import BiasedPlan, Match, Sequential
+from otspec.solvers import RRS, RSD
 from otspec.solvers.rules.kseq import best_gamma
+from otspec.solvers.rules.rsd import rejection
 from tests.each import check_each, each
 from tests.instances import BY_FAMILY, P4, Q4, Instance, peaked_problem, sample_of_each
 from tests.oracles import Floats, all_tuples, check_plan, check_sampled, enumerate_plan, optimal_acceptance
@@ -178,3 +180,103 @@ def test_the_whole_vocabulary(rule: str) -> None:
     assert law.min() >= 0
     assert law.sum() == pytest.approx(1.0, abs=1e-12)
     assert law[plan.sample(drafts, np.random.default_rng(0))] > 0
+
+
+# --- K-SEQ's gamma
+
+
+@iid
+def test_best_gamma_is_the_least_that_leaves_nothing_negative(instance: Instance) -> None:
+    assert isinstance(instance.problem.scheme, IID)
+    p, q, n = instance.problem.p, instance.problem.scheme.q, instance.problem.n
+    gamma, bisected = best_gamma(p, q, n), published.best_gamma(p.tolist(), q.tolist(), n)
+    failures = [1 - np.minimum(q, p / value).sum() for value in (gamma, bisected)]
+    assert 1 <= gamma <= n
+    assert sum(failures[0] ** j for j in range(n)) <= gamma + ROUNDING
+    # Where p and q nearly agree, failure**n is so flat that gamma itself has few digits; what is accepted has all.
+    assert failures[0] ** n == pytest.approx(failures[1] ** n, abs=ROUNDING)
+
+
+def test_known_gammas() -> None:
+    assert best_gamma(P4, P4, 3) == pytest.approx(1.0, abs=1e-15)  # every draft passes
+    assert best_gamma(np.array([1.0, 0.0]), np.array([0.0, 1.0]), 3) == 3.0  # none does
+    # p = (1, 0), n = 2: beta = min(q, 1/gamma) = q below gamma = 1/q, so gamma = 1 + (1 - q).
+    assert best_gamma(np.array([1.0, 0.0]), np.array([0.25, 0.75]), 2) == pytest.approx(1.75, rel=1e-15)
+
+
+def test_a_gamma_that_is_too_small_is_refused_or_measured() -> None:
+    problem = Problem(P4, IID(Q4, 3))
+    best = best_gamma(P4, Q4, 3)
+    assert best > 1.3
+    refused = solve(problem, "kseq:gamma=1.3", strict=False)
+    assert refused.status is Status.UNSUPPORTED
+    assert f"gamma = 1.3 is below {best:.9g}, the least that is lossless here" in refused.message
+    result = solve(problem, "kseq:gamma=1.3:allow_biased=true")
+    assert result.status is Status.LOSSY
+    plan = result.plan
+    assert plan is not None
+    enumeration = enumerate_plan(plan)
+    assert plan.deviation == pytest.approx(np.abs(enumeration.output - P4).sum(), abs=ROUNDING)
+    assert plan.deviation > 0.01
+    assert plan.acceptance > plan_of(problem, "kseq").acceptance  # the bias looks like an improvement
+
+
+def test_no_law_of_three_tokens_is_worse_for_two_drafts() -> None:
+    problem = Problem(np.array([1, 3, 5]) / 9, IID(np.full(3, 1 / 3), 2))
+    assert solve(problem, "kseq").plan.acceptance == pytest.approx(8 / 9, abs=1e-12)
+    assert solve(problem, "lp").plan.acceptance == pytest.approx(1, abs=1e-12)
+
+
+# --- rejection without replacement
+
+
+@each(sizes=[(40, 2), (40, 3), (8, 4), (6, 5)], concentration=(0.1, 1.0))
+def test_rejection_without_replacement_is_exact_or_a_bound(sizes: tuple[int, int], concentration: float) -> None:
+    vocab, n = sizes
+    rng = np.random.default_rng(vocab + n)
+    for _ in range(3):
+        p, q = rng.dirichlet(np.full(vocab, concentration), 2)
+        exact = rejection(p, q, n, vocab**n)
+        plan = RSD().rule(Problem(p, WithoutReplacement(q, n)), q)
+        if vocab <= 8:
+            drafts, probabilities = WithoutReplacement(q, n).support()
+            outcomes = [1.0 - published.rsd(p, q, row).accepted for row in drafts]
+            assert exact == pytest.approx(probabilities @ outcomes, abs=1e-12)
+        assert plan.acceptance == pytest.approx(1.0 - exact, abs=1e-15)
+        from_above = [rejection(p, q, n, histories) for histories in (vocab ** (n - 1) - 1, 3 ** (n - 1), 1)]
+        assert min(from_above) >= exact - ROUNDING
+        assert from_above[0] - exact < 0.02  # close by
+        single = np.maximum(q - p, 0.0).sum()
+        assert max(from_above) <= single + ROUNDING
+
+
+# --- drafts of another law than the rule is lossless for
+
+
+def test_insisting_on_the_right_law_in_other_clothes_is_lossless() -> None:
+    drafts, probabilities = WithoutReplacement(Q4, 3).support()
+    problem = Problem(P4, Table(drafts, probabilities, 4))
+    plan = solve(problem, "rsd:allow_biased=true").plan
+    assert plan is not None
+    assert plan.deviation <= ROUNDING
+    assert plan.acceptance == pytest.approx(
+        plan_of(Problem(P4, WithoutReplacement(Q4, 3)), "rsd").acceptance, abs=1e-14
+    )
+
+
+def test_wrong_drafts_raise_acceptance_beyond_the_optimum() -> None:
+    # The likeliest two tokens of q, tested as if drawn from q: token 0 always passes, and is all that is ever put out.
+    q = np.array([0.4, 0.4, 0.1, 0.1])
+    plan = RRS(allow_biased=True).biased_plan(Problem(P4, Table(np.array([[0, 1]]), np.ones(1), 4)), q)
+    assert plan.acceptance == pytest.approx(1.0, abs=1e-15)
+    assert plan.bound == pytest.approx(0.7, abs=1e-15)
+    assert_allclose(plan.output_law(), [1.0, 0.0, 0.0, 0.0], rtol=0, atol=1e-15)
+    assert plan.deviation == pytest.approx(1.2, abs=1e-15)
+    assert plan.max_deviation == 2.0
+
+
+def test_enumeration_has_a_size_limit() -> None:
+    problem = Problem(np.full(500, 0.002), WithoutReplacement(np.full(500, 0.002), 4))
+    result = solve(problem, "rrs:allow_biased=true", strict=False)
+    assert result.status is Status.LIMIT
+    assert "output probabilities exceed max_cells = 20,000,000" in result.message

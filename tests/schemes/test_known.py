@@ -1,0 +1,277 @@
+"""Draft schemes beyond what is enumerated: laws in closed form, large vocabularies, tables, and sets of drafts."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from otspec import (
+    IID,
+    DraftScheme,
+    Greedy,
+    HubPairs,
+    Independent,
+    Problem,
+    ProblemError,
+    Table,
+    TopK,
+    WithoutReplacement,
+    check_scheme,
+    optimum,
+)
+from otspec.kernels.arrivals import Nodes, hit_increments
+from otspec.schemes import DraftSets, Enumerated, Support
+from otspec.schemes.draft_sets import PAD, pick_law, pick_weights
+from otspec.schemes.iid import power_increments
+from otspec.schemes.independent import product_increments
+from tests.each import each
+from tests.instances import P4, Q4, VARIED, Instance, peaked_problem
+from tests.oracles import all_tuples
+from tests.schemes.test_every_scheme import EXACT
+
+both = pytest.mark.parametrize("scheme", [Greedy, TopK])
+
+
+def test_what_is_fixed_and_what_is_drawn() -> None:
+    scheme, top = Greedy(Q4, 3), TopK(Q4, 3)
+    assert_array_equal(scheme.fixed, [3, 2])
+    assert_allclose(scheme.last, [1 / 3, 2 / 3, 0, 0], rtol=1e-15)
+    assert_array_equal(Greedy(Q4, 1).last, Q4)
+    assert_array_equal(top.sample(np.random.default_rng(0), 5), [[3, 2, 1]] * 5)
+    assert top.support_size() == 1
+    # The rest of q is divided by its own sum: 1 minus the likeliest would be 0 here.
+    assert_allclose(Greedy(np.array([1.0, 1e-300, 3e-300]), 2).last, [0, 0.25, 0.75], rtol=1e-15)
+    assert HubPairs(np.array([0.2, 0.4, 0.4])).hub == 1
+    assert_array_equal(HubPairs(np.array([0.0, 1.0, 0.0])).sample(np.random.default_rng(0)), [1, 1])
+
+
+@both
+def test_the_lowest_ids_win_a_tie_and_as_many_drafts_as_tokens_cover_all(scheme: type[Greedy | TopK]) -> None:
+    assert_array_equal(scheme(np.full(5, 0.2), 3).fixed, [0, 1])
+    assert_array_equal(scheme(np.array([0.1, 0.2, 0.3, 0.2, 0.2]), 3).fixed, [2, 1])
+    assert optimum(Problem(P4, scheme(Q4, 4))).acceptance == pytest.approx(1.0, abs=1e-15)
+
+
+def test_the_other_token_keeps_its_law_beside_a_hub_that_is_nearly_certain() -> None:
+    # 1 - q(hub) is 0 in float64; the pairs (hub, i) share out what lies beside the hub all the same.
+    scheme = HubPairs(np.array([1e-300, 1.0, 3e-300]))
+    assert_allclose(scheme.prob(np.array([[1, 0], [1, 2]])), [0.25, 0.75], rtol=1e-14)
+    assert_allclose(scheme.prob(np.array([[0, 1], [2, 1]])), [1e-300, 3e-300], rtol=1e-14)
+
+
+def test_optima_in_closed_form() -> None:
+    assert optimum(Problem(P4, TopK(Q4, 2))).acceptance == pytest.approx(P4[2] + P4[3], abs=1e-15)
+    # p(hub), and what a single draft from the law of the other token can serve of the rest.
+    p, q = np.array([0.3, 0.1, 0.6]), np.array([0.5, 0.3, 0.2])
+    best = optimum(Problem(p, HubPairs(q)))
+    assert best.acceptance == pytest.approx(0.3 + min(0.1, 0.6) + min(0.6, 0.4), abs=1e-15)
+
+
+TINY = np.array([1e-25, 0.3, 1e-20, 0.1, 1e-18, 0.35, 0.0, 1e-30, 0.25])
+
+
+@each(n=(4, 5))
+def test_many_drafts_of_few_tokens(n: int) -> None:
+    rng = np.random.default_rng(n)
+    scheme = WithoutReplacement(rng.dirichlet(np.full(6, 0.5)), n)
+    order = rng.permutation(6)
+    rank, law = np.argsort(order), [Fraction(0)] * 6
+    exact = [Fraction(mass) / sum(map(Fraction, scheme.q.tolist())) for mass in scheme.q.tolist()]
+    for drafts in all_tuples(scheme)[scheme.prob(all_tuples(scheme)) > 0].tolist():
+        law[min(drafts, key=rank.__getitem__)] += EXACT["without replacement"][1](tuple(drafts), exact)
+    assert_allclose(scheme.priority_law(order), [float(mass) for mass in law], rtol=1e-13, atol=0)
+
+
+@each(n=(2, 3, 4, 8, 20))
+def test_a_thousand_tokens_agree_with_a_finer_grid(n: int) -> None:
+    problem = peaked_problem(1000, 1)
+    q = problem.scheme.priority_law(np.arange(1000))  # of one draft: q itself
+    scheme = WithoutReplacement(q, n)
+    order = scheme.prefix_order(problem.p)
+    fine = Nodes.of(q, n, per_octave=3 * scheme.nodes.per_octave + 1, tail=1e-25)
+    expected = np.empty(1000)
+    expected[order] = hit_increments(q[order], scheme.heavy[order], n, fine)
+    assert_allclose(scheme.priority_law(order), expected, rtol=1e-13, atol=0)
+    assert expected.sum() == pytest.approx(1.0, abs=1e-13)
+
+
+def test_a_vocabulary_of_128256_tokens() -> None:
+    problem = peaked_problem(128_256, 1)
+    q = problem.scheme.priority_law(np.arange(problem.vocab))
+    law = WithoutReplacement(q, 4).priority_law(np.argsort(-problem.p / q))
+    assert law.sum() == pytest.approx(1.0, abs=1e-12)
+    assert np.count_nonzero(law) == problem.vocab - 3  # whoever is among the last three is never the best of four
+
+
+def test_refuses_what_leaves_the_range_of_float64() -> None:
+    scheme = WithoutReplacement(np.full(100_000, 1e-5), 1000)
+    with pytest.raises(ProblemError, match="n is 1000 of 100000 tokens, too many for float64"):
+        scheme.hit_chain(np.arange(100_000))
+
+
+def test_sample_draws_the_smallest_floats_when_nothing_else_is_left_and_in_chunks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drafts = WithoutReplacement(np.array([5e-324, 1.0, 0.0]), 2).sample(np.random.default_rng(0), 50)
+    assert_array_equal(drafts, np.tile([1, 0], (50, 1)))
+    whole = WithoutReplacement(P4, 3).sample(np.random.default_rng(0), 100)
+    monkeypatch.setattr("otspec.schemes.without_replacement.CHUNK", 12)
+    assert_array_equal(WithoutReplacement(P4, 3).sample(np.random.default_rng(0), 100), whole)
+
+
+# --- drafts that are drawn apart
+
+
+@each(n=(1, 2, 3, 7))
+def test_increments_are_exact_where_a_difference_of_powers_is_not(n: int) -> None:
+    qs = np.stack([np.roll(TINY, 2 * draft) for draft in range(n)])
+    below, increments = [Fraction(0)] * n, []
+    for column in qs.T:
+        above = [b + Fraction(x) for b, x in zip(below, column.tolist(), strict=True)]
+        increments.append(float(math.prod(above) - math.prod(below)))
+        below = above
+    assert_allclose(product_increments(qs), increments, rtol=1e-13, atol=0)
+    power, mass = [], Fraction(0)
+    for step in map(Fraction, TINY.tolist()):
+        power.append(float((mass + step) ** n - mass**n))
+        mass += step
+    assert_allclose(power_increments(TINY, n), power, rtol=1e-13, atol=0)
+    # The trap this guards against: the literal formula gives 0 for tokens below an ulp of what came before.
+    assert np.diff(np.concatenate(([0.0], np.cumsum(TINY))) ** n)[2] == 0 < power[2]
+
+
+def test_equal_laws_are_the_iid_scheme() -> None:
+    same, iid, order = Independent(np.stack([Q4] * 3)), IID(Q4, 3), np.array([2, 0, 3, 1])
+    assert_allclose(same.hit_chain(order), iid.hit_chain(order), rtol=1e-14)
+    assert_allclose(same.draft_sets().mass, iid.draft_sets().mass, rtol=1e-13)
+    assert same.prefix_order(P4) is None
+    assert_allclose(IID([1e-300, 1.0], 4).hit_chain(np.array([0, 1])), [0.0, 4e-300, 1.0], rtol=1e-14)
+    assert_array_equal(IID([0.5, 0.0, 0.25, 0.25], 2).prefix_order(np.array([0.1, 0.2, 0.3, 0.4])), [1, 3, 2, 0])
+
+
+def test_prefixes_by_the_larger_law_are_not_optimal() -> None:
+    p, qs = np.array([0.1, 0.6, 0.1, 0.2]), np.array([[0, 0.5, 0.25, 0.25], [0.15, 0.2, 0.45, 0.2]])
+    problem = Problem(p, Independent(qs))
+    order = np.argsort(-p / qs.max(axis=0))
+    assert (np.diff((p / qs.max(axis=0))[order]) < 0).all()  # no tie to break in another way
+    best_prefix = (problem.scheme.hit_chain(order) + 1 - np.append(0.0, np.cumsum(p[order]))).min()
+    assert best_prefix - optimum(problem).bound == pytest.approx(0.0125)
+
+
+# --- tables, lists of which nothing else is known, and sets of drafts
+
+
+DRAFTS = np.array([[0, 1], [1, 0], [3, 3], [1, 4], [2, 2]])
+LAW = np.array([0.4, 0.1, 0.3, 0.2, 0.0])
+TABLE = Table(DRAFTS, LAW, 6)
+"""Correlated drafts over six tokens: 2 stands in a row of probability 0 only, 5 in none."""
+
+
+@each(
+    case=(
+        ([0, 1], [0.5, 0.5], 6, r"drafts have shape \(2,\)"),
+        (np.empty((0, 2), dtype=np.int64), [], 6, r"drafts have shape \(0, 2\)"),
+        ([[0.5, 1.0]], [1.0], 6, "token ids are integers"),
+        ([[0, 6]], [1.0], 6, "hold 6"),
+        ([[0, -1]], [1.0], 6, "hold -1"),
+        ([[0, 1], [1, 0]], [1.0], 6, "2 tuples of drafts have 1 probabilities"),
+        ([[0, 1]], [0.9], 6, "probabilities sums to 0.9"),
+        ([[2, 1], [0, 1], [2, 1]], [0.5, 0.25, 0.25], 6, r"the tuple \[2, 1\] appears twice"),
+        (DRAFTS, LAW, 2.5, r"vocab is 2\.5; pass an integer"),
+        ([[0, 1], [0]], [0.5, 0.5], 3, "drafts are ragged"),
+    )
+)
+def test_refuses(case: tuple[Any, Any, Any, str]) -> None:
+    drafts, law, vocab, message = case
+    with pytest.raises(ProblemError, match=message):
+        Table(drafts, law, vocab)
+
+
+def test_takes_lists_and_keeps_its_own_copy() -> None:
+    drafts = DRAFTS.copy()
+    table = Table(drafts, LAW, 6)
+    drafts[0] = 5
+    assert_array_equal(table.drafts[0], [0, 1])
+    rows: Any = DRAFTS.tolist()
+    assert_array_equal(Table(rows, LAW, 6).drafts, DRAFTS)
+
+
+def test_rows_are_told_in_any_shape_and_in_their_order() -> None:
+    asked = np.array([[[0, 1], [0, 0]], [[2, 2], [3, 3]], [[4, 1], [1, 4]]])
+    assert_allclose(TABLE.prob(asked), [[0.4, 0.0], [0.0, 0.3], [0.0, 0.2]], rtol=1e-15)
+    assert_array_equal(TABLE.support().drafts, DRAFTS[:4])
+    assert TABLE.support_size() == 4
+    # With order 1, 3, 0, ...: the tuples (0, 1), (1, 0), (1, 4) give token 1, and (3, 3) gives token 3.
+    assert_allclose(TABLE.priority_law(np.array([1, 3, 0, 4, 2, 5])), [0, 0.7, 0, 0.3, 0, 0], rtol=0, atol=1e-15)
+    assert TABLE.prefix_order(np.full(6, 1 / 6)) is None
+    assert_array_equal(TABLE.draft_sets().tokens, [[0, 1], [1, 4], [3, -1]])
+    assert_allclose(TABLE.draft_sets().mass, [0.5, 0.2, 0.3], rtol=1e-15)
+    assert_array_equal(TABLE.compact().drafts, [[0, 1], [1, 0], [2, 2], [1, 3]])
+
+
+class Listed(Enumerated):
+    """Another scheme, of which nothing is known but its list."""
+
+    def __init__(self, scheme: DraftScheme) -> None:
+        self.scheme, self.n, self.vocab = scheme, scheme.n, scheme.vocab
+
+    def support(self) -> Support:
+        return self.scheme.support()
+
+
+@each(instance=VARIED)
+def test_a_list_says_what_its_scheme_says(instance: Instance) -> None:
+    scheme = instance.problem.scheme
+    listed = Listed(scheme)
+    tuples, order = all_tuples(scheme), np.random.default_rng(0).permutation(scheme.vocab)
+    assert_array_equal(listed.prob(tuples), scheme.prob(tuples))
+    for method in ("hit_chain", "priority_law"):
+        assert_allclose(getattr(listed, method)(order), getattr(scheme, method)(order), rtol=0, atol=1e-14)
+    for law in ("first_draft", "inclusion"):
+        known = getattr(scheme, law)()
+        assert known is None or np.abs(getattr(listed, law)() - known).max() <= 1e-14
+    assert_array_equal(listed.draft_sets().tokens, scheme.draft_sets().tokens)
+    assert_allclose(listed.draft_sets().mass, scheme.draft_sets().mass, rtol=1e-12)
+    assert_array_equal(listed.reachable(), np.unique(scheme.support().drafts))
+    assert listed.support_size() <= scheme.support_size()
+    assert listed.compact().n == scheme.n
+    if scheme.vocab < 4:
+        assert check_scheme(listed, draws=100).unknown == ("prefix_order",)
+
+
+# --- sets of drafts
+
+
+def test_sets_are_grouped_by_distinct_tokens_and_numbered_one_after_the_other() -> None:
+    """Repeats in every place, orders of one set, and sets that are prefixes of others."""
+    drafts = np.array([[3, 3, 3], [1, 3, 1], [3, 1, 3], [1, 1, 3], [0, 3, 1], [1, 2, 3], [1, 1, 1]])
+    sets = DraftSets.of_support(drafts, np.array([1, 2, 4, 8, 16, 32, 64]) / 127)
+    assert_array_equal(sets.tokens, [[0, 1, 3], [1, PAD, PAD], [1, 2, 3], [1, 3, PAD], [3, PAD, PAD]])
+    assert_allclose(sets.mass * 127, [16, 64, 32, 14, 1], rtol=1e-15)
+    assert_array_equal(sets.indptr, [0, 3, 4, 7, 9, 10])
+    assert_array_equal(sets.cells, [0, 1, 3, 1, 1, 2, 3, 1, 3, 3])
+    assert_array_equal(sets.owner, [0, 0, 0, 1, 2, 2, 2, 3, 3, 4])
+    for row in ([3, 1, 1], [1, 3, 3], [3, 3, 1], [1, 1, 3]):  # neither order nor repeats count
+        assert sets.find(np.array(row)) == 3
+    for row in ([0, 0, 0], [2, 2, 2], [0, 1, 1], [1, 2, 2], [0, 1, 2], [3, 3, 4]):
+        with pytest.raises(ProblemError, match="have probability 0 under the scheme; draw them with its sample"):
+            sets.find(np.array(row))
+
+
+def test_find_finds_every_set_and_long_tuples_stay_ascending() -> None:
+    sets = IID(np.full(6, 1 / 6), 3).draft_sets()
+    for row, tokens in enumerate(sets.tokens):
+        assert sets.find(np.resize(tokens[tokens != PAD][::-1], 3)) == row
+    # Beyond 16 drafts numpy's default sort is no longer stable, and the tokens would come out shuffled.
+    long = DraftSets.of_support(np.repeat(np.arange(20), 2)[None, :], np.ones(1))
+    assert_array_equal(long.tokens[0], [*range(20), *[PAD] * 20])
+
+
+def test_pick_weights_are_proportional_uniform_where_nothing_is_accepted_and_add_up_over_sets() -> None:
+    sets = IID(np.array([0.5, 0.5]), 2).draft_sets()  # {0}, {0, 1}, {1}, of masses 1/4, 1/2, 1/4
+    assert_allclose(pick_weights(sets, np.array([0.1, 0.3, 0.1, 0.0])), [1, 0.75, 0.25, 1], rtol=1e-15)
+    assert_allclose(pick_weights(sets, np.zeros(4)), [1, 0.5, 0.5, 1], rtol=1e-15)
+    assert_allclose(pick_law(sets, np.array([1, 0.75, 0.25, 1]), 3), [0.625, 0.375, 0.0], rtol=1e-15)

@@ -1,0 +1,96 @@
+"""The law of a pick by Luce weights, and the weights that are fitted."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from otspec import IID, Independent, Problem, Status, solve
+from otspec.plans import Pick
+from otspec.solvers import Luce
+from otspec.solvers.luce.rule import LuceRule, laws_and_counts, luce_law
+from tests.each import each
+from tests.instances import SMALL, Instance, peaked_problem
+from tests.oracles import law_of_the_pick
+
+DRAWN = [instance for instance in SMALL if isinstance(instance.problem.scheme, IID | Independent)][::4]
+
+
+@each(spread=(0.0, 3.0, 30.0), instance=DRAWN)
+def test_law_of_the_pick_is_that_of_enumeration(instance: Instance, spread: float) -> None:
+    scheme = instance.problem.scheme
+    assert isinstance(scheme, IID | Independent)
+    odds = np.zeros(scheme.vocab)
+    level = np.random.default_rng(3).normal(size=scheme.reachable().size) * spread
+    odds[scheme.reachable()] = np.exp(level - level.max())
+    rule = LuceRule(scheme, odds)
+    assert_allclose(rule.proposal, law_of_the_pick(scheme, rule), rtol=0, atol=2e-14)
+
+
+def test_quadrature_converges_as_it_should() -> None:
+    laws, counts = laws_and_counts(Independent(np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])))
+    odds = np.array([1.0, 0.1, 1e-3])
+    fine, law, slope = np.empty((3, 3))
+    luce_law(laws, counts, odds, 4, 26, fine, slope)
+    errors = []
+    for steps in (1, 2, 3):
+        luce_law(laws, counts, odds, steps, 26, law, slope)
+        errors.append(np.abs(law - fine).sum())
+    assert 1e-8 < errors[0] < 1e-4
+    assert errors[1] < 1e-10
+    assert errors[2] < 1e-14
+
+
+def test_slope_is_the_derivative_where_other_clocks_stay() -> None:
+    # A token of tiny q hardly moves phi, so its whole derivative is the slope.
+    q = np.array([1e-9, 0.4, 0.6 - 1e-9])
+    laws, counts = laws_and_counts(IID(q, 3))
+    level, shift = np.array([-0.5, 0.0, -2.0]), np.array([1e-4, 0.0, 0.0])
+    low, high, law, slope, unused = np.empty((5, 3))
+    luce_law(laws, counts, np.exp(level), 3, 26, law, slope)
+    luce_law(laws, counts, np.exp(level + shift), 3, 26, high, unused)
+    luce_law(laws, counts, np.exp(level - shift), 3, 26, low, unused)
+    assert (high[0] - low[0]) / 2e-4 == pytest.approx(slope[0], rel=1e-6)
+
+
+@each(n=(2, 4, 9))
+def test_agrees_with_interval_on_larger_problems(n: int) -> None:
+    problem = peaked_problem(200, n)
+    fitted, exact = solve(problem, Luce()).plan, solve(problem, "interval").plan
+    assert fitted is not None
+    assert exact is not None
+    assert fitted.acceptance == pytest.approx(exact.acceptance, abs=2e-9)
+    assert fitted.bound == pytest.approx(exact.bound, abs=2e-9)
+
+
+def test_certifies_distinct_laws_beyond_any_list_of_draft_sets() -> None:
+    rng = np.random.default_rng(5)
+    logits = 2 * rng.laplace(size=400)
+    laws = np.exp(logits + rng.normal(size=(6, 400)) * 0.5)
+    problem = Problem(np.exp(logits) / np.exp(logits).sum(), Independent(laws / laws.sum(axis=1, keepdims=True)))
+    plan = solve(problem, Luce()).plan
+    assert isinstance(plan, Pick)
+    assert abs(plan.gap) <= 1e-9
+    assert plan.proposal.sum() == pytest.approx(1, abs=1e-12)
+    drafts = problem.scheme.sample(rng)
+    assert plan.conditional(drafts).sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_a_plan_that_stops_early_is_lossless_and_knows_its_gap() -> None:
+    problem = peaked_problem(200, 2)
+    result = solve(problem, Luce(max_iterations=1), strict=False)
+    assert result.status is Status.FEASIBLE
+    assert result.plan is not None
+    best = solve(problem, "interval").plan
+    assert best is not None
+    assert result.plan.acceptance < best.acceptance - 1e-9
+    assert result.plan.bound >= best.acceptance - 1e-12
+    assert result.plan.deviation <= 1e-12
+
+
+@each(seed=range(6))
+def test_two_drafts_without_a_token_in_common_do_not_oscillate(seed: int) -> None:
+    # Both drafts' tokens correct the same mismatch; with full steps they overshoot for ever.
+    rng = np.random.default_rng(seed)
+    first, second = rng.dirichlet(np.ones(2), size=2)
+    q = np.block([[first, np.zeros(2)], [np.zeros(2), second]])
+    solve(Problem(0.9 * q.mean(axis=0) + 0.1 * rng.dirichlet(np.full(4, 0.5)), Independent(q)), Luce())
