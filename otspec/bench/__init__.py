@@ -6,7 +6,7 @@ Each has a folder of its own, `solvers`, `decoding` or `paths`, and goes one way
 - ``driver``: measures a cell and puts a record, a row of results.jsonl, into a folder (`otspec.bench.records`), which
   an interrupted run finds again and `otspec.bench.schema` checks;
 - ``summary``: the records as a frame (`otspec.bench.frame`), grouped by cell: means, and ratios of sums
-  (`otspec.bench.ratios`) with their intervals (`otspec.bench.intervals`);
+  (`otspec.bench.intervals`) with their intervals (`otspec.bench.intervals`);
 - ``tables`` and ``charts``: what a report shows of these figures, `otspec.reporting` draws it with Altair;
 - ``kind``: declares all that, for `otspec.bench.report`, which writes pictures and the page, and for
   `otspec.bench.comparison`, which joins the frames of two runs.

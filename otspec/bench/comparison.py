@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from otspec.bench.frame import by_cell
-from otspec.bench.intervals import NONE, Estimate, quotient
-from otspec.bench.kinds import Kind, kind_of
-from otspec.bench.ratios import PLACE, Ratio
+from otspec.bench.intervals import NONE, PLACE, Estimate, Ratio, quotient
 from otspec.bench.records import Difference, differences
+from otspec.bench.report import Kind, kind_of
 from otspec.bench.stored import StoredRun
 from otspec.errors import DataError
 from otspec.reporting.columns import Column, figure, milliseconds, table
+from otspec.reporting.means import number
 from otspec.reporting.tables import TextTable
 
 ByCell = Mapping[Any, pl.DataFrame]
@@ -25,8 +25,7 @@ PROMPTS = "prompts"
 """What stands for the data of cells that have none."""
 
 
-@dataclass(frozen=True)
-class Quantity:
+class Quantity(NamedTuple):
     """A ratio of sums in both runs, over the same positions or texts; NaN where there are none."""
 
     first: float
@@ -34,19 +33,17 @@ class Quantity:
     ratio: Estimate
     """The second over the first."""
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, float | None]:
         """For JSON, where NaN is null."""
-        found = {"first": self.first, "second": self.second, "ratio": self.ratio.value}
-        found |= {"low": self.ratio.low, "high": self.ratio.high}
-        return {name: None if math.isnan(value) else value for name, value in found.items()}
+        found = {"first": self.first, "second": self.second} | self.ratio.along("ratio")
+        return {name: None if value is None else number(value) for name, value in found.items()}
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(NamedTuple):
     """One cell in both runs."""
 
     cell: Any
-    """As the `otspec.bench.kinds.Kind` of the runs has it."""
+    """As the `otspec.bench.report.Kind` of the runs has it."""
     pairs: int
     """Positions or prompts that both have."""
     time: Quantity
@@ -86,9 +83,9 @@ class Comparison:
     def table(self) -> TextTable:
         """Both runs side by side."""
         unit, name, paired = self.kind.time.name, self.kind.figure.name, self.kind.paired
-        columns: Sequence[Column[Compared]] = (
-            Column("cell", lambda row: self.kind.labels(row.cell)[0], label=True),
-            Column("rule", lambda row: self.kind.labels(row.cell)[1], label=True),
+        columns = (
+            Column[Compared]("cell", lambda row: self.kind.labels(row.cell)[0], label=True),
+            Column[Compared]("rule", lambda row: self.kind.labels(row.cell)[1], label=True),
             Column(paired, lambda row: str(row.pairs)),
             Column(f"{unit} A", lambda row: milliseconds(row.time.first)),
             Column(f"{unit} B", lambda row: milliseconds(row.time.second)),
@@ -121,7 +118,13 @@ def compare(first: StoredRun, second: StoredRun) -> Comparison:
     other = _other_data(first.identity, second.identity)
     one, two = (_finished(kind, run, other) for run in (first, second))
     pairs = [(cell, mine, mine.join(two[cell], on=PLACE)) for cell, mine in one.items() if cell in two]
-    rows = [_compared(kind, cell, mine, two[cell], both) for cell, mine, both in pairs if both.height]
+    rows = [
+        Compared(
+            cell, both["prompt"].n_unique(), *(_quantity(one, mine, two[cell]) for one in (kind.time, kind.figure))
+        )
+        for cell, mine, both in pairs
+        if both.height
+    ]
     if not rows:
         raise DataError(_nothing_in_common(kind, first, second, (one, two), other))
     both = {row.cell for row in rows}
@@ -151,11 +154,6 @@ def _other_data(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str
 def _contents(data: Any) -> Any:
     """What an identity says of data, but for the code that they were measured by."""
     return {name: value for name, value in data.items() if name != "measured_by"} if isinstance(data, dict) else data
-
-
-def _compared(kind: Kind, cell: Any, mine: pl.DataFrame, theirs: pl.DataFrame, both: pl.DataFrame) -> Compared:
-    time, figure = (_quantity(one, mine, theirs) for one in (kind.time, kind.figure))
-    return Compared(cell, both["prompt"].n_unique(), time, figure)
 
 
 def _quantity(ratio: Ratio, mine: pl.DataFrame, theirs: pl.DataFrame) -> Quantity:

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from otspec.bench.schema import Schema, check_asked, check_records, schema_of
 from otspec.data.recorded import SCHEMA, of_schema
@@ -17,6 +17,7 @@ from otspec.locking import Lock
 from otspec.writing import named, write_whole
 
 Record = dict[str, Any]
+Cell, Place = TypeVar("Cell", bound=Hashable), TypeVar("Place", bound=Hashable)
 LOG, TABLE = "results.jsonl", "results.parquet"
 """Files of the records: a line for each, and the same as a table."""
 
@@ -137,6 +138,44 @@ class RecordFolder:
 
     def _write_about(self) -> None:
         write_whole(self.path / "run.json", json.dumps({**self.identity, "runs": self.runs}, indent=2) + "\n")
+
+
+class Turns(Generic[Cell, Place]):
+    """What cells that take turns have measured: one that failed, or has spent its time, gets no more.
+
+    Parameters
+    ----------
+    folder : RecordFolder
+        Receives a record for each measurement.
+    budget_s : float
+        Time granted to each cell, in seconds.
+    of : callable
+        From a record to its cell and what it was measured on; to None where it does not count.
+    seconds : callable
+        From a record to the time that it took.
+    """
+
+    def __init__(
+        self,
+        folder: RecordFolder,
+        budget_s: float,
+        of: Callable[[Record], tuple[Cell, Place] | None],
+        seconds: Callable[[Record], float],
+    ) -> None:
+        self._folder, self._budget_s, self._seconds = folder, budget_s, seconds
+        self._held: dict[Cell, dict[Place, Record]] = {}
+        for record in folder.records:
+            if (found := of(record)) is not None:
+                self._held.setdefault(found[0], {})[found[1]] = record
+
+    def take(self, cell: Cell, place: Place, measure: Callable[[float], Record]) -> None:
+        """Measure a cell once more, in the seconds that it has left, unless the folder has that or it gets no more."""
+        held = self._held.setdefault(cell, {})
+        left_s = self._budget_s - sum(map(self._seconds, held.values()))
+        if place in held or left_s <= 0 or any(record["message"] for record in held.values()):
+            return
+        held[place] = measure(left_s)
+        self._folder.append(held[place])
 
 
 def as_stored(identity: Mapping[str, object]) -> dict[str, Any]:

@@ -1,12 +1,16 @@
-"""The report on a run, and how it is written: report.md, report.html, and pictures of the same charts."""
+"""The report on a run: what each benchmark makes of its records, and report.md, report.html and pictures of that."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import polars as pl
+
+from otspec.bench.intervals import Ratio
 from otspec.bench.records import Record
 from otspec.reporting import page
 from otspec.reporting.charts import rows_of
@@ -123,3 +127,43 @@ def in_words(value: Any) -> str:
     """A field of an identity in words; of a merged run it is a list."""
     values = value if isinstance(value, list) else [value]
     return " or ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in values)
+
+
+KINDS = ("solvers", "decoding", "paths")
+"""What runs are of: `otspec bench`, `otspec bench decode` and `otspec bench paths`."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One benchmark."""
+
+    name: str
+    """One of `KINDS`, as run.json has it."""
+    cell_of: Callable[[Record], Any]
+    """The cell that a record is of, a frozen dataclass."""
+    cell: type
+    """That dataclass; its fields are columns of the frame."""
+    frame: Callable[[Sequence[Record]], pl.DataFrame]
+    """Records as a frame that says what of its cell each is of, by the columns `otspec.bench.intervals.PLACE`."""
+    finished: pl.Expr
+    """Whether a row counts where two runs are compared."""
+    time: Ratio
+    """Milliseconds."""
+    figure: Ratio
+    """What is compared beside time."""
+    labels: Callable[[Any], tuple[str, str]]
+    """What a cell is called in a table: where it was measured, and the solver or rule."""
+    report: Callable[[Run], Report | None]
+    """The report on a run; None while it has no records."""
+    pictures: Callable[[Mapping[str, Any]], Sequence[str]]
+    """Names of the pictures that a run of an identity may have."""
+    size: Callable[[Any], Any] = lambda cell: 0
+    """What cells are sorted by where two runs are compared."""
+    paired: str = "prompts"
+    """What rows are paired by, in the plural."""
+
+
+def kind_of(name: str) -> Kind:
+    """The declaration of a benchmark by its name, one of `KINDS`; only that benchmark is imported."""
+    found: Kind = importlib.import_module(f"otspec.bench.{name}.kind").KIND
+    return found

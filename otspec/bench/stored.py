@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from otspec.bench.kinds import kind_of
 from otspec.bench.records import LOG, MACHINE, Difference, Record, differences, key_of, read_about, read_lines, shown
-from otspec.bench.report import Run
+from otspec.bench.report import Run, kind_of
 from otspec.bench.schema import check_run, schema_of
 from otspec.errors import DataError
 
@@ -31,7 +30,7 @@ class StoredRun:
 
     @property
     def kind(self) -> str:
-        """One of `otspec.bench.kinds.KINDS`."""
+        """One of `otspec.bench.report.KINDS`."""
         return str(self.identity["benchmark"])
 
 

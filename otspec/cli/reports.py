@@ -16,8 +16,7 @@ def report(folder: Run, beside: Sequence[Run] = ()) -> None:
 
     What the folders of `beside` hold is in them, too.
     """
-    from otspec.bench.kinds import kind_of
-    from otspec.bench.report import write
+    from otspec.bench.report import kind_of, write
     from otspec.bench.stored import joined
 
     if beside:
@@ -33,9 +32,8 @@ def report(folder: Run, beside: Sequence[Run] = ()) -> None:
 
 def written(folder: Run) -> list[str]:
     """The files of a report that are there: tables, the page with them, pictures, and the records."""
-    from otspec.bench.kinds import kind_of
     from otspec.bench.records import LOG, TABLE
-    from otspec.bench.report import PAGE, TEXT
+    from otspec.bench.report import PAGE, TEXT, kind_of
 
     pictures = kind_of(folder.identity["benchmark"]).pictures(folder.identity)
     return [name for name in (TEXT, PAGE, *pictures, LOG, TABLE) if (folder.path / name).is_file()]

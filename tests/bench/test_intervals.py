@@ -6,8 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from otspec.bench.intervals import FEWEST, NONE, Estimate, difference, mean, quotient, ratio
-from otspec.bench.ratios import Ratio, estimate, paired
+from otspec.bench.intervals import FEWEST, NONE, Estimate, Ratio, difference, estimate, mean, paired, quotient, ratio
 from tests.oracles import Floats
 
 Z = 1.959963984540054

@@ -9,9 +9,8 @@ import pytest
 
 from otspec import DataError, ProblemError
 from otspec.bench.comparison import compare
-from otspec.bench.kinds import KINDS, kind_of
 from otspec.bench.records import RecordFolder
-from otspec.bench.report import about
+from otspec.bench.report import KINDS, about, kind_of
 from otspec.bench.stored import StoredRun, joined, read_run
 from tests.bench.records import asked_of, identity_of, record_of, recorded_trees, stored
 

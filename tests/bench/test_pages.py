@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from otspec.bench import Cell
-from otspec.bench.kinds import kind_of
 from otspec.bench.records import Record
-from otspec.bench.report import write
+from otspec.bench.report import kind_of, write
 from otspec.bench.solvers.charts import chart_groups, series_of
 from otspec.bench.solvers.summary import summarise
 from otspec.bench.solvers.tables import failures_table, overview_table, results_table
@@ -144,7 +143,7 @@ def test_charts_hold_every_point_with_its_interval_and_open_ends(page: Path) -> 
 
 def test_charts_of_decoding_have_the_intervals_of_the_tables(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from otspec.bench.decoding import charts, labels, summary
+    from otspec.bench.decoding import charts, summary
     from otspec.bench.decoding.cells import DecodingCell
     from tests.bench.decoding.fakes import GENERATE, INTERVAL, NESTED, VANILLA, record
 
@@ -165,7 +164,7 @@ def test_charts_of_decoding_have_the_intervals_of_the_tables(tmp_path: Path) -> 
     measured = [record(cell, at, 8 + at + cell.paths, 4, 0.5 + 0.1 * at) for at in range(6) for cell in cells]
     summaries = summary.summarise(measured)
     efficiency, *over, phases, drafters = charts_drawn(measured)
-    shown = {(labels.label(one), one.cell.paths): one for one in summaries}
+    shown = {(summary.label(one), one.cell.paths): one for one in summaries}
     rows = {(row["series"], row["x"]): row for row in efficiency["data"]["values"]}
     assert len(rows) == 4 + 2 + 1  # of two paths, block at each K, nested of three
     for (name, place), row in rows.items():
@@ -174,7 +173,7 @@ def test_charts_of_decoding_have_the_intervals_of_the_tables(tmp_path: Path) -> 
     for chart, baseline in zip(over, ("generate", "vanilla", "prompt-lookup", "block"), strict=True):
         bars = {row["y"]: row for row in chart["data"]["values"]}
         expected = {
-            labels.whole_label(one): estimate
+            summary.whole_label(one): estimate
             for one in summaries
             for cell, estimate in one.speed_ups.items()
             if cell.method == baseline

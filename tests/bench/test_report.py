@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from otspec.bench.kinds import KINDS, kind_of
-from otspec.bench.report import PAGE, TEXT, pictures_of, write
+from otspec.bench.report import KINDS, PAGE, TEXT, kind_of, pictures_of, write
 from otspec.bench.solvers.cells import Cell
 from otspec.bench.stored import StoredRun
 from otspec.extras import installed

@@ -7,10 +7,17 @@ from collections.abc import Sequence
 import altair as alt
 
 from otspec.bench.decoding.cells import DecodingCell
-from otspec.bench.decoding.drafters import compared, drafter_of
-from otspec.bench.decoding.labels import label, whole_label
-from otspec.bench.decoding.summary import BASELINES, DecodingSummary, at_shape, by_rule, fastest_first, shapes
-from otspec.bench.intervals import Estimate
+from otspec.bench.decoding.summary import (
+    BASELINES,
+    DecodingSummary,
+    at_shape,
+    by_rule,
+    fastest_first,
+    label,
+    shapes,
+    whole_label,
+)
+from otspec.bench.decoding.tables import compared, drafter_of
 from otspec.decode.base.metrics import Metrics
 from otspec.reporting.charts import HOVER, Axis, Group, bar_chart, dot_chart, hover_text, line_chart
 from otspec.reporting.layers import line_at
@@ -58,7 +65,7 @@ def _efficiencies(summaries: Sequence[DecodingSummary], styles: dict[str, Look])
         counts = [paths for paths, at in settings if at == depth]
         cells = [(paths, at_shape(mine, paths, depth)) for mine in by_rule(drafting) for paths in counts]
         rows = [
-            {SERIES: label(one), "x": f"K = {paths}", **_interval("y", one.efficiency), HOVER: _hover(one)}
+            {SERIES: label(one), "x": f"K = {paths}", **one.efficiency.along("y"), HOVER: _hover(one)}
             for paths, one in cells
             if one is not None
         ]
@@ -72,7 +79,7 @@ def _speed_up(summaries: Sequence[DecodingSummary], styles: dict[str, Look], bas
     """Over one baseline, the fastest cell first."""
     beside = [(one, one.speed_ups[baseline]) for one in fastest_first(summaries) if baseline in one.speed_ups]
     rows = [
-        {SERIES: label(one), "y": whole_label(one), **_interval("x", estimate), HOVER: _hover(one, baseline.method)}
+        {SERIES: label(one), "y": whole_label(one), **estimate.along("x"), HOVER: _hover(one, baseline.method)}
         for one, estimate in beside
         if number(estimate.value) is not None
     ]
@@ -118,10 +125,6 @@ def _by_depth(summaries: Sequence[DecodingSummary], styles: dict[str, Look], tit
     ticks = range(1, max(one.cell.depth for one in summaries) + 1)
     axes = Axis("depth: drafted tokens", ticks=ticks), Axis("share of steps", ends=(0.0, 1.0))
     return line_chart(rows, *axes, styles, title)
-
-
-def _interval(letter: str, estimate: Estimate) -> Row:
-    return {letter: number(estimate.value), "low": number(estimate.low), "high": number(estimate.high)}
 
 
 def _hover(one: DecodingSummary, *baselines: str) -> dict[str, str]:

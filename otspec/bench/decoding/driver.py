@@ -18,7 +18,7 @@ import torch
 from otspec.bench.code import package_digest
 from otspec.bench.decoding.cells import DecodingCell, decoding_cell_of
 from otspec.bench.decoding.summary import chosen, seconds_of
-from otspec.bench.records import Record, RecordFolder
+from otspec.bench.records import Record, RecordFolder, Turns
 from otspec.decode.base.metrics import Metrics, wait_for
 from otspec.decode.methods.catalogue import METHODS, Decode, decoder, lossless, warm_up
 from otspec.decode.methods.drafting import Drafting
@@ -160,13 +160,19 @@ def run(
     So whatever else the machine does in the meantime hits all cells alike; and as their order is shuffled anew for each
     prompt, none profits from what is before it.  A cell whose solver fails, or whose time is spent, gets no more texts.
     """
-    clock = _Stopwatch(benchmark, folder)
+    texts = set(benchmark.texts)
+
+    def of(record: Record) -> tuple[tuple[DecodingCell, bool], tuple[int, int]] | None:
+        place = record["repeat"], record["prompt"]
+        return ((decoding_cell_of(record), record["trial"]), place) if record["trial"] or place in texts else None
+
+    clock, turns = _Stopwatch(benchmark), Turns(folder, benchmark.budget_s, of, seconds_of)
     for prompt, cell in benchmark.trials:
-        clock.measure(cell, [prompt], 0, trial=True)
+        turns.take((cell, True), (0, prompt), partial(clock.measure, cell, [prompt], 0, True))
         progress(1)
     cells = [chosen(folder.records, cell) if cell.open else cell for cell in benchmark.cells]
     for repeat, prompts, cell in benchmark.measurements(cells):
-        clock.measure(cell, prompts, repeat, trial=False)
+        turns.take((cell, False), (repeat, prompts[0]), partial(clock.measure, cell, prompts, repeat, False))
         progress(1)
 
 
@@ -175,27 +181,15 @@ def _digest(prompts: Sequence[Sequence[int | str] | str]) -> str:
 
 
 class _Stopwatch:
-    """Decodes one text after the other by whatever cell, and keeps the records."""
+    """Decodes one text after the other by whatever cell."""
 
-    def __init__(self, benchmark: DecodingBenchmark, folder: RecordFolder) -> None:
-        self._benchmark = benchmark
-        self._folder = folder
-        self._machine = benchmark.machine
+    def __init__(self, benchmark: DecodingBenchmark) -> None:
+        self._benchmark, self._machine = benchmark, benchmark.machine
         self._ready: dict[DecodingCell, Decode] = {}
-        self._held: dict[tuple[DecodingCell, bool], list[Record]] = {}
-        texts = set(benchmark.texts)
-        for record in folder.records:
-            if record["trial"] or (record["repeat"], record["prompt"]) in texts:
-                self._held.setdefault((decoding_cell_of(record), record["trial"]), []).append(record)
 
-    def measure(self, cell: DecodingCell, prompts: Sequence[int], repeat: int, trial: bool) -> None:
-        """Decode prompts together and keep the record, unless there is one, or the cell gets no more."""
+    def measure(self, cell: DecodingCell, prompts: Sequence[int], repeat: int, trial: bool, left_s: float) -> Record:
+        """The record of prompts that are decoded together."""
         prompt = prompts[0]
-        held = self._held.setdefault((cell, trial), [])
-        left_s = self._benchmark.budget_s - sum(map(seconds_of, held))
-        over = left_s <= 0 or any(record["message"] for record in held)
-        if over or any((record["prompt"], record["repeat"]) == (prompt, repeat) for record in held):
-            return
         seed = self._benchmark.seed + repeat * len(self._benchmark.conversations) + prompt
         about = {"trial": trial, "prompt": prompt, "repeat": repeat, "seed": seed, "machine": self._machine}
         about |= {"threads": torch.get_num_threads(), "load": load_average()}
@@ -203,8 +197,7 @@ class _Stopwatch:
             about["task"] = self._benchmark.tasks[prompt]
         if len(prompts) > 1:
             about["together"] = len(prompts)
-        held.append(asdict(cell) | about | self._decoded(cell, prompts, seed, left_s))
-        self._folder.append(held[-1])
+        return asdict(cell) | about | self._decoded(cell, prompts, seed, left_s)
 
     def _decoded(self, cell: DecodingCell, prompts: Sequence[int], seed: int, left_s: float) -> Record:
         """What a cell does with prompts.  Before its first it decodes a little: nothing is compiled on the clock."""

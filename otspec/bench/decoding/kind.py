@@ -6,20 +6,28 @@ import polars as pl
 
 from otspec.bench.decoding.cells import DecodingCell, decoding_cell_of
 from otspec.bench.decoding.charts import DRAFTERS, PICTURE, chart_groups, series_of
-from otspec.bench.decoding.drafters import drafters_table
-from otspec.bench.decoding.labels import beside_shape, shape
-from otspec.bench.decoding.summary import EFFICIENCY, REFERENCE, TIME, by_task, frame, setting_of, summarise
+from otspec.bench.decoding.summary import (
+    EFFICIENCY,
+    REFERENCE,
+    TIME,
+    beside_shape,
+    by_task,
+    frame,
+    setting_of,
+    shape,
+    summarise,
+)
 from otspec.bench.decoding.tables import (
     choice_table,
     decoding_table,
+    drafters_table,
     efficiency_table,
     failed_table,
     served_table,
     speed_up_table,
     task_tables,
 )
-from otspec.bench.kinds import Kind
-from otspec.bench.report import Report, Run, in_words
+from otspec.bench.report import Kind, Report, Run, in_words
 from otspec.reporting.page import Section
 from otspec.reporting.tables import TextTable
 
@@ -77,9 +85,7 @@ KIND = Kind(
     cell_of=decoding_cell_of,
     cell=DecodingCell,
     frame=frame,
-    size=lambda cell: 0,
     finished=(pl.col("tokens") > 0) & ~pl.col("trial"),
-    paired="prompts",
     time=TIME,
     figure=EFFICIENCY,
     labels=_labels,

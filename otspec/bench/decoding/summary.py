@@ -13,8 +13,7 @@ from polars import col
 
 from otspec.bench.decoding.cells import FIELDS, OURS, DecodingCell, decoding_cell_of
 from otspec.bench.frame import by_cell, frame_of
-from otspec.bench.intervals import Estimate, difference, quotient
-from otspec.bench.ratios import Ratio, estimate, paired
+from otspec.bench.intervals import Estimate, Ratio, difference, estimate, paired, quotient
 from otspec.bench.records import Record
 from otspec.bench.schema import SCHEMAS
 from otspec.decode.base.metrics import Metrics
@@ -204,3 +203,37 @@ def at_shape(mine: Sequence[DecodingSummary], paths: int, depth: int) -> Decodin
         return exact[-1]
     few = [one for one in mine if one.cell.paths < 2]
     return few[0] if len(few) == 1 else next((one for one in few if one.cell.depth == depth), None)
+
+
+ONE_PATH = "one path"
+"""The note that a number of paths tells as well."""
+
+
+def label(one: DecodingSummary) -> str:
+    """What a cell is called beside its K and L."""
+    return _noted(one, one.cell.name, one.cell.notes)
+
+
+def whole_label(one: DecodingSummary) -> str:
+    """What a cell is called where nothing else tells its K and L."""
+    return _noted(one, ", ".join([one.cell.name, *shape(one.cell)]), beside_shape(one.cell))
+
+
+def shape(cell: DecodingCell) -> list[str]:
+    """K and L, as far as there are any."""
+    return [f"{letter} = {count}" for letter, count in (("K", cell.paths), ("L", cell.depth)) if count]
+
+
+def details(cell: DecodingCell) -> str:
+    """L, and what else is set."""
+    return ", ".join([f"{cell.depth} tokens", *beside_shape(cell)])
+
+
+def beside_shape(cell: DecodingCell) -> list[str]:
+    """Notes that its K does not tell."""
+    return [note for note in cell.notes if note != ONE_PATH]
+
+
+def _noted(one: DecodingSummary, name: str, notes: Sequence[str]) -> str:
+    marked = [*notes, *([] if one.lossless else ["lossy"])]
+    return f"{name} ({', '.join(marked)})" if marked else name

@@ -6,14 +6,14 @@ import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from otspec.bench.code import package_digest
-from otspec.bench.paths.cells import PathsCell, paths_cell_of
-from otspec.bench.records import Record, RecordFolder
+from otspec.bench.paths.summary import PathsCell, paths_cell_of
+from otspec.bench.records import Record, RecordFolder, Turns
 from otspec.bench.schema import check_header
 from otspec.data import TreeSource
 from otspec.paths import PathVerifier, Tree
@@ -84,26 +84,25 @@ def run(benchmark: PathsBenchmark, folder: RecordFolder, progress: Callable[[int
     """
     verifiers = {spelling: verifier_of_paths(spelling) for spelling in benchmark.rules}
     lossless = {spelling: is_lossless(rule(spelling, CHAIN)) for spelling in verifiers}
-    held: dict[PathsCell, dict[int, Record]] = {}
-    for record in folder.records:
-        held.setdefault(paths_cell_of(record), {})[record["position"]] = record
+    turns = Turns(
+        folder, benchmark.budget_s, lambda one: (paths_cell_of(one), int(one["position"])), lambda one: one["spent_s"]
+    )
     warm: set[PathsCell] = set()
+
+    def measure(cell: PathsCell, index: int, source: TreeSource, tree: Callable[[], Tree], _left_s: float) -> Record:
+        verifier = verifiers[cell.rule]
+        if cell not in warm:  # nothing is compiled on the clock
+            _figures(verifier, tree(), benchmark.seed)
+            warm.add(cell)
+        about = {"position": index, "prompt": source.prompt(index), "lossless": lossless[cell.rule]}
+        return asdict(cell) | about | _figures(verifier, tree(), benchmark.seed + index) | {"machine": processor()}
+
     for name, index in benchmark.trees:
-        source, tree = benchmark.sources[name], None
-        for spelling, verifier in verifiers.items():
+        source = benchmark.sources[name]
+        tree = cache(partial(_tree, source, index))
+        for spelling in verifiers:
             cell = PathsCell(name, spelling, source.paths, source.depth)
-            mine = held.setdefault(cell, {})
-            spent_s = sum(one["spent_s"] for one in mine.values())
-            over = spent_s >= benchmark.budget_s or any(one["message"] for one in mine.values())
-            if index not in mine and not over:
-                tree = _tree(source, index) if tree is None else tree
-                if cell not in warm:  # nothing is compiled on the clock
-                    _figures(verifier, tree, benchmark.seed)
-                    warm.add(cell)
-                about = {"position": index, "prompt": source.prompt(index), "lossless": lossless[spelling]}
-                figures = _figures(verifier, tree, benchmark.seed + index)
-                mine[index] = asdict(cell) | about | figures | {"machine": processor()}
-                folder.append(mine[index])
+            turns.take(cell, index, partial(measure, cell, index, source, tree))
             progress(1)
 
 

@@ -1,18 +1,101 @@
-"""The benchmark of recorded trees, declared: what it records, compares and tells."""
+"""The benchmark of recorded trees, declared: what it records and compares, and its report with the charts."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+
+import altair as alt
 import polars as pl
 
-from otspec.bench.kinds import Kind
-from otspec.bench.paths.cells import ACCEPTED, TIME, PathsCell, paths_cell_of
-from otspec.bench.paths.charts import PICTURE, chart_groups, series_of
-from otspec.bench.paths.overview import PICTURE as OF_ALL
-from otspec.bench.paths.overview import overview_of, recordings_table, section
-from otspec.bench.paths.summary import REFERENCE, frame, summarise
-from otspec.bench.paths.tables import accepted_table, failed_table, reach_table
-from otspec.bench.report import Report, Run, in_words
+from otspec.bench.paths.summary import ACCEPTED, REFERENCE, TIME, PathsCell, Row, frame, paths_cell_of, summarise
+from otspec.bench.paths.tables import (
+    Overview,
+    accepted_table,
+    failed_table,
+    overview_of,
+    reach_table,
+    recordings_table,
+    rules_of,
+    times_table,
+    verifiers_table,
+)
+from otspec.bench.report import Kind, Report, Run, in_words
+from otspec.reporting.charts import HOVER, Axis, Group, dot_chart, hover_text, line_chart
+from otspec.reporting.means import SERIES
 from otspec.reporting.page import Section
+from otspec.reporting.style import Look, looks
+
+PICTURE, OF_ALL = "report.png", "recordings.png"
+
+
+def series_of(rows: Sequence[Row]) -> dict[str, Look]:
+    """The rules as charts show them, by label."""
+    return looks(dict.fromkeys(one["label"] for one in _rules(rows)))
+
+
+def chart_groups(rows: Sequence[Row]) -> list[Group]:
+    """What a report shows of the trees of one file."""
+    rules, styles = _rules(rows), series_of(rows)
+    if not rules:
+        return []
+    note = "Mean number of drafted tokens of a tree that are accepted, 95 % intervals over prompts."
+    return [
+        Group("Accepted tokens", note, [_accepted(rules, styles)], 1, PICTURE),
+        Group("Reach", "Mean over trees.", [_reach(rules, styles)], 1, PICTURE),
+    ]
+
+
+def _rules(rows: Sequence[Row]) -> list[Row]:
+    return [one for one in rows if one["trees"]]
+
+
+def _accepted(rules: Sequence[Row], styles: Mapping[str, Look]) -> alt.LayerChart:
+    points = [
+        {SERIES: one["label"], "y": one["label"], **one["accepted"].along("x")}
+        | {HOVER: hover_text(one["label"], accepted=one["accepted"].shown(".3f"), trees=one["trees"])}
+        for one in rules
+    ]
+    return dot_chart(points, Axis("accepted tokens of a tree"), styles)
+
+
+def _reach(rules: Sequence[Row], styles: Mapping[str, Look]) -> alt.LayerChart:
+    points = [
+        {
+            SERIES: one["label"],
+            "x": depth,
+            "y": share,
+            HOVER: hover_text(one["label"], **{f">= {depth}": f"{share:.3f}"}),
+        }
+        for one in rules
+        for depth, share in enumerate(one["reach"], 1)
+    ]
+    ticks = range(1, rules[0]["depth"] + 1)
+    axes = Axis("drafted tokens", ticks=ticks), Axis("P(so many or more accepted)", ends=(0.0, 1.0))
+    return line_chart(points, *axes, styles)
+
+
+def _section(overview: Overview, reference: str) -> Section:
+    """The part of the page that has all recordings."""
+    series = looks(rules_of(overview))
+    points = [
+        {
+            SERIES: rule,
+            "x": recording,
+            **one["gain"].along("y"),
+            HOVER: hover_text(
+                f"{rule}, {recording}", accepted=one["accepted"].shown(".3f"), gain=one["gain"].shown("+.3f")
+            ),
+        }
+        for recording, mine in overview.items()
+        for rule, one in mine.items()
+        if not math.isnan(one["gain"].value)
+    ]
+    axes = Axis(places=list(overview)), Axis(f"accepted tokens more than {reference}")
+    note = f"Accepted tokens more than those of {reference} on the same trees, 95 % intervals over prompts."
+    groups = [Group("Gains", note, [line_chart(points, *axes, series, joined=False)], 1, OF_ALL)]
+    tables = [verifiers_table(overview), times_table(overview, reference)]
+    return Section("All recordings", series, groups if points else [], tables)
 
 
 def report(run: Run) -> Report | None:
@@ -33,7 +116,7 @@ def report(run: Run) -> Report | None:
         here = [lengths] if reach is None else [lengths, reach]
         sections.append(Section(title, series_of(mine), chart_groups(mine), here))
     failed = [one for one in [failed_table(summaries)] if one is not None]
-    several = [section(overview, reference)] if len(overview) > 1 else []
+    several = [_section(overview, reference)] if len(overview) > 1 else []
     tables = [table for one in several for table in one.tables]
     beside = [recordings_table(run), *failed]
     return Report(
@@ -55,9 +138,7 @@ KIND = Kind(
     cell_of=paths_cell_of,
     cell=PathsCell,
     frame=frame,
-    size=lambda cell: 0,
     finished=pl.col("wall_s").is_not_null() & (pl.col("message") == ""),
-    paired="prompts",
     time=TIME,
     figure=ACCEPTED,
     labels=_labels,

@@ -1,8 +1,9 @@
-"""What the benchmark of recorded trees comes to: means over trees, and differences on the same trees."""
+"""Cells of the benchmark of recorded trees, a rule on the trees of a file, and what their records come to."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,34 @@ import polars as pl
 from polars import col
 
 from otspec.bench.frame import by_cell, frame_of
-from otspec.bench.intervals import NONE, difference, quotient
-from otspec.bench.paths.cells import ACCEPTED, CELL, TIME
-from otspec.bench.ratios import error, estimate, paired
+from otspec.bench.intervals import NONE, Ratio, difference, error, estimate, paired, quotient
 from otspec.bench.records import Record
 from otspec.bench.schema import SCHEMAS
+
+
+@dataclass(frozen=True)
+class PathsCell:
+    """One rule on the trees of one file."""
+
+    data: str
+    """Name of the file."""
+    rule: str
+    """Spelling of the rule."""
+    paths: int
+    """K."""
+    depth: int
+    """L."""
+
+
+CELL = ("data", "rule", "paths", "depth")
+TIME = Ratio("ms", 1e3 * pl.col("wall_s"))
+ACCEPTED = Ratio("accepted tokens", pl.col("accepted"))
+
+
+def paths_cell_of(record: Record) -> PathsCell:
+    """The cell that a record is of."""
+    return PathsCell(*(record[name] for name in CELL))
+
 
 Row = Mapping[str, Any]
 """Figures of a cell, by the names of the columns of `summarise`."""

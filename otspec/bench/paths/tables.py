@@ -1,12 +1,18 @@
-"""Tables of the benchmark of recorded trees."""
+"""Tables of the benchmark of recorded trees: of one recording, and of all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from otspec.bench.intervals import FEWEST
 from otspec.bench.paths.summary import Row
+from otspec.bench.records import Record
+from otspec.bench.report import Run
 from otspec.reporting.columns import NOTHING, Column, figure, table
+from otspec.reporting.means import grouped
 from otspec.reporting.tables import TextTable
 
 EXACT = (
@@ -67,3 +73,90 @@ def _reach(depth: int) -> Column[Row]:
 def _error(one: Row) -> str:
     """Behind a mean, if there is one."""
     return f" ± {one['error']:.3f}" if one["trees"] else ""
+
+
+Overview = Mapping[str, Mapping[str, Row]]
+"""The summaries of a run, by recording and by what a rule is called."""
+
+
+def overview_of(summaries: Sequence[Row]) -> Overview:
+    """All summaries, by recording and by rule."""
+    by_recording = grouped(summaries, lambda one: str(one["data"]))
+    return {recording: {one["label"]: one for one in mine} for recording, mine in by_recording.items()}
+
+
+def rules_of(overview: Overview) -> list[str]:
+    """What rules are called, the rule first that accepts most in the mean over recordings."""
+    accepted: dict[str, list[float]] = {}
+    for mine in overview.values():
+        for rule, one in mine.items():
+            accepted.setdefault(rule, []).append(float(np.nan_to_num(one["accepted"].value)))
+    return sorted(accepted, key=lambda rule: -float(np.mean(accepted[rule])))
+
+
+def verifiers_table(overview: Overview) -> TextTable:
+    """Accepted tokens of every rule on every recording."""
+    note = (
+        "Drafted tokens that are accepted in a call of the target, which gives one token more; in brackets 95 % "
+        "intervals over the prompts of a recording. A lossy rule changes the law of the text."
+    )
+    columns = _by_recording(overview, lambda one: one["accepted"].shown(".3f"))
+    return table("Verifiers: accepted tokens a call", columns, rules_of(overview), note)
+
+
+def times_table(overview: Overview, reference: str) -> TextTable:
+    """Time of a verification by every rule on every recording, over the reference's."""
+    note = (
+        f"Time of one verification over that of {reference}, whose median is given, on the same trees, on one core, of "
+        "laws as the recording keeps them; in brackets 95 % intervals over prompts. Recordings may be measured on "
+        "different machines: compare ratios, not milliseconds."
+    )
+    columns = _by_recording(
+        overview, lambda one: f"{one['median_ms']:.3g} ms" if one["rule"] == reference else one["time"].shown(".2f")
+    )
+    return table(f"Verifiers: time over {reference}", columns, rules_of(overview), note)
+
+
+def recordings_table(run: Run) -> TextTable:
+    """Where every recording is from, and where it was measured."""
+    measured = grouped(run.records, lambda record: str(record["data"]))
+    columns: Sequence[Column[str]] = [
+        Column("recording", str, label=True),
+        Column("target", lambda name: _model(run, name, "target"), label=True),
+        Column("draft", lambda name: _model(run, name, "draft"), label=True),
+        Column("recorded by", lambda name: str(_about(run, name).get("engine", "otspec")), label=True),
+        Column("measured on", lambda name: " or ".join(sorted({one["machine"] for one in measured[name]})), label=True),
+        Column("V", lambda name: _field(run, name, "vocab")),
+        Column("likeliest drafts", lambda name: _field(run, name, "top_k", "all")),
+        Column("temperature", lambda name: _field(run, name, "temperature")),
+        Column("K x L", lambda name: _shape(measured[name])),
+        Column("trees", lambda name: str(len({one["position"] for one in measured[name]}))),
+    ]
+    return table("Recordings", columns, measured)
+
+
+def _by_recording(overview: Overview, show: Callable[[Row], str]) -> list[Column[str]]:
+    """Columns of a table of rules: what a figure is on every recording that has them."""
+
+    def column(recording: str, mine: Mapping[str, Row]) -> Column[str]:
+        return Column(recording, lambda rule: show(mine[rule]) if rule in mine else NOTHING)
+
+    return [Column("rule", str, label=True), *(column(recording, mine) for recording, mine in overview.items())]
+
+
+def _about(run: Run, name: str) -> Mapping[str, Any]:
+    """What the header of a recording says."""
+    return run.identity["data"].get(name, {}).get("about", {})
+
+
+def _model(run: Run, name: str, role: str) -> str:
+    return next(iter(_about(run, name).get(role, ())), NOTHING)
+
+
+def _field(run: Run, name: str, field: str, otherwise: str = NOTHING) -> str:
+    value = _about(run, name).get(field)
+    return otherwise if value is None else f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def _shape(records: Sequence[Record]) -> str:
+    return f"{records[0]['paths']} x {records[0]['depth']}"

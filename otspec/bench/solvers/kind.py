@@ -9,9 +9,8 @@ from typing import Any
 import polars as pl
 
 from otspec.bench.frame import frame_of
-from otspec.bench.kinds import Kind
-from otspec.bench.ratios import Ratio
-from otspec.bench.report import Report, Run, in_words
+from otspec.bench.intervals import Ratio
+from otspec.bench.report import Kind, Report, Run, in_words
 from otspec.bench.schema import SCHEMAS
 from otspec.bench.solvers.cells import Cell, Sampling, cell_of
 from otspec.bench.solvers.charts import chart_groups, series_of

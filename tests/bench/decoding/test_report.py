@@ -12,12 +12,13 @@ pytest.importorskip("torch")
 
 from otspec.bench.decoding.cells import DecodingCell
 from otspec.bench.decoding.charts import chart_groups
-from otspec.bench.decoding.drafters import compared, drafters_table, efficiencies
-from otspec.bench.decoding.labels import label
-from otspec.bench.decoding.summary import DecodingSummary, by_task, summarise
+from otspec.bench.decoding.summary import DecodingSummary, by_task, label, summarise
 from otspec.bench.decoding.tables import (
     choice_table,
+    compared,
     decoding_table,
+    drafters_table,
+    efficiencies,
     efficiency_table,
     failed_table,
     speed_up_table,

@@ -9,9 +9,8 @@ import polars as pl
 import pytest
 
 from otspec import ProblemError, UnknownSolver
-from otspec.bench.paths.cells import paths_cell_of
 from otspec.bench.paths.driver import PathsBenchmark, reach_given, run
-from otspec.bench.paths.summary import summarise
+from otspec.bench.paths.summary import paths_cell_of, summarise
 from otspec.bench.paths.tables import accepted_table, failed_table, reach_table
 from otspec.bench.records import Record, RecordFolder
 from otspec.data import TreeSource
