@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks.reporting import Record
-from otspec.reporting.columns import NOTHING
 from otspec.reporting.means import grouped
-from otspec.reporting.tables import TextTable
+from otspec.reporting.tables import NOTHING, TextTable
 
 
 def with_error(value: float, error: float, digits: str = ".2f", *, sign: str = "") -> str:

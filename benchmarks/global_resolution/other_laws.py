@@ -21,9 +21,8 @@ from otspec.catalogue import get
 from otspec.data import open_source
 from otspec.laws import IntArray
 from otspec.problem import Problem
-from otspec.reporting.columns import NOTHING
 from otspec.reporting.means import grouped
-from otspec.reporting.tables import TextTable
+from otspec.reporting.tables import NOTHING, TextTable
 from otspec.schemes.catalogue import OWN
 from otspec.solver import Solver, Stopped, TupleSolver
 from otspec.solving import default_solver

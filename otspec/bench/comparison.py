@@ -15,9 +15,8 @@ from otspec.bench.records import Difference, differences
 from otspec.bench.report import Kind, kind_of
 from otspec.bench.stored import StoredRun
 from otspec.errors import DataError
-from otspec.reporting.columns import Column, figure, milliseconds, table
 from otspec.reporting.means import number
-from otspec.reporting.tables import TextTable
+from otspec.reporting.tables import Column, TextTable, figure, milliseconds, table
 
 ByCell = Mapping[Any, pl.DataFrame]
 """What a run has finished, by cell."""

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from otspec import pickles
 from otspec.cli import options
-from otspec.cli.arrays import ArrayOptions
 from otspec.cli.conflicts import CONFLICTS, POSITIONS, TEXTS
 from otspec.cli.groups import grouped
 from otspec.cli.options import ARGUMENT, OutFile
+from otspec.cli.sources import ArrayOptions
 from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import console, progress_bar
 from otspec.settings import Count, refuse

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from otspec.cli.arrays import ArrayOptions
 from otspec.cli.bench_decode import bench_decode
 from otspec.cli.bench_paths import bench_paths
 from otspec.cli.groups import grouped
 from otspec.cli.measuring import Against, asked, check_budget, conclude, only_compared, resumed
-from otspec.cli.sources import by_name
+from otspec.cli.sources import ArrayOptions, by_name
 from otspec.errors import ProblemError
 from otspec.extras import require, require_extra
 from otspec.reporting.console import console, numbers

@@ -1,4 +1,4 @@
-"""What the benchmarks share: a folder that is resumed, and reported on however the run ends."""
+"""What the benchmarks share: a folder that is resumed, reported on however the run ends, and compared with others."""
 
 from __future__ import annotations
 
@@ -13,13 +13,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from otspec.cli.comparing import compare, read_runs
-from otspec.cli.reports import report, written
 from otspec.reporting.console import console, progress_bar
 
 if TYPE_CHECKING:
     from otspec.bench.records import RecordFolder
     from otspec.bench.report import Run
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from otspec.bench.report import Run
+import json
+from typing import TYPE_CHECKING
+
+from otspec.writing import write_text
+
+if TYPE_CHECKING:
+    from otspec.bench.stored import StoredRun
 
 
 Against = Annotated[
@@ -120,3 +129,91 @@ def conclude(
 
 SHOWN_WRONG = 10
 """Lines about what went wrong that a screen gets."""
+
+
+def report(folder: Run, beside: Sequence[Run] = ()) -> None:
+    """Write tables, pictures and the page of all that a folder holds, and put the main tables on the screen.
+
+    What the folders of `beside` hold is in them, too.
+    """
+    from otspec.bench.report import kind_of, write
+    from otspec.bench.stored import joined
+
+    if beside:
+        folder = joined([folder, *beside])
+    kind = kind_of(folder.identity["benchmark"])
+    found = kind.report(folder)
+    if found is None:
+        return
+    write(found, folder, kind.pictures(folder.identity))
+    for table in found.screen:
+        console.print(table.on_screen(console.width))
+
+
+def written(folder: Run) -> list[str]:
+    """The files of a report that are there: tables, the page with them, pictures, and the records."""
+    from otspec.bench.records import LOG, TABLE
+    from otspec.bench.report import PAGE, TEXT, kind_of
+
+    pictures = kind_of(folder.identity["benchmark"]).pictures(folder.identity)
+    return [name for name in (TEXT, PAGE, *pictures, LOG, TABLE) if (folder.path / name).is_file()]
+
+
+SHOWN = 5
+"""Cells of one run alone that are named on the screen."""
+TEXT, FIGURES = "comparison.md", "comparison.json"
+"""What is written into the folder."""
+
+
+def read_runs(paths: Sequence[Path]) -> StoredRun:
+    """The runs of several folders as one.
+
+    Raises
+    ------
+    DataError
+        If a folder holds no run, or they are not of one run.
+    """
+    from otspec.bench.stored import joined, read_run
+
+    return joined([read_run(path) for path in paths])
+
+
+def compare(against: Sequence[Path], folder: Path) -> None:
+    """Compare a run with another on what both measured: ratios B/A of time, and of what is accepted.
+
+    A pair is of the same cell and position, or of the same cell, prompt and repeat or tree; ratios have 95 %
+    intervals.  What differs between the runs is named on stderr: machine, versions, settings.
+
+    Parameters
+    ----------
+    against : sequence of Path
+        Folders of A, parts of one run.
+    folder : Path
+        That of B, which gets the table and all figures.
+
+    Raises
+    ------
+    DataError
+        If a folder holds no run, or they have nothing in common.
+    """
+    from otspec.bench.comparison import compare as compared
+    from otspec.bench.records import shown
+    from otspec.bench.stored import read_run
+
+    found = compared(read_runs(against), read_run(folder))
+    table = found.table()
+    console.print(table.on_screen(console.width))
+    notes = [
+        f"they differ in {'the machine: ' if machine else ''}{name}: A {shown(mine)}, B {shown(theirs)}"
+        for name, mine, theirs, machine in ((*one, one.of_machine) for one in found.differences)
+    ]
+    for name, cells in zip("AB", found.unpaired, strict=True):
+        if cells:
+            more = f" and {len(cells) - SHOWN} more" if len(cells) > SHOWN else ""
+            notes.append(f"only {name} has finished {', '.join(cells[:SHOWN])}{more}")
+    for note in notes:
+        typer.secho(f"note: {note}", fg="yellow", err=True)
+    lines = "".join(f"- {note}\n" for note in notes)
+    write_text(folder / TEXT, table.markdown() + (f"\n{lines}" if lines else ""))
+    write_text(folder / FIGURES, json.dumps(found.record(), indent=2) + "\n")
+    console.print(f"Wrote {folder}/{TEXT}, {FIGURES}", soft_wrap=True)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from otspec.cli.schemas import KNOWN, asked
 from otspec.errors import DataError, ProblemError
 from otspec.settings import Count
 
@@ -20,6 +19,18 @@ if TYPE_CHECKING:
     from otspec.decode.pair.conversations import Conversation
     from otspec.decode.pair.loading import Models
 
+SUMMARY = "Summarize this article in one sentence."
+"""What is asked of an article, before it."""
+KNOWN = (
+    "prompt (HumanEval), turns (Spec-Bench, EAGLE, DeepSpec, SPEED-Bench), messages (ultrachat), conversations "
+    "(ShareGPT), instruction (alpaca), question (GSM8K), document (xsum), text (wikitext), adversarial "
+    "or vanilla (WildJailbreak)"
+)
+"""For messages: the field by which each is known."""
+GOES_ON = ("prompt", "text")
+"""Fields with a text to go on with; others are spoken to a model."""
+FIELDS = ("messages", "conversations", "prompt", "turns", "instruction", "question", "document", "text", "adversarial")
+"""In the order in which they are looked for: lines of ultrachat have the first turn as prompt, too."""
 SHIPPED = "shipped"
 """The questions that come with the package, among names of files."""
 HELD_OUT = "held-out"
@@ -232,3 +243,32 @@ def _prompt(path: Path, number: int, line: str) -> Prompt:
         )
     turns, spoken = found
     return Prompt(turns, task, spoken)
+
+
+def asked(line: Mapping[str, Any]) -> tuple[tuple[str, ...], bool] | None:
+    """The turns of a line, and whether they are spoken to a model or a text to go on with; None of a schema unknown."""
+    for name in FIELDS:
+        said = _said(line, name)
+        if said and all(isinstance(one, str) for one in said):
+            return tuple(said), name not in GOES_ON
+    return None
+
+
+def _said(line: Mapping[str, Any], name: str) -> list[Any]:
+    """What a line asks in the schema that is known by a field; nothing, or what is no text, if it is of another."""
+    value = line.get(name)
+    match name:
+        case "messages" | "conversations":  # of what all say, what the user says
+            who, what = ("role", "content") if name == "messages" else ("from", "value")
+            turns = value if isinstance(value, list) and all(isinstance(one, Mapping) for one in value) else []
+            return [one.get(what) for one in turns if one.get(who) in ("user", "human")]
+        case "turns":
+            return value if isinstance(value, list) else []
+        case "instruction":
+            both = [value, line.get("input", "")]
+            return ["\n\n".join(filter(None, both))] if value and all(isinstance(one, str) for one in both) else []
+        case "document":
+            return [f"{SUMMARY}\n\n{value}"] if isinstance(value, str) else []
+        case "adversarial":  # or the plain one where there is none
+            return [value or line.get("vanilla")]
+    return [value]

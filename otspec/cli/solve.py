@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table as RichTable
 
-from otspec.cli.arrays import ArrayOptions
 from otspec.cli.groups import grouped
 from otspec.cli.options import ARGUMENT, OutFile
+from otspec.cli.sources import ArrayOptions
 from otspec.reporting.console import console, progress_bar
 from otspec.settings import Count, Mass, Seed, Temperature
 from otspec.writing import write_text

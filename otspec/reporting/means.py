@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from otspec.laws import FloatArray
-from otspec.reporting.columns import NOTHING
+from otspec.reporting.tables import NOTHING
 
 Item = TypeVar("Item")
 Group = TypeVar("Group", bound=Hashable)

@@ -8,7 +8,7 @@ from otspec.bench.solvers.cells import Cell
 from otspec.bench.stored import StoredRun
 from otspec.extras import installed
 from otspec.reporting.charts import rows_of
-from otspec.reporting.columns import Column, figure, milliseconds, table
+from otspec.reporting.tables import Column, figure, milliseconds, table
 from tests.bench.records import CODE, record_of, recorded_trees, solved, stored
 from tests.each import each
 from tests.pages import Reader

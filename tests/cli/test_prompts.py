@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from otspec import DataError
-from otspec.cli.prompts import ChatOptions, Prompt, read_prompts, read_tasks
-from otspec.cli.schemas import SUMMARY
+from otspec.cli.prompts import SUMMARY, ChatOptions, Prompt, read_prompts, read_tasks
 
 Line = dict[str, object]
 LINES: list[Line] = [

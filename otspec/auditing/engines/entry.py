@@ -10,12 +10,11 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from otspec.auditing.engines import greedy
 from otspec.auditing.engines.adapters.function import Completes, as_engine
-from otspec.auditing.engines.conclusion import conclude
 from otspec.auditing.engines.engine import DEFAULT_PROMPTS, Engine, EngineDied, Sampling, Text
 from otspec.auditing.engines.exact_law import ExactLawTest
-from otspec.auditing.engines.judge import LAW, Batch, Cell, Judge, next_batch
+from otspec.auditing.engines.format_checks import compare, finding_of
+from otspec.auditing.engines.judge import LAW, Batch, Cell, Judge, conclude, next_batch
 from otspec.auditing.engines.laws import Laws
 from otspec.auditing.engines.outcome import Divergence
 from otspec.auditing.engines.report import EngineAudit
@@ -183,7 +182,7 @@ def audit_engine(
         divergences = list(_greedy(source, distinct, laws, settings))
         tests, looks = watch(judge, source.batch(judge), settings.texts // max(len(cells), 1), settings, progress)
         told = audited.acceptance()
-    found = greedy.finding_of(divergences, len(distinct))
+    found = finding_of(divergences, len(distinct))
     outcome = conclude(judge, tests, looks, divergences, found, told, settings)
     return EngineAudit(outcome, settings, audited.name, audited.version, audited.method, acting)
 
@@ -214,7 +213,7 @@ def _greedy(
         plain, drafted = (
             source.get(prompt, 1, length, Sampling(0.0), kind, (number, 2**31)) for kind in ("plain", "drafted")
         )
-        if found := greedy.compare(prompt, plain[0], drafted[0], length, laws, settings.tolerance):
+        if found := compare(prompt, plain[0], drafted[0], length, laws, settings.tolerance):
             yield found
 
 

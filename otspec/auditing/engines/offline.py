@@ -8,11 +8,10 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from otspec.auditing.engines.conclusion import conclude
 from otspec.auditing.engines.engine import Sampling, Text, as_text
 from otspec.auditing.engines.entry import watch
 from otspec.auditing.engines.exact_law import ExactLawTest
-from otspec.auditing.engines.judge import Batch, Cell, Judge
+from otspec.auditing.engines.judge import Batch, Cell, Judge, conclude
 from otspec.auditing.engines.laws import Laws
 from otspec.auditing.engines.outcome import Control
 from otspec.auditing.engines.report import EngineAudit

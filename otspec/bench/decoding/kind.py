@@ -1,25 +1,37 @@
-"""The decoding benchmark, declared: what it records, compares and tells."""
+"""The decoding benchmark, declared: what it records and compares, and its report with the charts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import altair as alt
 import polars as pl
 
 from otspec.bench.decoding.cells import DecodingCell, decoding_cell_of
-from otspec.bench.decoding.charts import DRAFTERS, PICTURE, chart_groups, series_of
 from otspec.bench.decoding.summary import (
+    BASELINES,
     EFFICIENCY,
     REFERENCE,
     TIME,
+    DecodingSummary,
+    at_shape,
     beside_shape,
+    by_rule,
     by_task,
+    fastest_first,
     frame,
+    label,
     setting_of,
     shape,
+    shapes,
     summarise,
+    whole_label,
 )
 from otspec.bench.decoding.tables import (
     choice_table,
+    compared,
     decoding_table,
+    drafter_of,
     drafters_table,
     efficiency_table,
     failed_table,
@@ -28,8 +40,125 @@ from otspec.bench.decoding.tables import (
     task_tables,
 )
 from otspec.bench.report import Kind, Report, Run, in_words
+from otspec.decode.base.metrics import Metrics
+from otspec.reporting.charts import HOVER, Axis, Group, bar_chart, dot_chart, hover_text, line_chart
+from otspec.reporting.layers import line_at
+from otspec.reporting.means import SERIES, Row, number
 from otspec.reporting.page import Section
+from otspec.reporting.style import Look, looks
 from otspec.reporting.tables import TextTable
+
+PICTURE, DRAFTERS = "report.png", "drafters.png"
+DRAWN = ("generate", "vanilla")
+"""Baselines that the picture has speed-ups over; the page has all."""
+FASTER = (
+    "Milliseconds a token of the baseline over those of the rule, on the same texts, 95 % intervals; the dashed line "
+    "is no difference."
+)
+
+
+def series_of(summaries: Sequence[DecodingSummary]) -> dict[str, Look]:
+    """The rules and methods as charts show them, by label; K and L tell no two apart."""
+    return looks(dict.fromkeys(label(one) for one in summaries if one.prompts))
+
+
+def chart_groups(summaries: Sequence[DecodingSummary]) -> list[Group]:
+    """What a report shows of the cells of one temperature."""
+    shown = [one for one in summaries if one.prompts]
+    styles = series_of(shown)
+    found = {cell for one in shown for cell in one.speed_ups}
+    baselines = sorted(found, key=lambda cell: BASELINES.index(cell.method))
+    drawn = [_speed_up(shown, styles, one) for one in baselines if one.method in DRAWN]
+    others = [_speed_up(shown, styles, one) for one in baselines if one.method not in DRAWN]
+    groups = [
+        Group("Block efficiency", "Tokens per target call, 95 % intervals.", _efficiencies(shown, styles), 1, PICTURE),
+        Group("Speed-up", FASTER, drawn, 1, PICTURE),
+        Group("Speed-up over other methods", FASTER, others, 1),
+        Group("Where the time goes", "Milliseconds per token, by phase.", _phases(shown), 1, PICTURE),
+        Group("Drafters", "Share of the steps that accept so many drafts.", _drafters(shown, styles), 2, DRAFTERS),
+    ]
+    return [group for group in groups if group.charts]
+
+
+def _efficiencies(summaries: Sequence[DecodingSummary], styles: dict[str, Look]) -> list[alt.LayerChart]:
+    """Every rule by K, a chart for each L, as in the table of them; what has no drafts, so 1, is left out."""
+    drafting = [one for one in summaries if one.cell.depth or one.cell.paths > 1]
+    settings = shapes(drafting)
+    charts = []
+    for depth in dict.fromkeys(depth for _, depth in settings):
+        counts = [paths for paths, at in settings if at == depth]
+        cells = [(paths, at_shape(mine, paths, depth)) for mine in by_rule(drafting) for paths in counts]
+        rows = [
+            {SERIES: label(one), "x": f"K = {paths}", **one.efficiency.along("y"), HOVER: _hover(one)}
+            for paths, one in cells
+            if one is not None
+        ]
+        title = f"L = {depth}" if depth else "as long as the method drafts"
+        places = Axis("drafted paths", places=[f"K = {paths}" for paths in counts], apart=0.5)
+        charts.append(line_chart(rows, places, Axis("tokens per target call"), styles, title))
+    return charts
+
+
+def _speed_up(summaries: Sequence[DecodingSummary], styles: dict[str, Look], baseline: DecodingCell) -> alt.LayerChart:
+    """Over one baseline, the fastest cell first."""
+    beside = [(one, one.speed_ups[baseline]) for one in fastest_first(summaries) if baseline in one.speed_ups]
+    rows = [
+        {SERIES: label(one), "y": whole_label(one), **estimate.along("x"), HOVER: _hover(one, baseline.method)}
+        for one, estimate in beside
+        if number(estimate.value) is not None
+    ]
+    return dot_chart(rows, Axis("times as fast"), styles, f"over {baseline.method}") + line_at(x=1.0)
+
+
+def _phases(summaries: Sequence[DecodingSummary]) -> list[alt.LayerChart]:
+    rows: list[Row] = [
+        {
+            SERIES: label(one),
+            "y": whole_label(one),
+            "part": phase,
+            "x": ms,
+            HOVER: hover_text(
+                whole_label(one), **{phase: f"{ms:.2f} ms/token" for phase, ms in one.ms_by_phase.items()}
+            ),
+        }
+        for one in fastest_first(summaries)
+        for phase, ms in one.ms_by_phase.items()
+    ]
+    return [bar_chart(rows, Axis("ms per token"), looks(Metrics().seconds), "the fastest first")] if rows else []
+
+
+def _drafters(summaries: Sequence[DecodingSummary], styles: dict[str, Look]) -> list[alt.LayerChart]:
+    """Acceptance by depth, as in Figure 5 of [berdozsteering], a chart for each rule and K with several drafters."""
+    panels: dict[str, list[DecodingSummary]] = {}
+    for one in compared(summaries):
+        panels.setdefault(f"{one.cell.name}, K = {one.cell.paths}, L = {one.cell.depth}", []).append(one)
+    return [_by_depth(mine, styles, title) for title, mine in panels.items()]
+
+
+def _by_depth(summaries: Sequence[DecodingSummary], styles: dict[str, Look], title: str) -> alt.LayerChart:
+    rows: list[Row] = [
+        {
+            SERIES: label(one),
+            "x": depth,
+            "y": share,
+            HOVER: hover_text(drafter_of(one), **{f"depth {depth}": f"{share:.2f}"}),
+        }
+        for one in summaries
+        for depth, share in enumerate(one.total.acceptance, 1)
+    ]
+    ticks = range(1, max(one.cell.depth for one in summaries) + 1)
+    axes = Axis("depth: drafted tokens", ticks=ticks), Axis("share of steps", ends=(0.0, 1.0))
+    return line_chart(rows, *axes, styles, title)
+
+
+def _hover(one: DecodingSummary, *baselines: str) -> dict[str, str]:
+    """Block efficiency and the speed-ups asked for, as the tables print them."""
+    over = {
+        f"over {cell.method}": found.shown(".2f") for cell, found in one.speed_ups.items() if cell.method in baselines
+    }
+    ms = f"{one.ms_per_token:.2f}"
+    figures = {"block efficiency": one.efficiency.shown(".3f"), **over, "ms/token": ms, "prompts": one.prompts}
+    return hover_text(whole_label(one), **figures)
 
 
 def report(run: Run) -> Report | None:

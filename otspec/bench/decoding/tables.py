@@ -28,10 +28,9 @@ from otspec.bench.decoding.summary import (
 )
 from otspec.bench.intervals import FEWEST, NONE, Estimate, mean, paired, quotient
 from otspec.bench.records import Record
-from otspec.reporting.columns import NOTHING, Column, table
 from otspec.reporting.means import grouped, welch
 from otspec.reporting.published import BLOCK_EFFICIENCY, BLOCK_EFFICIENCY_DEPTH
-from otspec.reporting.tables import TextTable
+from otspec.reporting.tables import NOTHING, Column, TextTable, table
 
 INTERVALS = (
     f"In brackets 95 % intervals, of {FEWEST} prompts or more: paired bootstrap over prompts, bias-corrected and "

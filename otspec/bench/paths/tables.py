@@ -11,9 +11,8 @@ from otspec.bench.intervals import FEWEST
 from otspec.bench.paths.summary import Row
 from otspec.bench.records import Record
 from otspec.bench.report import Run
-from otspec.reporting.columns import NOTHING, Column, figure, table
 from otspec.reporting.means import grouped
-from otspec.reporting.tables import TextTable
+from otspec.reporting.tables import NOTHING, Column, TextTable, figure, table
 
 EXACT = (
     "Mean number of drafted tokens that are accepted: exact given each tree, over the random numbers of the rule, and "

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from otspec.bench.solvers.summary import Row, over_data
-from otspec.reporting.columns import NOTHING, Column, figure, milliseconds, table
 from otspec.reporting.published import METHODS, OURS, OURS_ALONE, PUBLISHED, PublishedTime
-from otspec.reporting.tables import TextTable
+from otspec.reporting.tables import NOTHING, Column, TextTable, figure, milliseconds, table
 
 RESULTS: Sequence[Column[Row]] = (
     Column("(k, n)", lambda one: str(one["setting"]), label=True),

@@ -11,7 +11,7 @@ from scipy.stats import ttest_ind
 pytest.importorskip("torch")
 
 from otspec.bench.decoding.cells import DecodingCell
-from otspec.bench.decoding.charts import chart_groups
+from otspec.bench.decoding.kind import chart_groups
 from otspec.bench.decoding.summary import DecodingSummary, by_task, label, summarise
 from otspec.bench.decoding.tables import (
     choice_table,

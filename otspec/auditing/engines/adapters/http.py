@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from otspec.auditing.engines.adapters.seeding import request_seeds
-from otspec.auditing.engines.adapters.wire import Server
+from otspec.auditing.engines.adapters.wire import Server, request_seeds
 from otspec.auditing.engines.engine import Acceptance, EngineDied, Sampling, Text
 from otspec.errors import ProblemError
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from http.client import HTTPException
 from typing import Any
 
+import numpy as np
+
 from otspec.auditing.engines.engine import EngineDied, one_line
 from otspec.errors import ProblemError
 
@@ -125,3 +127,18 @@ def _why(error: BaseException) -> str:
     """The reason of a failure of the network, in a few words."""
     reason = getattr(error, "reason", error)
     return getattr(reason, "strerror", None) or str(reason) or type(error).__name__
+
+
+LARGEST = 2**31
+"""Seeds stay below it: engines hold them in 32 bits, some with a sign."""
+
+
+def request_seeds(seed: int, count: int, *, drafts: bool) -> range:
+    """Seeds of so many requests, one after the other.
+
+    They are consecutive, as engines number the completions of one request from its seed on, so that two requests of one
+    call share none.  With drafts and without they differ: texts that are compared must not be drawn by the same coins.
+    """
+    entropy = np.random.SeedSequence((abs(seed), int(seed < 0), int(drafts)))
+    start = int(entropy.generate_state(1)[0]) % max(1, LARGEST - count)
+    return range(start, start + count)
