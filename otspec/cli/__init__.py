@@ -1,4 +1,4 @@
-"""The `otspec` command."""
+"""The `otspec` command.  What is wrong with the input is raised by whatever finds it, and one line here (`main`)."""
 
 import sys
 from typing import NoReturn

@@ -79,13 +79,7 @@ class TextOptions:
     """How often each prompt is decoded, each time with other random numbers."""
 
     def read(self, target: str) -> list[Prompt] | None:
-        """The prompts of the files; None for those of the shipped pair.
-
-        Raises
-        ------
-        DataError
-            If another target has none.
-        """
+        """The prompts of the files; None for those of the shipped pair."""
         if self.tasks and self.prompts is not None:
             raise typer.BadParameter("--prompts is given too; leave one of them out", param_hint="--tasks")
         if self.tasks:

@@ -77,13 +77,7 @@ class DecodeOptions:
     """A file to which texts and numbers are written as well, a JSON line per batch."""
 
     def asked_of(self, way: DecodeRequest) -> dict[str, Any]:
-        """What a method is called with, but for prompts, sampling and the seed.
-
-        Raises
-        ------
-        ProblemError
-            If the method does not tell what is asked for.
-        """
+        """What a method is called with, but for prompts, sampling and the seed."""
         wanted = {"transcript": self.transcript, "logprobs": self.logprobs}
         passed = {f"--{name}": one for name, one in wanted.items()}
         refuse(CONFLICTS, {**passed, NO_STEPS: way.method.strategy is None}, {NO_STEPS: f"the method {way.name}"})

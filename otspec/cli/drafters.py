@@ -34,13 +34,7 @@ class DrafterFiles:
     shipped draft model with another tokenizer, which then drafts."""
 
     def check(self, names: Sequence[str]) -> dict[str, Any]:
-        """The options that are given, for drafters of these names; no name is the draft model as it is.
-
-        Raises
-        ------
-        ProblemError
-            If options are given that none of the drafters has a use for.
-        """
+        """The options that are given, for drafters of these names; no name is the draft model as it is."""
         values = asdict(self)
         asked = {option: values[option] for option in NEEDED_FOR if values.get(option) is not None}
         words = {word for name in names for word in re.split("[:+,]", name)}
@@ -79,13 +73,7 @@ NEEDED_FOR = {
 
 
 def read_counts(path: Path | None) -> IntArray | FloatArray | None:
-    """Frequencies of tokens, not checked yet, which `frequency_prune` does; None without a file.
-
-    Raises
-    ------
-    DataError
-        If the file holds none.
-    """
+    """Frequencies of tokens, not checked yet, which `frequency_prune` does; None without a file."""
     if path is None:
         return None
     import numpy as np

@@ -16,11 +16,6 @@ def load(name: str) -> Any:
     """The object that ``module:name`` or ``path/to/file.py:name`` stands for; the name may have dots.
 
     Modules are also looked for in the working directory.
-
-    Raises
-    ------
-    ProblemError
-        If there is no such file, module or name.  What the module itself raises is passed on.
     """
     source, _, path = name.rpartition(":")
     found: Any = load_module(source)
@@ -32,13 +27,7 @@ def load(name: str) -> Any:
 
 
 def load_module(name: str) -> ModuleType:
-    """The module of this name, or in this file: ``package.module`` or ``path/to/file.py``.
-
-    Raises
-    ------
-    ProblemError
-        If there is no such file or module.  What the module itself raises is passed on.
-    """
+    """The module of this name, or in this file: ``package.module`` or ``path/to/file.py``."""
     return _file(Path(name)) if name.endswith(".py") else _module(name)
 
 

@@ -42,13 +42,7 @@ Against = Annotated[
 
 
 def check_budget(budget: float, whose: str) -> None:
-    """Check that a budget is more than no time, and has an end.
-
-    Raises
-    ------
-    typer.BadParameter
-        If there is none.
-    """
+    """Check that a budget is more than no time, and has an end."""
     if not 0 < budget < math.inf:
         raise typer.BadParameter(f"{budget} s; grant each {whose} some time", param_hint="--budget")
 
@@ -58,11 +52,6 @@ def resumed(folder: RecordFolder, what: str, total: int, beside: Sequence[Run] =
     """Show the progress of a run, to be called with the steps done, and close its folder and report on it at the end.
 
     The report has what was measured into other folders, too, those of `beside`.
-
-    Raises
-    ------
-    typer.Exit
-        With status 130, after an interrupt.
     """
     if folder.records:
         console.print(
@@ -87,13 +76,7 @@ def asked() -> dict[str, Any]:
 
 
 def only_compared(context: typer.Context, out: Path, against: list[Path] | None) -> bool:
-    """Compare a run that is there, if nothing else is asked for; return whether it was so.
-
-    Raises
-    ------
-    DataError
-        If a folder holds no run.
-    """
+    """Compare a run that is there, if nothing else is asked for; return whether it was so."""
     if against:
         read_runs(against)  # before the work, not after it
     given = {name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")}
@@ -106,13 +89,7 @@ def only_compared(context: typer.Context, out: Path, against: list[Path] | None)
 def conclude(
     folder: RecordFolder, left_out: Sequence[str], against: Sequence[Path] | None = None, wrong: Sequence[str] = ()
 ) -> None:
-    """Say what could not be measured, what was there already, what was written, and how it compares with other runs.
-
-    Raises
-    ------
-    typer.Exit
-        With status 1, if something went wrong; each thing is a line on stderr.
-    """
+    """Say what could not be measured, what was there already, what was written, and how it compares with other runs."""
     if left_out:
         console.print(f"Not installed, so left out: {', '.join(left_out)}. See `otspec solvers`.")
     if not folder.added:
@@ -166,13 +143,7 @@ TEXT, FIGURES = "comparison.md", "comparison.json"
 
 
 def read_runs(paths: Sequence[Path]) -> StoredRun:
-    """The runs of several folders as one.
-
-    Raises
-    ------
-    DataError
-        If a folder holds no run, or they are not of one run.
-    """
+    """The runs of several folders as one."""
     from otspec.bench.stored import joined, read_run
 
     return joined([read_run(path) for path in paths])
@@ -190,11 +161,6 @@ def compare(against: Sequence[Path], folder: Path) -> None:
         Folders of A, parts of one run.
     folder : Path
         That of B, which gets the table and all figures.
-
-    Raises
-    ------
-    DataError
-        If a folder holds no run, or they have nothing in common.
     """
     from otspec.bench.comparison import compare as compared
     from otspec.bench.records import shown

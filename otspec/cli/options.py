@@ -73,13 +73,7 @@ def words(text: str) -> list[str]:
 
 
 def numbers_of(option: str, text: str, check: Callable[[float], float | None]) -> list[float]:
-    """Numbers from a list such as ``1,0.6``, each of them checked; what is there twice counts once.
-
-    Raises
-    ------
-    typer.BadParameter
-        If an item is no number, or does not pass.
-    """
+    """Numbers from a list such as ``1,0.6``, each of them checked; what is there twice counts once."""
     values = []
     for item in text.split(","):
         try:

@@ -65,15 +65,7 @@ class ChatOptions:
     """Cut longer prompts to their last tokens, so many, where each is asked alone."""
 
     def conversations(self, prompts: Sequence[Prompt], models: Models, new: int) -> list[Conversation]:
-        """Prompts as the target reads them, each of whose answers may have so many new tokens.
-
-        Raises
-        ------
-        typer.BadParameter
-            If there is no such choice of turns.
-        ProblemError
-            If the target has no template, or it fails; if a conversation is too long, or has turns and is to be cut.
-        """
+        """Prompts as the target reads them, each of whose answers may have so many new tokens."""
         from otspec.decode.pair.conversations import Conversation, check_lengths, conversations_of
 
         if self.turns not in (None, FIRST, ALL):
@@ -101,11 +93,6 @@ class ChatOptions:
         """The tokens of the prompts of all turns; the target writes the answers before them, of so many tokens at most.
 
         If they are to be answered, each comes with its own answer, the last too.
-
-        Raises
-        ------
-        typer.BadParameter, ProblemError
-            As `conversations` does.
         """
         from otspec.decode.methods.catalogue import decoder
         from otspec.decode.pair.conversations import all_prompts
@@ -129,13 +116,7 @@ class PromptOptions:
     chat: ChatOptions
 
     def read(self, target: str) -> list[Prompt] | None:
-        """The prompts of the file; None for those of the shipped pair.
-
-        Raises
-        ------
-        DataError
-            If another target has none.
-        """
+        """The prompts of the file; None for those of the shipped pair."""
         if self.prompts is None and target != "shipped":
             raise DataError(f"no prompts for {target}; pass --prompts FILE")
         return None if self.prompts is None else read_prompts(self.prompts)
@@ -150,13 +131,7 @@ class PromptOptions:
 
 
 def read_prompts(path: Path) -> list[Prompt]:
-    r"""The prompts of a file: one a line, ``\n`` in them written as JSON lines only can.
-
-    Raises
-    ------
-    DataError
-        If there is no such file, or it holds no prompts, or a line that is none.
-    """
+    r"""The prompts of a file: one a line, ``\n`` in them written as JSON lines only can."""
     path = _found(path)
     numbered = _numbered(path)
     if path.suffix != ".jsonl":
@@ -165,13 +140,7 @@ def read_prompts(path: Path) -> list[Prompt]:
 
 
 def read_tasks(paths: Sequence[Path]) -> list[Prompt]:
-    """The prompts of files of tasks, in turn from each task: the first so many are of all tasks.
-
-    Raises
-    ------
-    DataError
-        If there is no such file, or it holds no prompts, or a line that is none.
-    """
+    """The prompts of files of tasks, in turn from each task: the first so many are of all tasks."""
     found: dict[str, list[Prompt]] = {}
     for path in map(_found, paths):
         if str(path) == HELD_OUT:
@@ -192,13 +161,7 @@ def _held_out() -> list[Prompt]:
 
 
 def gather(texts: Sequence[str], file: Path | None) -> list[Prompt]:
-    """All prompts of a command.
-
-    Raises
-    ------
-    DataError
-        If there are none.
-    """
+    """All prompts of a command."""
     prompts = [*(Prompt((text,)) for text in texts), *([] if file is None else read_prompts(file))]
     if not prompts:
         raise DataError("no prompts; pass --prompts FILE or --prompt TEXT")

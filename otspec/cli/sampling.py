@@ -91,13 +91,7 @@ class DecodingOptions(PlaceOptions):
 
     @property
     def spread(self) -> dict[str, Any]:
-        """How the target is spread over devices, if it is to be.
-
-        Raises
-        ------
-        DataError
-            If there is no file of that name, or it holds no JSON.
-        """
+        """How the target is spread over devices, if it is to be."""
         spread: dict[str, Any] = {}
         if self.device_map is not None:
             spread["device_map"] = _map_of(self.device_map) if self.device_map.endswith(".json") else self.device_map

@@ -94,13 +94,7 @@ def write_texts(
     temperatures: list[float],
     path: Path,
 ) -> IntArray:
-    """Texts of a target, shape (count, length), and how far it is, and how fast.
-
-    Raises
-    ------
-    DataError
-        If there are no prompts, and no token begins a text.
-    """
+    """Texts of a target, shape (count, length), and how far it is, and how fast."""
     from otspec.decode.lessons.speakers import Speakers
     from otspec.decode.training import own_texts
 

@@ -1,4 +1,4 @@
-"""What is wrong with the answers of a rule."""
+"""The answers of a rule, read: what is wrong with one is raised as `Invalid`, with the drafts that it was given for."""
 
 from __future__ import annotations
 
@@ -61,11 +61,6 @@ def checked_law(values: Any, shape: tuple[int, ...], case: Case, drafts: IntArra
         The drafts that it was given for.
     tol : float
         How far the total may be off 1, and an entry below 0.
-
-    Raises
-    ------
-    Invalid
-        If it is no law.
     """
     try:
         law = np.asarray(values, dtype=np.float64)
@@ -84,13 +79,7 @@ def checked_law(values: Any, shape: tuple[int, ...], case: Case, drafts: IntArra
 
 
 def as_tokens(answers: Sequence[Any], case: Case, drafts: IntArray) -> tuple[IntArray, IntArray | None]:
-    """Outputs, shape (rows,), and accepted drafts if all of them are told, of what was returned for drafts (rows, n).
-
-    Raises
-    ------
-    Invalid
-        If one is no token, or not the draft that it is said to be.
-    """
+    """Outputs, shape (rows,), and accepted drafts if all are told, of what was returned for drafts (rows, n)."""
     tokens, accepted = np.empty(len(answers), dtype=np.int64), np.full(len(answers), -1)
     says, rows = True, len(answers)
     for row, answer in enumerate(answers):
@@ -135,13 +124,7 @@ def fault(tokens: IntArray, accepted: IntArray | None, vocab: int, drafts: IntAr
 
 
 def as_laws(answers: Sequence[Any], case: Case, drafts: IntArray, tol: float) -> tuple[FloatArray, FloatArray | None]:
-    """Laws, shape (rows, V), and P(a draft is accepted) if all of them are told, shape (rows,); drafts (rows, n).
-
-    Raises
-    ------
-    Invalid
-        If one is no law, or no such probability.
-    """
+    """Laws, shape (rows, V), and P(a draft is accepted) if all of them are told, shape (rows,); drafts (rows, n)."""
     if not answers:
         return np.empty((0, case.vocab)), None
     pairs = [
@@ -165,13 +148,7 @@ def as_laws(answers: Sequence[Any], case: Case, drafts: IntArray, tol: float) ->
 
 
 def _acceptance(value: Any, law: FloatArray, drafts: IntArray, case: Case, tol: float) -> float:
-    """P(a draft is accepted), as a rule that gives a law of shape (V,) says it of drafts of shape (n,).
-
-    Raises
-    ------
-    Invalid
-        If the value is no such probability, or above the law's mass on the drafts: what is accepted is put out.
-    """
+    """P(a draft is accepted), as a rule that gives a law of shape (V,) says it of drafts of shape (n,)."""
     try:
         accepted = float(value)
     except (TypeError, ValueError) as error:
@@ -191,13 +168,7 @@ def _acceptance(value: Any, law: FloatArray, drafts: IntArray, case: Case, tol: 
 
 
 def as_integers(values: Any, what: str, rows: int) -> IntArray:
-    """One integer for each row of a batch, shape (rows,); `what` names them in the error.
-
-    Raises
-    ------
-    Invalid
-        If they are of another shape or type.
-    """
+    """One integer for each row of a batch, shape (rows,); `what` names them in the error."""
     array = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
     if array.shape != (rows,) or not np.issubdtype(array.dtype, np.integer):
         raise Invalid(f"returns {what} of shape {array.shape} and type {array.dtype}, not {rows} integers", None)

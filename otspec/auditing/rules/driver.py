@@ -25,11 +25,6 @@ def judge(subject: Subject[C], settings: AuditSettings, progress: Progress = no_
 
     All cases that the user brought have to be small enough for an exact audit; of its own the audit leaves out those
     that are too large.
-
-    Raises
-    ------
-    ProblemError
-        If an exact audit is asked for, and not possible; or if no case of the audit's own suits the drafts.
     """
     if settings.method != "sampled" and subject.has_law:
         cases = subject.user_cases or subject.cases(settings.seed, sampled=False)

@@ -74,13 +74,7 @@ class Arguments(NamedTuple):
 
 
 def arguments_of(call: Callable[..., Any]) -> Arguments:
-    """Read the signature of a callable.
-
-    Raises
-    ------
-    ProblemError
-        If it cannot be read, or an argument without a default has to be given by keyword.
-    """
+    """Read the signature of a callable."""
     try:
         parameters = inspect.signature(call).parameters.values()
     except (TypeError, ValueError) as error:
@@ -101,13 +95,7 @@ def arguments_of(call: Callable[..., Any]) -> Arguments:
 
 
 def form_of(rule: Any, form: str | None) -> Form:
-    """The form of a rule for one position: the one that is named, or by its arguments and the name of the fourth.
-
-    Raises
-    ------
-    ProblemError
-        If it is unknown, or they do not tell.
-    """
+    """The form of a rule for one position: the one that is named, or by its arguments and the name of the fourth."""
     if form is not None:
         return Form(_known(form, Form))
     if isinstance(rule, str | Solver):
@@ -136,13 +124,7 @@ def form_of(rule: Any, form: str | None) -> Form:
 
 
 def path_form_of(rule: Any, form: str | None) -> PathForm:
-    """The form of a rule for drafted paths: the one that is named, or by its methods, or the number of its arguments.
-
-    Raises
-    ------
-    ProblemError
-        If it is unknown, or they do not tell.
-    """
+    """The form of a rule for drafted paths: the one that is named, or by its methods or number of arguments."""
     named = None if form is None else PathForm(_known(form, PathForm))
     if named is PathForm.VERIFIER and not all(hasattr(rule, name) for name in ("verify", "stop_law")):
         raise ProblemError(f"the rule is {rule!r}; a verifier has the methods verify and stop_law")

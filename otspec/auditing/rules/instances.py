@@ -190,11 +190,6 @@ def from_user(pairs: Sequence[Any] | None, logits: Sequence[Any] | None) -> list
         Laws, each array_like of shape (V,); q may have shape (n, V).
     logits : sequence of (target, draft), optional
         Logits, each array_like of shape (V,).
-
-    Raises
-    ------
-    ProblemError
-        If these are not pairs, or there is none in a list of them, or one has no laws.
     """
     laws = [
         (law_from_logits("target logits", z), law_from_logits("draft logits", y)) for z, y in _pairs("logits", logits)

@@ -167,13 +167,7 @@ class PathCase:
 
 
 def case_of(name: str, model: Model, shape: Shape, shown: Callable[[FloatArray], Any] | None) -> PathCase:
-    """Check a model, and set its drafts up.
-
-    Raises
-    ------
-    ProblemError
-        If a law is none, or there are too many texts.
-    """
+    """Check a model, and set its drafts up."""
     check_model(model)
     vocab = as_law("target()", model.target(())).size
     if vocab ** (shape.depth + 1) > MAX_TEXTS:

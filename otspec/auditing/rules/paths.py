@@ -28,13 +28,7 @@ SAMPLED = (*ORDINARY, "zeros", "ties", "point target")
 
 
 class DraftedTree(Subject[PathCase]):
-    """A rule for drafted paths, with the shape of their tree; `otspec.audit_paths` explains the arguments.
-
-    Raises
-    ------
-    ProblemError
-        If an argument is out of range, or the form of the rule cannot be told.
-    """
+    """A rule for drafted paths, with the shape of their tree; `otspec.audit_paths` explains the arguments."""
 
     wording = Wording(
         case="model",
@@ -114,11 +108,6 @@ class DraftedTree(Subject[PathCase]):
         trees : sequence of Tree
         which : ndarray of int, shape (rows,)
             The tree that each row has drafted.
-
-        Raises
-        ------
-        Invalid
-            If the rule gives none.
         """
         if self.form in (PathForm.TREE_LAW, PathForm.CHAINS_LAW):
             laws = self._laws(case, trees, which, self._begin)
@@ -152,13 +141,7 @@ class DraftedTree(Subject[PathCase]):
         return nodes, tokens
 
     def _laws(self, case: PathCase, trees: Sequence[Tree], which: IntArray, begin: Begin = ()) -> list[FloatArray]:
-        """P(the accepted prefix is node v, the token after it is x) given the tree of each row, each of shape (N, V).
-
-        Raises
-        ------
-        Invalid
-            If the rule gives no law, or one of what was not drafted.
-        """
+        """P(the accepted prefix is node v, the token after it is x) given the tree of each row, shapes (N, V)."""
         drafted = [trees[one] for one in which.tolist()]
         if self.form is PathForm.CHAINS_LAW:
             answers, error = self._answers(self._rule, zip(*_chains(trees, which), strict=True), begin)
@@ -191,13 +174,7 @@ def drafts_of(tree: Tree) -> IntArray:
 
 
 def place_of(case: PathCase, tree: Tree, answer: Any) -> tuple[int, int]:
-    """The node and the token that tokens put out amount to: all but the last of them have to be drafted.
-
-    Raises
-    ------
-    Invalid
-        If they are none, too many, or not drafted.
-    """
+    """The node and the token that tokens put out amount to: all but the last of them have to be drafted."""
     drafts = drafts_of(tree)
     try:
         tokens = [operator.index(token) for token in answer]
@@ -256,13 +233,7 @@ def _placed(case: PathCase, tree: Tree, law: Any) -> FloatArray:
 
 
 def _numbered(models: Iterable[Model]) -> list[tuple[str, Model]]:
-    """The user's models by their names.
-
-    Raises
-    ------
-    ProblemError
-        If there is none.
-    """
+    """The user's models by their names."""
     try:
         listed = list(models)
     except TypeError as error:

@@ -102,13 +102,7 @@ class PositionCase:
 
     @cached_property
     def declared_law(self) -> FloatArray | None:
-        """Declared law of the tuples, or of the first draft, and 0 for all others; None where the audit drafts itself.
-
-        Raises
-        ------
-        ProblemError
-            If the tuples are too many, and the scheme does not know the law of its first draft.
-        """
+        """Declared law of the tuples, or of the first draft, and 0 for others; None where the audit drafts itself."""
         if self.drafted is not None:
             return None
         law = self.declared.first_draft() if self._by_tuple is None else self.declared.support().probabilities
@@ -151,13 +145,7 @@ class Drafting:
 
     @classmethod
     def of(cls, scheme: Any, drafter: Any, shown: Callable[[FloatArray], Any] | None) -> Drafting:
-        """Read the arguments of `otspec.audit`.
-
-        Raises
-        ------
-        ProblemError
-            If the scheme is not known, or the drafter cannot be called as one.
-        """
+        """Read the arguments of `otspec.audit`."""
         declared, label = _builder("scheme", scheme)
         if shown is not None and not callable(shown):
             raise ProblemError(f"shown is {shown!r}; pass a function of q, or None")
@@ -170,13 +158,7 @@ class Drafting:
         return cls(declared, drafted, None, shown, f"{true_label}, declared {label}", rows)
 
     def case(self, instance: Instance, n: int) -> PositionCase:
-        """Check an instance, and set its drafts up.
-
-        Raises
-        ------
-        ProblemError
-            If p or q is not a law, or the scheme cannot draw n drafts from it.
-        """
+        """Check an instance, and set its drafts up."""
         p = as_law("p", instance.p)
         q = _laws("q", instance.q)
         shown = q if self.shown is None else _laws("shown(q)", _made("shown", self.shown, q.copy()))
@@ -194,13 +176,7 @@ class Drafting:
         return PositionCase(instance.name, p, q, shown, declared, drafted)
 
     def cases(self, instances: Iterable[Instance], n: int) -> list[PositionCase]:
-        """The cases of those instances that the scheme can draw n drafts from.
-
-        Raises
-        ------
-        ProblemError
-            If there is none.
-        """
+        """The cases of those instances that the scheme can draw n drafts from."""
         found, reason = [], ""
         for instance in instances:
             try:

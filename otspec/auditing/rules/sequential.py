@@ -155,15 +155,7 @@ class SequentialAudit(Generic[C]):
         return min(max(int(GROWTH * most / TEXT), FIRST_LOOK), affordable)
 
     def draw(self) -> None:
-        """Draw one more round, and look at the evidence.
-
-        Raises
-        ------
-        Invalid
-            If the rule gives no valid output, or the drafter gives no drafts.
-        OutOfTime
-            If the time is up.
-        """
+        """Draw one more round, and look at the evidence."""
         texts, tallies = self._texts, self._open
         drawn = self._subject.sample([self._cases[tally] for tally in tallies], texts)
         for tally, more in zip(tallies, drawn, strict=True):

@@ -142,11 +142,6 @@ class Subject(ABC, Generic[C]):
             Are called before the first call of every text.
         draft : callable, optional
             Is called with the number of each call before it: a drafter of the user's drafts.
-
-        Raises
-        ------
-        OutOfTime
-            If the time is up; the next call is then not made.
         """
         found: list[Any] = []
         for number, handed in enumerate(arguments):

@@ -52,11 +52,6 @@ class Tally:
     case : Case
     simultaneous : bool
         Whether texts are drawn in one batch, step by step, rather than one after the other.
-
-    Raises
-    ------
-    ProblemError
-        If the drafts are to be tested, and what their declared law is cannot be told.
     """
 
     def __init__(self, case: Case, simultaneous: bool) -> None:
