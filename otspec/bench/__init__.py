@@ -4,12 +4,12 @@ Each has a folder of its own, `solvers`, `decoding` or `paths`, and goes one way
 
 - ``cells``: what is measured, such as one solver at one (k, n);
 - ``driver``: measures a cell and puts a record, a row of results.jsonl, into a folder (`otspec.bench.records`), which
-  an interrupted run finds again and `otspec.bench.schema` checks;
-- ``summary``: the records as a frame (`otspec.bench.frame`), grouped by cell: means, and ratios of sums
-  (`otspec.bench.intervals`) with their intervals (`otspec.bench.intervals`);
-- ``tables`` and ``charts``: what a report shows of these figures, `otspec.reporting` draws it with Altair;
-- ``kind``: declares all that, for `otspec.bench.report`, which writes pictures and the page, and for
-  `otspec.bench.comparison`, which joins the frames of two runs.
+  an interrupted run finds again and `otspec.bench.schema` checks; cells that take turns do so by `records.Turns`;
+- ``summary``: the records as a frame (`otspec.bench.frame`), grouped by cell: means, and ratios of sums with their
+  intervals (`otspec.bench.intervals`);
+- ``tables``, and in ``kind`` the charts, which `otspec.reporting` draws with Altair, and the declaration of all that:
+  for `otspec.bench.report`, which writes pictures and the page, and for `otspec.bench.comparison`, which joins the
+  frames of two runs.
 """
 
 from otspec.bench.solvers.cells import Cell, grid

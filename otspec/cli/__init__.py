@@ -7,8 +7,7 @@ import typer
 
 from otspec import __version__
 from otspec.cli.affinity import affinity
-from otspec.cli.audit import audit
-from otspec.cli.audit_engine import audit_engine
+from otspec.cli.audit import audit, audit_engine
 from otspec.cli.bench import app as bench
 from otspec.cli.claims import claims
 from otspec.cli.decode import decode

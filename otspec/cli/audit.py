@@ -1,22 +1,36 @@
-"""`otspec audit`: find out whether a verification rule is lossless."""
+"""`otspec audit` and `otspec audit-engine`: whether a rule is lossless, and an engine's text its target's own."""
 
 from __future__ import annotations
 
+import inspect
+import itertools
+import json as json_module
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from otspec.auditing.engines.settings import EngineAuditSettings
 from otspec.auditing.settings import AuditSettings
+from otspec.cli import options
 from otspec.cli.groups import Of, grouped
 from otspec.cli.loading import load
 from otspec.cli.options import ARGUMENT, OutFile
+from otspec.cli.prompts import gather
+from otspec.cli.sampling import Config, say_own_config
 from otspec.errors import ProblemError
-from otspec.reporting.console import console, progress_bar
+from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
 from otspec.settings import Count
 from otspec.writing import write_text
 
-EXIT = {"lossless": 0, "not lossless": 1, "inconclusive": 3}
+if TYPE_CHECKING:
+    from otspec.auditing.engines import Engine, Laws, Sampling
+    from otspec.auditing.report import Report
+
+
+EXIT = {"lossless": 0, "no evidence": 0, "not lossless": 1, "inconclusive": 3, "cannot tell": 3}
 """Exit status by verdict."""
 
 
@@ -64,9 +78,14 @@ def audit(request: AuditOptions) -> None:
             progress=lambda done, most: bar.update(task, completed=done, total=most),
             **request.settings,
         )
+    _conclude(result, request.json)
+
+
+def _conclude(result: Report[Any], json: Path | None) -> None:
+    """Show what an audit found, and leave with its status."""
     console.print(str(result), highlight=False, soft_wrap=True)
-    if request.json is not None:
-        write_text(request.json, result.to_json() + "\n")
+    if json is not None:
+        write_text(json, result.to_json() + "\n")
     raise typer.Exit(EXIT[result.verdict])
 
 
@@ -86,3 +105,148 @@ def _rule(name: str) -> Any:
 
 def _scheme(name: str) -> Any:
     return load(name) if ":" in name else name
+
+
+WITHOUT = "none"
+"""In place of a model folder: no exact law."""
+
+OF_TARGET = ("transformers", "otspec")
+"""Engines that leave a target's own generation configuration out where they are asked to; a server is started so."""
+
+ALL = {"all": 0, "0": 0}
+"""Words for no truncation, in lists of top-k."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineAuditOptions:
+    """What `otspec audit-engine` takes."""
+
+    engine: Annotated[str, ARGUMENT]
+    """http, transformers, otspec, that of another package, or a function of yours that completes prompts:
+    module:function or path/to/file.py:function."""
+    target: str | None = None
+    """The target model: shipped, or a folder as the engine takes it."""
+    draft: str | None = None
+    """The draft model, in the same way."""
+    drafts: Count | None = None
+    """How many tokens are drafted at once."""
+    url: str | None = None
+    """Of a server that drafts."""
+    plain_url: str | None = None
+    """Of the same server without drafts."""
+    model: str | None = None
+    """What the server calls the model."""
+    set_: list[str] | None = None
+    """Another setting of the engine, as name=value; repeat it."""
+    law: str | None = None
+    """The model that tells the exact law, as transformers reads it: shipped, a folder, or none to compare text
+    with drafts with text without; by default the target, if it is shipped or a folder of transformers."""
+    dtype: str | None = None
+    """The type of its weights, as the engine has them; by default float32."""
+    temperature: str = "1"
+    """Temperatures, separated by commas; greedy is always tried."""
+    top_k: str | None = None
+    """How many tokens to keep, in a list too; all keeps all."""
+    top_p: str | None = None
+    """The mass to keep, in a list too; 1 keeps all."""
+    min_p: str | None = None
+    """The part of the largest probability to keep, in a list too; 0 keeps all."""
+    prompts: Path | None = None
+    """{FORMAT} By default four short ones of our own."""
+    prompt: list[str] | None = None
+    """A prompt; repeat it for several."""
+    json: OutFile | None = None
+    """A file to which the result is written as well; the texts are kept beside it, in FILE.texts.jsonl, and an
+    audit that was interrupted goes on from there."""
+    config: Config
+    settings: Annotated[dict[str, Any], Of(EngineAuditSettings)]
+
+
+@grouped
+def audit_engine(request: EngineAuditOptions) -> None:
+    """Find out whether an inference engine's text with drafts is the target's own.
+
+    Exit status 0: no evidence against it; 1: not lossless; 2: wrong input; 3: cannot tell.
+    """
+    from otspec.auditing.engines import audit_engine as run
+    from otspec.auditing.engines.engine import DEFAULT_PROMPTS
+
+    EngineAuditSettings(**request.settings)
+    own_config = request.config.get("own_config", True)
+    samplings = _samplings(request.temperature, request.top_k, request.top_p, request.min_p)
+    texts: Sequence[str] = DEFAULT_PROMPTS
+    if request.prompt or request.prompts:
+        texts = [one.turns[0] for one in gather(request.prompt or [], request.prompts)]
+    given = {name: getattr(request, name) for name in ("target", "draft", "drafts", "url", "plain_url", "model")}
+    asked = {name: value for name, value in given.items() if value is not None}
+    asked |= dict(map(_setting, request.set_ or []))
+    if not own_config and request.engine in OF_TARGET:
+        asked["own_config"] = False
+    progress_as_ours()
+    laws = _laws(request.law, request.target, request.dtype, own_config)
+    audited = _started(request.engine, asked)
+    say_own_config(request.target or "the target", getattr(audited, "own_config", getattr(laws, "own_config", {})))
+    try:
+        with progress_bar() as bar:
+            task = bar.add_task(f"auditing {audited.name}", total=None)
+            result = run(
+                audited,
+                samplings,
+                texts,
+                laws=laws,
+                store=None if request.json is None else request.json.with_name(f"{request.json.name}.texts.jsonl"),
+                about={"settings": asked},
+                progress=lambda done, most: bar.update(task, completed=done, total=most),
+                **request.settings,
+            )
+    finally:
+        audited.close()
+    _conclude(result, request.json)
+
+
+def _started(name: str, settings: dict[str, Any]) -> Engine:
+    """An adapter by its name, or what is named in a module: a function that completes, or a class of engines."""
+    from otspec.auditing.engines.adapters import make, start
+    from otspec.auditing.engines.adapters.function import Function
+
+    if ":" not in name:
+        return start(name, settings)
+    found = load(name)
+    return make(name, found, settings) if inspect.isclass(found) else Function(found, settings)
+
+
+def _laws(law: str | None, target: str | None, dtype: str | None, own_config: bool) -> Laws | None:
+    """The exact laws: of the model that is named, or of the target where transformers reads it."""
+    from otspec.auditing.engines import ModelLaws
+
+    name = law or _readable(target)
+    return None if name is None or name == WITHOUT else ModelLaws.load(name, dtype, own_config=own_config)
+
+
+def _readable(model: str | None) -> str | None:
+    """The name of a model that transformers reads as it is."""
+    return model if model is not None and (model == "shipped" or (Path(model) / "config.json").is_file()) else None
+
+
+def _samplings(temperature: str, top_k: str | None, top_p: str | None, min_p: str | None) -> list[Sampling]:
+    """Every temperature with every truncation."""
+    from otspec.auditing.engines import Sampling
+
+    lists = (
+        options.numbers_of("--temperature", temperature, options.checked_temperature),
+        [None] if top_k is None else [one or None for one in numbers("--top-k", top_k, ALL)],
+        [None] if top_p is None else options.numbers_of("--top-p", top_p, options.checked_mass),
+        [None] if min_p is None else options.numbers_of("--min-p", min_p, options.checked_probability),
+    )
+    return [Sampling(*values) for values in itertools.product(*lists)]
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Name and value of ``name=value``: a number, true, false, or a word."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip().isidentifier():
+        raise ProblemError(f"--set {text!r} is no setting; write name=value")
+    try:
+        return name.strip(), json_module.loads(value)
+    except ValueError:
+        return name.strip(), value

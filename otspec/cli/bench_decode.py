@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ import typer
 from otspec.cli import options
 from otspec.cli.drafters import DrafterFiles
 from otspec.cli.groups import Of, grouped
-from otspec.cli.measuring import Against, asked, check_budget, conclude, only_compared, resumed
+from otspec.cli.measuring import Against, asked, check_budget, check_reference, conclude, only_compared, resumed
 from otspec.cli.names import COMPARED, RULES
 from otspec.cli.prompts import ChatOptions, Prompt, read_prompts, read_tasks
 from otspec.cli.sampling import NONE, DecodingOptions, PairOptions, Truncation, sampling_of
@@ -116,14 +116,6 @@ class RuleOptions:
         """The settings of assisted generation, if they are named."""
         return None if self.assisted is None else _assisted(self.assisted)
 
-    def check_reference(self, rules: Sequence[str]) -> None:
-        """Raise if the rule to compare with is not among those of the run."""
-        if self.reference is not None and self.reference not in rules:
-            raise typer.BadParameter(
-                f"{self.reference!r} is not among the rules of this run, {', '.join(rules)}; name it in --solver too",
-                param_hint="--reference",
-            )
-
 
 @dataclass(frozen=True, kw_only=True)
 class BenchDecodeOptions:
@@ -197,7 +189,7 @@ def bench_decode(context: typer.Context, request: BenchDecodeOptions) -> None:
 
     methods = _compared(pair, alone, rules.baselines)
     spellings, left_out = every_rule() if solver == "all" else (options.words(solver), [])
-    rules.check_reference(spellings)
+    check_reference(rules.reference, spellings)
     request.files.check(options.words(request.drafter or ""))
     named = ["" if word == FULL else word for word in options.words(request.drafter or FULL)]
     cells = decoding_grid(counts, depths, spellings, methods, temperatures, combinations, rules.settled, named, batches)

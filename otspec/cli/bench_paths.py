@@ -9,7 +9,7 @@ import typer
 
 from otspec.cli import options
 from otspec.cli.groups import grouped
-from otspec.cli.measuring import Against, asked, check_budget, conclude, only_compared, resumed
+from otspec.cli.measuring import Against, asked, check_budget, check_reference, conclude, only_compared, resumed
 from otspec.cli.sources import by_name
 from otspec.extras import require_extra
 from otspec.settings import Count, Seed
@@ -61,11 +61,7 @@ def bench_paths(context: typer.Context, request: BenchPathsOptions) -> None:
 
     rules, left_out = every_rule() if request.solver == "all" else (options.words(request.solver), [])
     reference = request.reference or (REFERENCE if REFERENCE in rules else rules[0])
-    if reference not in rules:
-        raise typer.BadParameter(
-            f"{reference!r} is not among the rules of this run, {', '.join(rules)}; name it in --solver too",
-            param_hint="--reference",
-        )
+    check_reference(reference, rules)
     benchmark = PathsBenchmark(by_name(request.data, open_trees), rules, request.first, request.seed, request.budget)
     others = [read_run(path) for path in request.beside or ()]
     joined([StoredRun(request.out, as_stored(benchmark.identity), [], []), *others])  # refused before the work

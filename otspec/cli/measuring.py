@@ -47,6 +47,15 @@ def check_budget(budget: float, whose: str) -> None:
         raise typer.BadParameter(f"{budget} s; grant each {whose} some time", param_hint="--budget")
 
 
+def check_reference(reference: str | None, rules: Sequence[str]) -> None:
+    """Check that the rule to compare with is among those of the run."""
+    if reference is not None and reference not in rules:
+        raise typer.BadParameter(
+            f"{reference!r} is not among the rules of this run, {', '.join(rules)}; name it in --solver too",
+            param_hint="--reference",
+        )
+
+
 @contextmanager
 def resumed(folder: RecordFolder, what: str, total: int, beside: Sequence[Run] = ()) -> Iterator[Callable[[int], None]]:
     """Show the progress of a run, to be called with the steps done, and close its folder and report on it at the end.

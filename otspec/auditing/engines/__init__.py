@@ -11,11 +11,9 @@ from otspec.auditing.engines.settings import EngineAuditOptions, EngineAuditSett
 from otspec.lazy import attach
 
 if TYPE_CHECKING:
-    from otspec.auditing.engines.entry import audit_engine
+    from otspec.auditing.engines.entry import audit_engine, audit_texts
     from otspec.auditing.engines.laws import FunctionLaws, Laws, ModelLaws
-    from otspec.auditing.engines.offline import audit_texts
-    from otspec.auditing.engines.outcome import EngineOutcome, EngineVerdict
-    from otspec.auditing.engines.report import EngineAudit
+    from otspec.auditing.engines.report import EngineAudit, EngineOutcome, EngineVerdict
 
 __all__ = [
     "Acceptance",

@@ -13,7 +13,7 @@ from otspec.auditing.engines.evidence import Positions, together
 from otspec.auditing.engines.independence import Neighbours
 from otspec.auditing.engines.judge import INDEPENDENCE, LAW, Batch, Cell, Judge
 from otspec.auditing.engines.laws import Laws
-from otspec.auditing.engines.outcome import Control, Place
+from otspec.auditing.engines.report import Control, Place
 from otspec.auditing.engines.settings import EngineAuditSettings
 from otspec.auditing.evidence import log_average_and_product, mean_of
 from otspec.auditing.outcome import Test

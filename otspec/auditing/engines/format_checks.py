@@ -9,7 +9,7 @@ import numpy as np
 from otspec.auditing.engines.draws import ENDED, Draws, whole
 from otspec.auditing.engines.engine import Text
 from otspec.auditing.engines.laws import Laws
-from otspec.auditing.engines.outcome import Divergence
+from otspec.auditing.engines.report import Divergence
 from otspec.auditing.outcome import Finding
 from otspec.laws import FloatArray
 

@@ -12,7 +12,7 @@ import numpy as np
 from otspec.auditing.engines.engine import Acceptance, Sampling, Text
 from otspec.auditing.engines.format_checks import Ends, LogProbabilities
 from otspec.auditing.engines.independence import Coincidences
-from otspec.auditing.engines.outcome import Control, Divergence, EngineOutcome, EngineVerdict, Place
+from otspec.auditing.engines.report import Control, Divergence, EngineOutcome, EngineVerdict, Place
 from otspec.auditing.engines.settings import EngineAuditSettings
 from otspec.auditing.evidence import at_look, log_average_and_product
 from otspec.auditing.outcome import Finding, Test

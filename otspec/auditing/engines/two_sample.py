@@ -15,7 +15,7 @@ import numpy as np
 from otspec.auditing.engines import bounds
 from otspec.auditing.engines.engine import Sampling, Text
 from otspec.auditing.engines.judge import INDEPENDENCE, LAW, Batch, Cell, Judge
-from otspec.auditing.engines.outcome import Control, Place
+from otspec.auditing.engines.report import Control, Place
 from otspec.auditing.engines.settings import EngineAuditSettings
 from otspec.auditing.evidence import log_average_and_product
 from otspec.auditing.outcome import Test
