@@ -144,24 +144,7 @@ class AuditSettings:
 
     @classmethod
     def of(cls, call: str, n: int, options: AuditOptions) -> AuditSettings:
-        """The settings from the keywords of a call.
-
-        Parameters
-        ----------
-        call : str
-            Name of the function that was called, for the error message.
-        n : int
-            Drafts of a position, or drafted paths of a tree.
-        options : AuditOptions
-            What was passed; all else has its default.
-
-        Raises
-        ------
-        TypeError
-            If a keyword is no setting.
-        ProblemError
-            If a value is of the wrong type, or out of its range.
-        """
+        """The settings from the keywords of a call of that name; a keyword that is none is a TypeError."""
         for name in options:
             if name not in AuditOptions.__annotations__:
                 known = ", ".join(AuditOptions.__annotations__)

@@ -46,13 +46,7 @@ NONE = Estimate(math.nan)
 
 
 def ratio(tokens: FloatArray, calls: FloatArray) -> Estimate:
-    """Ratio of two sums.
-
-    Parameters
-    ----------
-    tokens, calls : array, shape (prompts,)
-        What is summed above and below, a prompt's share each.
-    """
+    """Ratio of two sums, of what prompts have a share of each: shapes (prompts,)."""
     return _estimate(_ratio, tokens, calls)
 
 
@@ -167,14 +161,5 @@ def error(figure: Ratio, mine: pl.DataFrame) -> float:
 def paired(
     compare: Callable[..., Estimate], figure: Ratio, mine: pl.DataFrame, theirs: pl.DataFrame | None
 ) -> Estimate:
-    """Two cells compared on what both were measured on; `NONE` where there is nothing.
-
-    Parameters
-    ----------
-    compare : callable
-        `otspec.bench.intervals.difference` or `quotient`.
-    figure : Ratio
-    mine, theirs : DataFrame
-        Rows by what they were measured on; None where there are none.
-    """
+    """Two cells compared, by `difference` or `quotient`, on what both were measured on; else `NONE`."""
     return NONE if theirs is None else compare(*figure.sums(mine, theirs))

@@ -143,16 +143,7 @@ class RecordFolder:
 class Turns(Generic[Cell, Place]):
     """What cells that take turns have measured: one that failed, or has spent its time, gets no more.
 
-    Parameters
-    ----------
-    folder : RecordFolder
-        Receives a record for each measurement.
-    budget_s : float
-        Time granted to each cell, in seconds.
-    of : callable
-        From a record to its cell and what it was measured on; to None where it does not count.
-    seconds : callable
-        From a record to the time that it took.
+    From a record, `of` has its cell and what it was measured on, None where it does not count; `seconds` what it took.
     """
 
     def __init__(

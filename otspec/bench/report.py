@@ -62,15 +62,7 @@ class Report:
 
 
 def write(report: Report, run: Run, may_have: Sequence[str]) -> None:
-    """Write a report into the folder of its run.
-
-    Parameters
-    ----------
-    report : Report
-    run : Run
-    may_have : sequence of str
-        Names of pictures: those of earlier records do not stay beside a newer report.
-    """
+    """Write a report into the folder of its run; of the pictures that this may have no earlier ones stay beside it."""
     pictures = pictures_of(report)
     for name in may_have:
         if name not in pictures:

@@ -21,13 +21,7 @@ SPELT = {
 
 
 def every_solver(probes: Sequence[Problem] | None = None) -> tuple[list[str], list[str]]:
-    """Every solver of such problems with its variants: those whose packages are installed, and those left out.
-
-    Parameters
-    ----------
-    probes : sequence of Problem, optional
-        A solver has to take one of them; i.i.d. drafts by default.
-    """
+    """Every solver with its variants that takes one of these problems: those installed, and those left out."""
     wanted = [_iid_pair()] if probes is None else probes
     spellings = [spelling for info in available() for spelling in (info.name, *info.variants)]
     spellings = [spelling for spelling in spellings if any(get(spelling).supports(one) is None for one in wanted)]

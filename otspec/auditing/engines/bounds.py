@@ -18,22 +18,11 @@ VISITS = 8
 
 
 def lower_known(batches: Sequence[Sequence[Draws]], length: int, miss: float) -> FloatArray:
-    """Lower bounds of how far each token's law is off, on average over what stands before it.
+    """Lower bounds of how far each token's law is off, on average over what stands before it, shape (length,).
 
-    Parameters
-    ----------
-    batches : sequence of sequences of Draws
-        By prompt, all of one sampling.
-    length : int
-        Number of positions.
-    miss : float
-        Probability with which some bound may be too large.
-
-    Returns
-    -------
-    ndarray, shape (length,)
-        For position t: E TV(engine's law of token t, exact law), given the text before it as the engine writes it; a
-        text that is over counts as 0.
+    For position t: E TV(engine's law of token t, exact law), given the text before it as the engine writes it; a text
+    that is over counts as 0.  Batches are by prompt, all of one sampling; some bound is too large with probability
+    `miss`.
     """
     halves = [_halves(prompt) for prompt in batches]
     total = sum(_size(second) for _, second in halves)
@@ -51,10 +40,7 @@ def lower_known(batches: Sequence[Sequence[Draws]], length: int, miss: float) ->
 def upper_known(batches: Sequence[Sequence[Draws]], length: int, miss: float) -> FloatArray:
     """Upper bounds of the total variation of the first t tokens from the exact law, shape (length,).
 
-    Parameters
-    ----------
-    batches, length, miss
-        As in `lower_known`; prompts count by their number of texts.
+    Batches, length and miss are as in `lower_known`; prompts count by their number of texts.
     """
     halves = [_halves(prompt) for prompt in batches]
     sizes = [_size(second) for _, second in halves]
@@ -72,14 +58,9 @@ def upper_known(batches: Sequence[Sequence[Draws]], length: int, miss: float) ->
 
 
 def lower_pairs(plain: Sequence[Hashable], drafted: Sequence[Hashable], miss: float) -> float:
-    """Lower bound of the total variation between the laws of two samples.
+    """Lower bound of the total variation between the laws of two samples, too large with probability `miss`.
 
-    Parameters
-    ----------
-    plain, drafted : sequence
-        Beginnings of texts, as many of both.
-    miss : float
-        Probability with which it may be too large.
+    The samples are beginnings of texts, as many of both.
     """
     without, found = Counter(plain[::2]), Counter(drafted[::2])
     over = {text for text, count in found.items() if count > without[text]}

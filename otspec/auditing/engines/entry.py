@@ -36,15 +36,7 @@ Draw = Callable[[Cell, int, int], Batch]
 
 
 class Source:
-    """Texts of an engine, each request asked for once.
-
-    Parameters
-    ----------
-    engine : Engine
-    texts : Texts
-        Those that are there already.
-    settings : EngineAuditSettings
-    """
+    """Texts of an engine, each request asked for once: those of a file are there already."""
 
     def __init__(self, engine: Engine, texts: Texts, settings: EngineAuditSettings) -> None:
         self._engine, self._texts, self._settings = engine, texts, settings

@@ -98,13 +98,7 @@ def of_ranks(counts: IntArray) -> float:
 
 
 class Positions:
-    """All positions of the texts of one prompt and sampling.
-
-    Parameters
-    ----------
-    length : int
-        Number of positions.
-    """
+    """All positions of the texts of one prompt and sampling."""
 
     def __init__(self, length: int) -> None:
         self.each = [Position() for _ in range(length)]

@@ -23,14 +23,7 @@ from otspec.laws import FloatArray
 
 
 class ExactLawTest(Judge):
-    """Compares texts with the exact law, position by position.
-
-    Parameters
-    ----------
-    cells, settings
-        As in `Judge`.
-    laws : Laws
-    """
+    """Compares texts with the exact law, position by position."""
 
     compared_with = "exact law"
 

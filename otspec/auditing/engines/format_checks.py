@@ -15,15 +15,7 @@ from otspec.laws import FloatArray
 
 
 class Ends:
-    """Whether texts end where they should.
-
-    Parameters
-    ----------
-    length : int
-        The most tokens that were asked for.
-    ends : frozenset of int
-        Tokens that end a text; empty where they are not known.
-    """
+    """Whether texts end where they should: after `length` tokens at most, or with one of `ends`."""
 
     def __init__(self, length: int, ends: frozenset[int]) -> None:
         self._length, self._ends = length, ends
@@ -139,19 +131,10 @@ def _largest(told: FloatArray, exact: FloatArray) -> float:
 def compare(
     prompt: str, plain: Text, drafted: Text, length: int, laws: Laws | None, tolerance: float
 ) -> Divergence | None:
-    """The first divergence of two greedy texts of one prompt, and what it is due to; None if there is none.
+    """The first divergence of greedy texts without drafts and with, and what it is due to; None if there is none.
 
-    Parameters
-    ----------
-    prompt : str
-    plain, drafted : Text
-        Without drafts, and with.
-    length : int
-        The most tokens of each.
-    laws : Laws, optional
-        By which both tokens are judged.
-    tolerance : float
-        By how much logits may be off by rounding, if not by more in the arithmetic of the laws (`Laws.rounding`).
+    Both tokens are judged by the laws, if there are some: logits may be off by `tolerance`, or by more in the
+    arithmetic of the laws (`Laws.rounding`).
     """
     if not (plain.tokens and drafted.tokens):
         place = _first_difference(plain.text, drafted.text)

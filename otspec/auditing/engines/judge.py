@@ -52,15 +52,7 @@ def next_batch(done: int, most: int, batch: int) -> int:
 
 
 class Judge(ABC):
-    """Collects texts, and says at every look what they show.
-
-    Parameters
-    ----------
-    cells : sequence of Cell
-    settings : EngineAuditSettings
-    ends : frozenset of int
-        Tokens that end a text, where known.
-    """
+    """Collects texts of cells, and says at every look what they show; `ends` are the tokens that end a text."""
 
     compared_with: str
     """In words: what texts with drafts are compared with."""

@@ -55,15 +55,7 @@ class Texts:
         return len(self._found)
 
     def get(self, key: Key, make: Callable[[], list[Text]]) -> list[Text]:
-        """The texts of a request, from the file or drawn and added to it.
-
-        Parameters
-        ----------
-        key : tuple of str, int and bool
-            What tells this request from others.
-        make : callable
-            Draws them.
-        """
+        """The texts of a request, known by its key, from the file or drawn and added to it."""
         if (known := self._found.get(key)) is not None:
             return known
         drawn = make()

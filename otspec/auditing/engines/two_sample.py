@@ -40,13 +40,7 @@ Beginning = tuple[object, ...]
 
 
 class Pairs:
-    """Bets on pairs of texts of one prompt and sampling.
-
-    Parameters
-    ----------
-    cuts : sequence of int
-        Texts are compared by so many of their first tokens; each has a bettor of its own.
-    """
+    """Bets on pairs of texts of one prompt and sampling, by so many of their first tokens; a bettor a cut."""
 
     def __init__(self, cuts: Sequence[int]) -> None:
         self.cuts = tuple(cuts)
@@ -91,14 +85,7 @@ class Pairs:
 class TwoSampleTest(Judge):
     """Compares texts with drafts with as many without, cut after each position.
 
-    Parameters
-    ----------
-    cells, settings
-        As in `Judge`.
-    ends : frozenset of int
-        Tokens that end a text, where known.
-    control : Control, optional
-        The biased rule, where it is not the plain engine at a lower temperature.
+    `control` is the biased rule, where it is not the plain engine at a lower temperature.
     """
 
     compared_with = "text without drafts"

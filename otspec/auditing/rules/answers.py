@@ -17,16 +17,7 @@ class OutOfTime(Exception):
 
 
 class Invalid(Exception):
-    """The rule gave no valid output, or no valid law, for some drafts.
-
-    Parameters
-    ----------
-    message : str
-        What is wrong with the answer.
-    drafts : ndarray of int, optional
-        The drafts that it was given for: shape (n,) of a position, (K, L) of a tree.
-    case : Case, optional
-    """
+    """The rule gave no valid output, or law, for some drafts: shape (n,) of a position, (K, L) of a tree."""
 
     def __init__(self, message: str, drafts: IntArray | None, case: Case | None = None) -> None:
         super().__init__(message)
@@ -48,19 +39,9 @@ def described(error: Exception) -> str:
 
 
 def checked_law(values: Any, shape: tuple[int, ...], case: Case, drafts: IntArray, tol: float) -> FloatArray:
-    """The law that a rule returned, as an array of float64.
+    """The law that a rule returned for some drafts, of a shape: (V,) of a token, (N, V) of a node and a token.
 
-    Parameters
-    ----------
-    values : array_like
-        What the rule returned.
-    shape : tuple of int
-        The shape that it should have: (V,) of a token, (N, V) of a node and a token.
-    case : Case
-    drafts : ndarray of int
-        The drafts that it was given for.
-    tol : float
-        How far the total may be off 1, and an entry below 0.
+    The total may be off 1 by `tol`, and an entry below 0 by as much.
     """
     try:
         law = np.asarray(values, dtype=np.float64)
@@ -103,11 +84,7 @@ def as_tokens(answers: Sequence[Any], case: Case, drafts: IntArray) -> tuple[Int
 def fault(tokens: IntArray, accepted: IntArray | None, vocab: int, drafts: IntArray) -> tuple[int, str] | None:
     """The first row whose output is no token, or not the draft that it is said to be, and what is wrong with it.
 
-    Parameters
-    ----------
-    tokens, accepted : ndarray of int, shape (rows,)
-    vocab : int
-    drafts : ndarray of int, shape (rows, n)
+    Tokens and accepted drafts have shape (rows,), drafts (rows, n).
     """
     n, said = drafts.shape[1], np.full(tokens.shape, -1) if accepted is None else accepted
     named = np.take_along_axis(drafts, np.clip(said, 0, n - 1)[:, None], axis=1)[:, 0]

@@ -142,12 +142,7 @@ LARGE: dict[str, tuple[int, Kind]] = {"softmax": (50, _softmax(1.5, 1.0)), "heav
 def small(seed: int, n: int, rows: int | None) -> list[Instance]:
     """Instances that can be enumerated: every kind over several vocabularies, of 2 tokens to 6 or n + 2.
 
-    Parameters
-    ----------
-    seed, n : int
-        Seed and number of drafts of the audit.
-    rows : int, optional
-        Number of laws that q has, each of its kind: q then has shape (rows, V), else (V,).
+    With `rows`, q has so many laws of each kind, shape (rows, V), else shape (V,).
     """
     found = []
     for sizes, kinds in ((sorted({3, 4, 5, 6, n + 1, n + 2}), ORDINARY), ((2, 5, max(6, n + 2)), HOSTILE)):
@@ -161,13 +156,7 @@ def small(seed: int, n: int, rows: int | None) -> list[Instance]:
 
 
 def to_sample(seed: int, n: int, rows: int | None) -> list[Instance]:
-    """Instances to be drawn from: fewer, because each takes thousands of draws, and two over larger vocabularies.
-
-    Parameters
-    ----------
-    seed, n, rows
-        As for `small`.
-    """
+    """Instances to be drawn from, as `small` has them: fewer, as each takes thousands of draws, and two large ones."""
     kinds = {
         **ORDINARY,
         **{name: HOSTILE[name] for name in ("zeros", "ties", "p = q", "point target", "tail of 1e-12")},
@@ -182,15 +171,7 @@ def to_sample(seed: int, n: int, rows: int | None) -> list[Instance]:
 
 
 def from_user(pairs: Sequence[Any] | None, logits: Sequence[Any] | None) -> list[Instance]:
-    """The instances that the user brought, numbered: pairs of laws, then pairs of logits.
-
-    Parameters
-    ----------
-    pairs : sequence of (p, q), optional
-        Laws, each array_like of shape (V,); q may have shape (n, V).
-    logits : sequence of (target, draft), optional
-        Logits, each array_like of shape (V,).
-    """
+    """The user's instances, numbered: pairs of laws, then pairs of logits; of laws, q may have shape (n, V)."""
     laws = [
         (law_from_logits("target logits", z), law_from_logits("draft logits", y)) for z, y in _pairs("logits", logits)
     ]

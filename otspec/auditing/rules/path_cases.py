@@ -113,12 +113,7 @@ class PathCase:
     def texts(self, numbers: IntArray, lengths: IntArray, rng: np.random.Generator) -> IntArray:
         """The numbers of texts of L + 1 tokens that begin in some way and go on by the target, shape (rows,).
 
-        Parameters
-        ----------
-        numbers : ndarray of int, shape (rows,)
-            Of the first tokens in lexicographic order.
-        lengths : ndarray of int, shape (rows,)
-            How many tokens these are, 1 to L + 1.
+        How they begin: `numbers` are those of the first tokens in lexicographic order, `lengths` how many these are.
         """
         numbers = numbers.copy()
         for level, below in enumerate(self._target_below):

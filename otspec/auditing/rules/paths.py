@@ -100,15 +100,7 @@ class DraftedTree(Subject[PathCase]):
         return Sample(numbers.reshape(-1, TEXT), hits.reshape(-1, TEXT), int(accepted.sum()), None)
 
     def _verdicts(self, case: PathCase, trees: Sequence[Tree], which: IntArray) -> tuple[IntArray, IntArray]:
-        """The accepted node and the token after it, of each row: shapes (rows,).
-
-        Parameters
-        ----------
-        case : PathCase
-        trees : sequence of Tree
-        which : ndarray of int, shape (rows,)
-            The tree that each row has drafted.
-        """
+        """The accepted node and the token after it, of each row, given the tree that it has drafted: shapes (rows,)."""
         if self.form in (PathForm.TREE_LAW, PathForm.CHAINS_LAW):
             laws = self._laws(case, trees, which, self._begin)
             flat = np.zeros((len(laws), max(law.size for law in laws)))

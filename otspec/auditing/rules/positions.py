@@ -291,24 +291,9 @@ class Position(Subject[PositionCase]):
     def _rows(
         self, cases: Sequence[PositionCase], owner: IntArray, drafts: IntArray
     ) -> tuple[IntArray, IntArray | None]:
-        """Draw the outputs of one batch, whose row b belongs to ``cases[owner[b]]``.
+        """Draw the outputs of one batch of B rows: row b belongs to ``cases[owner[b]]`` and has drafts (n,).
 
-        Parameters
-        ----------
-        cases : sequence of PositionCase
-            Instances over vocabularies of one size.
-        owner : ndarray of int, shape (B,)
-        drafts : ndarray of int, shape (B, n)
-
-        Returns
-        -------
-        tuple of ndarray
-            Tokens, shape (B,), and accepted drafts, shape (B,), or None if the rule does not say them.
-
-        Raises
-        ------
-        Invalid
-            If the rule returns anything else.
+        Tokens and accepted drafts have shape (B,); the latter are None if the rule does not say them.
         """
         assert self._torch is not None
         if self._generator is None:

@@ -46,12 +46,6 @@ class SequentialAudit(Generic[C]):
 
     Each test rejects at an e-value of (number of tests) / alpha, so that all of them together raise a false alarm with
     probability at most alpha.
-
-    Parameters
-    ----------
-    subject : Subject
-    cases : sequence of Case
-    settings : AuditSettings
     """
 
     def __init__(self, subject: Subject[C], cases: Sequence[C], settings: AuditSettings) -> None:

@@ -35,14 +35,7 @@ class Wording(NamedTuple):
 
 
 class Subject(ABC, Generic[C]):
-    """A rule with its drafts, and how it is judged on a case: by its law, and by draws.
-
-    Parameters
-    ----------
-    rule : callable, str
-        The user's.
-    settings : AuditSettings
-    """
+    """A rule of the user's with its drafts, and how it is judged on a case: by its law, and by draws."""
 
     wording: ClassVar[Wording]
     simultaneous = False
@@ -132,16 +125,9 @@ class Subject(ABC, Generic[C]):
     ) -> tuple[list[Any], Exception | None]:
         """What calls return, one for each tuple of arguments, until one raises; and what that raised.
 
-        Nothing else is done for a call, so that an audit takes little longer than the rule.
-
-        Parameters
-        ----------
-        call : callable
-        arguments : iterable of tuple
-        begin : tuple of callable
-            Are called before the first call of every text.
-        draft : callable, optional
-            Is called with the number of each call before it: a drafter of the user's drafts.
+        Nothing else is done for a call, so that an audit takes little longer than the rule: `begin` is called where a
+        text begins, `draft` with the number of each call before it, where a drafter of the user's drafts.  `OutOfTime`
+        is raised where the time is up; the next call is then not made.
         """
         found: list[Any] = []
         for number, handed in enumerate(arguments):

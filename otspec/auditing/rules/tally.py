@@ -45,14 +45,7 @@ def cells_of(p: FloatArray, q: FloatArray) -> IntArray:
 
 
 class Tally:
-    """The draws on one case, counted, and the evidence in them.
-
-    Parameters
-    ----------
-    case : Case
-    simultaneous : bool
-        Whether texts are drawn in one batch, step by step, rather than one after the other.
-    """
+    """The draws on one case, counted, and the evidence in them; `simultaneous` ones are of one batch, step by step."""
 
     def __init__(self, case: Case, simultaneous: bool) -> None:
         self.case, self.p = case, case.p

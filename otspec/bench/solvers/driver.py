@@ -81,13 +81,7 @@ class Benchmark:
 def run(benchmark: Benchmark, folder: RecordFolder, progress: Callable[[int], None] = lambda steps: None) -> None:
     """Measure every cell that the folder does not hold yet, and go on with those that a smaller budget ended.
 
-    Parameters
-    ----------
-    benchmark : Benchmark
-    folder : RecordFolder
-        Receives a record per position as it is measured.
-    progress : callable
-        Called with the number of positions just dealt with, measured or not.
+    `progress` is called with the number of positions just dealt with, measured or not.
     """
     held = grouped(folder.records, cell_of)
     cells: queue.Queue[Cell] = queue.Queue()

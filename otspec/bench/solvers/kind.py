@@ -52,14 +52,8 @@ def series_of(rows: Sequence[Row], profile: str = "") -> dict[str, Look]:
 def chart_groups(rows: Sequence[Row], profile: str = "", suffix: str = "") -> list[Group]:
     """What a report shows of the cells of one source of positions.
 
-    Parameters
-    ----------
-    rows : sequence of mappings
-        As of `otspec.bench.solvers.summary.summarise`.
-    profile : str
-        Name of the data where the paper has times for them as they were measured.
-    suffix : str
-        What the names of the pictures end in.
+    `profile` names the data where the paper has times for them as they were measured; names of pictures end in
+    `suffix`.
     """
     styles = series_of(rows, profile)
     groups = [_time_at_settings(rows, styles, profile), _best_at_settings(rows)]

@@ -26,14 +26,7 @@ HOMES = {
 
 
 def start(name: str, settings: Mapping[str, Any]) -> Engine:
-    """Start an engine.
-
-    Parameters
-    ----------
-    name : str
-        Of `HOMES`, or of an entry point of the group `otspec.engines`.
-    settings : mapping
-        Keywords of the adapter's constructor.
+    """Start an engine by its name in `HOMES`, or of an entry point, with keywords of the adapter's constructor.
 
     Raises
     ------

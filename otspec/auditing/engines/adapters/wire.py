@@ -21,20 +21,10 @@ LONGEST_PAUSE = 30.0
 
 
 class Server:
-    """A server at a URL.
+    """A server at a URL, with or without ``/v1``.
 
-    Parameters
-    ----------
-    url : str
-        With or without ``/v1``.
-    key : str or None
-        Of the header ``Authorization``.
-    timeout : float
-        Seconds.
-    attempts : int
-        Of a request, while the server is busy.
-    pause : callable or None
-        What waits, given the seconds.
+    A request takes `timeout` seconds and, while the server is busy, so many attempts; `pause` waits for the seconds
+    that it is called with, by default by the clock.  The key is of the header ``Authorization``.
     """
 
     def __init__(
