@@ -28,20 +28,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(solve)
 app.add_typer(bench, name="bench")
-app.command()(audit)
-app.command()(audit_engine)
-app.command()(solvers)
-app.command()(record)
-app.command()(affinity)
-app.command()(claims)
-app.command()(decode)
-app.command()(tune)
-app.command()(tree)
-app.command()(texts)
-app.command()(train)
-app.command()(router)
+for one in (solve, audit, audit_engine, solvers, record, affinity, claims, decode, tune, tree, texts, train, router):
+    app.command()(one)
 
 
 def _version(wanted: bool) -> None:

@@ -27,10 +27,6 @@ class Neighbours:
         self._inside: IntArray = np.zeros((BINS, BINS), dtype=np.int64)
         self._across: IntArray = np.zeros((BINS, BINS), dtype=np.int64)
         self._last: Draws | None = None
-        self.repeats = 0
-        """Texts that were equal to one before them in the batch, or to that of the same number in the last batch."""
-        self.expected = 0.0
-        """How many there should have been."""
 
     def add(self, draws: Draws) -> None:
         """Bet that texts repeat, and count ranks beside those of neighbours."""
@@ -55,10 +51,7 @@ class Neighbours:
                 others[self._last.texts[row]] = float(np.where(self._last.decided[row], self._last.p[row], 1.0).prod())
             chance = sum(others.values())
             if 0 < chance <= TELLING:  # of texts that are known: whoever is not repeats none, and counts
-                repeated = text in others
-                self.repeats += repeated
-                self.expected += chance
-                self._wealth += np.log1p(STAKES * (1 / chance - 1)) if repeated else np.log1p(-STAKES)
+                self._wealth += np.log1p(STAKES * (1 / chance - 1)) if text in others else np.log1p(-STAKES)
             if known[row]:
                 before[text] = float(probabilities[row])
 

@@ -49,11 +49,6 @@ class Texts:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    @property
-    def requests(self) -> int:
-        """How many the file holds."""
-        return len(self._found)
-
     def get(self, key: Key, make: Callable[[], list[Text]]) -> list[Text]:
         """The texts of a request, known by its key, from the file or drawn and added to it."""
         if (known := self._found.get(key)) is not None:

@@ -58,7 +58,7 @@ class Decoder(Plain):
     def texts(self, prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool) -> list[Text]:
         """Texts in batches."""
         if not drafts:
-            return self.plain(prompt, count, length, sampling, seed)
+            return self.generated(prompt, count, length, sampling, seed)
         found: list[Text] = []
         for batch, first in enumerate(range(0, count, BATCH)):
             found += self._batch(prompt, min(BATCH, count - first), length, sampling, 1000 * seed + batch)

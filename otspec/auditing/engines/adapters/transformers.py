@@ -52,12 +52,8 @@ class Plain:
         ends = self.models.target.generation_config.eos_token_id
         self._stops = frozenset(ends if isinstance(ends, list) else [ends])
 
-    def plain(self, prompt: str, count: int, length: int, sampling: Sampling, seed: int) -> list[Text]:
-        """Texts without drafts, all of one batch."""
-        return self.generated(prompt, count, length, sampling, seed)
-
     def generated(self, prompt: str, count: int, length: int, sampling: Sampling, seed: int, **how: Any) -> list[Text]:
-        """Texts by one call of `generate`; `how` is handed to it."""
+        """Texts by one call of `generate`, all of one batch; `how` is handed to it, nothing without drafts."""
         import torch
 
         inputs = self.ids(prompt).expand(count, -1)
@@ -170,7 +166,7 @@ class Transformers(Plain):
     def texts(self, prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool) -> list[Text]:
         """Texts without drafts all at once; with drafts one by one, as transformers knows no batch there."""
         if not drafts:
-            return self.plain(prompt, count, length, sampling, seed)
+            return self.generated(prompt, count, length, sampling, seed)
         each = range(seed, seed + count)
         return [text for one in each for text in self.generated(prompt, 1, length, sampling, one, **self._how)]
 
