@@ -17,7 +17,8 @@ from otspec.locking import Lock
 from otspec.writing import named, write_whole
 
 Record = dict[str, Any]
-Cell, Place = TypeVar("Cell", bound=Hashable), TypeVar("Place", bound=Hashable)
+Cell = TypeVar("Cell", bound=Hashable)
+Place = TypeVar("Place", bound=Hashable)
 LOG, TABLE = "results.jsonl", "results.parquet"
 """Files of the records: a line for each, and the same as a table."""
 
