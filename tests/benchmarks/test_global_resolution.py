@@ -16,41 +16,37 @@ SLOW = Choice("slow", np.array([30.0, 10.0]), np.array([0.8, 0.8]), np.array([Tr
 PARTIAL = Choice("partial", np.array([4.0, 0.1]), np.array([0.9, 0.9]), np.array([True, False]))
 
 
+@pytest.mark.parametrize(("data", "ks"), [("llama3", {10, 100, 1000, 10_000, 0}), ("smollm2", {10, 100, 256})])
 @pytest.mark.parametrize(
     ("script", "pictures"),
     [
         (acceptance.main, {"acceptance.png"}),
         (greedy.main, {"greedy.png"}),
-        (temperature.main, {"llama3_acceptance.png", "llama3_times.png"}),
+        (temperature.main, {"{}_acceptance.png", "{}_times.png"}),
     ],
 )
-def test_scripts_leave_records_report_and_pictures(
-    script: Callable[[], None], pictures: set[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_scripts_leave_records_report_and_pictures_of_what_their_data_hold(
+    script: Callable[[], None],
+    pictures: set[str],
+    data: str,
+    ks: set[int],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     pytest.importorskip("vl_convert")
     out = tmp_path / "out"
-    arguments = ["script", "--data", "llama3", "--positions", "1", "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", arguments)
+    monkeypatch.setattr(sys, "argv", ["script", "--data", data, "--positions", "1", "--out", str(out)])
     script()
-    assert {path.name for path in out.iterdir()} == {"records.jsonl", "report.md", *pictures}
+    named = {name.format(data) for name in pictures}
+    assert {path.name for path in out.iterdir()} == {"records.jsonl", "report.md", *named}
     records = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
+    assert {record["k"] for record in records} == ks
+    assert data == "llama3" or {record["temperature"] for record in records} <= {0.6, 1.0}
     measured = [record for record in records if "bound" in record]
     assert measured
     assert all(abs(record["bound"] - record["acceptance"]) < 1e-9 for record in measured)
-    assert "k = V" in (out / "report.md").read_text()
-
-
-@pytest.mark.parametrize("script", [acceptance.main, greedy.main, temperature.main])
-def test_a_file_of_likeliest_tokens_gives_what_it_holds(
-    script: Callable[[], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    pytest.importorskip("vl_convert")
-    monkeypatch.setattr(sys, "argv", ["script", "--data", "smollm2", "--positions", "1", "--out", str(tmp_path)])
-    script()
-    records = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()]
-    assert {record["k"] for record in records} == {10, 100, 256}
-    assert {record["temperature"] for record in records} <= {0.6, 1.0}
-    assert "k = 256" in (tmp_path / "report.md").read_text() or script is temperature.main
+    told = "k = V" if data == "llama3" else "k = 256"
+    assert told in (out / "report.md").read_text() or (data, script) == ("smollm2", temperature.main)
 
 
 @pytest.mark.skipif(not installed("lp"), reason="not installed: highspy")

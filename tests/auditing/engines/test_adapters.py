@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from transformers import GenerationConfig  # noqa: E402
 
-from otspec.auditing.engines import Engine, ModelLaws, Sampling, audit_engine  # noqa: E402
+from otspec.auditing.engines import Engine, ModelLaws, Sampling, Text, audit_engine  # noqa: E402
 from otspec.auditing.engines.adapters import start  # noqa: E402
 from otspec.auditing.engines.laws import truncated  # noqa: E402
 from otspec.decode import shipped  # noqa: E402
@@ -21,12 +21,10 @@ from tests.each import each  # noqa: E402
 
 PROMPT = "import numpy as"
 PAIR = {"target": "shipped", "draft": "shipped", "drafts": 3}
-OWN: dict[str, Any] = {
-    "repetition_penalty": 3.0,
-    "no_repeat_ngram_size": 1,
-    "suppress_tokens": [10, 11],
-    "sequence_bias": [[[20], 6.0]],
-}
+OWN: tuple[dict[str, Any], ...] = (
+    {"repetition_penalty": 3.0, "suppress_tokens": [10, 11]},
+    {"sequence_bias": [[[20], 6.0]], "no_repeat_ngram_size": 1},
+)
 ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
     "assisted": ("transformers", PAIR),
     "prompt lookup": ("transformers", {"target": "shipped"}),
@@ -40,20 +38,19 @@ def test_an_engine_writes_what_it_is_asked_for(name: str) -> None:
     kind, settings = ENGINES[name]
     engine = start(kind, settings)
     assert isinstance(engine, Engine)
-    found = {
-        drafts: engine.texts(PROMPT, 3, 5, Sampling(0.9, top_k=30, top_p=0.95), 7, drafts=drafts)
-        for drafts in (False, True)
-    }
-    for texts in found.values():
+    heat = Sampling(0.9, top_k=30, top_p=0.95)
+    plain, found, again, other = (
+        engine.texts(PROMPT, 3, 5, heat, seed, drafts=drafts)
+        for seed, drafts in ((7, False), (7, True), (7, True), (8, True))
+    )
+    for texts in (plain, found):
         assert len(texts) == 3
         assert all(len(text.tokens) == 5 or text.ended == "stop" for text in texts)
         assert all(text.logprobs is None or len(text.logprobs) == len(text.tokens) for text in texts)
         assert len({text.tokens for text in texts}) > 1
-    again = engine.texts(PROMPT, 3, 5, Sampling(0.9, top_k=30, top_p=0.95), 7, drafts=True)
-    other = engine.texts(PROMPT, 3, 5, Sampling(0.9, top_k=30, top_p=0.95), 8, drafts=True)
-    assert [text.tokens for text in again] == [text.tokens for text in found[True]]
-    assert [text.tokens for text in other] != [text.tokens for text in found[True]]
-    greedy = [engine.texts(PROMPT, 1, 12, Sampling(0.0), 0, drafts=drafts)[0].tokens for drafts in (False, True)]
+    assert [text.tokens for text in again] == [text.tokens for text in found]
+    assert [text.tokens for text in other] != [text.tokens for text in found]
+    greedy = [engine.texts(PROMPT, 1, 8, Sampling(0.0), 0, drafts=drafts)[0].tokens for drafts in (False, True)]
     assert greedy[0] == greedy[1]
     told = engine.acceptance()
     assert (told is not None) == (kind == "otspec")
@@ -114,40 +111,37 @@ def test_a_border_that_rounding_moves_is_undecided(sampling: Sampling) -> None:
     assert not truncated(np.log(clear), sampling, 1e-3).undecided
 
 
+def log_law(logits: Any, text: Text, sampling: Sampling, tolerance: float) -> list[float]:
+    """Logarithms of the law of every token of a text."""
+    rows = zip(logits, text.tokens, strict=True)
+    return [math.log(truncated(row, sampling, tolerance).law[token]) for row, token in rows]
+
+
 def test_log_probabilities_are_those_of_the_law() -> None:
     engine, laws = start("transformers", PAIR), ModelLaws.load("shipped")
     for drafts in (False, True):
         (text,) = engine.texts(PROMPT, 1, 4, Sampling(0.7), 3, drafts=drafts)
         (logits,) = laws.along(PROMPT, [text.tokens])
-        exact = [
-            math.log(truncated(row, Sampling(0.7), 1e-3).law[token])
-            for row, token in zip(logits, text.tokens, strict=True)
-        ]
-        assert text.logprobs == pytest.approx(exact, abs=2e-3)
+        assert text.logprobs == pytest.approx(log_law(logits, text, Sampling(0.7), 1e-3), abs=2e-3)
 
 
-@each(name=list(OWN))
-def test_what_a_targets_own_configuration_does_is_part_of_the_law(name: str, tmp_path: Path) -> None:
+@each(own=OWN)
+def test_what_a_targets_own_configuration_does_is_part_of_the_law(own: dict[str, Any], tmp_path: Path) -> None:
     """Both sides apply it as transformers does, or both leave it out."""
     target, _, tokenizer = shipped.load()
     target = copy.copy(target)
-    target.generation_config = GenerationConfig(**{**target.generation_config.to_dict(), name: OWN[name]})
+    target.generation_config = GenerationConfig(**{**target.generation_config.to_dict(), **own})
     target.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    folder = str(tmp_path)
-    for own in (True, False):
-        engine = start("transformers", {"target": folder, "own_config": own})
-        laws = ModelLaws.load(folder, own_config=own)
-        assert engine.own_config == laws.own_config == ({name: OWN[name]} if own else {})  # type: ignore[attr-defined]
+    for used in (own, {}):
+        engine = start("transformers", {"target": str(tmp_path), "own_config": bool(used)})
+        laws = ModelLaws.load(str(tmp_path), own_config=bool(used))
+        assert engine.own_config == laws.own_config == used  # type: ignore[attr-defined]
         texts = engine.texts(PROMPT, 2, 6, Sampling(), 3, drafts=False)
         for text, logits in zip(texts, laws.along(PROMPT, [text.tokens for text in texts]), strict=True):
-            law = [
-                math.log(truncated(one, Sampling(), 0.0).law[token])
-                for one, token in zip(logits, text.tokens, strict=True)
-            ]
-            assert text.logprobs == pytest.approx(law, abs=1e-4)
-    with pytest.raises(ProblemError, match=rf"engine has {name} .* in force, and the exact law nothing"):
-        audit_engine(start("transformers", {"target": folder}), laws=laws)
+            assert text.logprobs == pytest.approx(log_law(logits, text, Sampling(), 0.0), abs=1e-4)
+    with pytest.raises(ProblemError, match=rf"engine has {next(iter(own))} .* in force, and the exact law nothing"):
+        audit_engine(start("transformers", {"target": str(tmp_path)}), laws=laws)
 
 
 def test_a_law_that_is_not_known_is_refused() -> None:
