@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from transformers import LogitsProcessorList, PreTrainedModel
 
-from benchmarks.path_rules.lengths import accepted
 from benchmarks.reporting import Record
 from benchmarks.shipped_pair.corpus import read_corpus
 from benchmarks.shipped_pair.recipe import tokens_of
@@ -147,7 +146,8 @@ def drafted(pair: Pair, one: Drafting, texts: Sequence[list[int]], of: Sequence[
             for number, tree in zip(of[start : start + BATCH], drafts.trees, strict=True):
                 p, q = target[node : node + tree.size], draft[row : row + tree.inner]
                 node, row = node + tree.size, row + tree.inner
-                found = accepted(verifier, Tree.with_laws(tree, p, q, tree.token))
+                drawn = Tree.with_laws(tree, p, q, tree.token)
+                found = float(drawn.depth @ verifier.stop_law(drawn).sum(axis=1))
                 yield {
                     "drafter": one.name,
                     "share": one.share,

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.comparing import ratio
 from benchmarks.reporting import Record
 from benchmarks.shortlists.drafting import DEPTH, FAMILIES, FLOOR, FULL, ORACLE, RDK, SHARES
 from otspec.laws import FloatArray
@@ -179,3 +178,21 @@ def _row(series: str, x: float | str, figure: tuple[float, float]) -> Row:
     """A mean with one standard error to both sides."""
     mean, error = figure
     return {SERIES: series, "x": x, "y": mean, "low": mean - error, "high": mean + error}
+
+
+def ratio(sums: FloatArray, of: FloatArray) -> tuple[float, float]:
+    """Ratio of two sums over prompts, and its standard error across them to first order.
+
+    Parameters
+    ----------
+    sums, of : array, shape (prompts,)
+
+    Returns
+    -------
+    tuple of float
+        The error is NaN for fewer than two prompts.
+    """
+    found = float(sums.sum() / of.sum())
+    if of.size < 2:
+        return found, float("nan")
+    return found, float((sums - found * of).std(ddof=1) / of.mean() / np.sqrt(of.size))

@@ -1,1 +1,0 @@
-"""The driver of path rules: what each accepts of drafted trees."""
