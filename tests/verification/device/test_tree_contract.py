@@ -192,13 +192,12 @@ def test_one_graph_without_breaks(way: str, monkeypatch: pytest.MonkeyPatch) -> 
     """Of one round of each kind: all of them take minutes to trace.  Rows by sorting are a part of the first two."""
     monkeypatch.setattr(majorant, "HALVINGS", 1)
     monkeypatch.setattr(majorant, "ROUNDS", 1)
-    rows, given = (
-        tensors(*row_batch(laws.model, np.random.default_rng(2), 20, 2, 3)),
-        batch(drawn("tiny", 4, (2, 1), 2)),
-    )
+    rows: Any = tensors(*row_batch(laws.model, np.random.default_rng(2), 20, 2, 3))
+    in_trees: Any = batch(drawn("tiny", 4, (2, 1), 2))
 
     def verified(target: Tensor, draft: Tensor, tokens: Tensor, uniforms: Tensor) -> TreeVerification:
         return verify_trees(target, draft, tokens, (2, 1), uniforms, **WAYS[way])
 
-    call, given, read = (verified, given, outputs) if way in WAYS else (ROW_CALLS[way], rows, pairs_of)
+    of_trees: Any = (verified, in_trees, outputs)
+    call, given, read = of_trees if way in WAYS else (ROW_CALLS[way], rows, pairs_of)
     assert read(torch.compile(call, fullgraph=True, backend="eager")(*given)) == read(call(*given))

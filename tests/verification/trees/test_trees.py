@@ -244,7 +244,7 @@ NEVER, SHORT = _always([0.5, 0.5], [1.0, 0.0]), _always([0.5, 0.5], [0.4, 0.4])
 WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: synthetic("calm", 20), "no regime 'calm'; known: tiny, mixed"),
     *(
-        (lambda paths=paths: EVEN.tree(paths), f"of shape {shape}; K paths of L tokens")  # type: ignore[misc]
+        (lambda paths=paths: EVEN.tree(paths), f"of shape {shape}; K paths of L tokens")
         for paths, shape in (([0, 1], r"\(2,\)"), ([[]], r"\(1, 0\)"), ([], r"\(0,\)"), ([[[0]]], r"\(1, 1, 1\)"))
     ),
     (lambda: EVEN.tree([[0.5]]), r"paths are float64 .* K paths of L tokens"),
