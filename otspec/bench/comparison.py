@@ -82,9 +82,9 @@ class Comparison:
     def table(self) -> TextTable:
         """Both runs side by side."""
         unit, name, paired = self.kind.time.name, self.kind.figure.name, self.kind.paired
-        columns = (
-            Column[Compared]("cell", lambda row: self.kind.labels(row.cell)[0], label=True),
-            Column[Compared]("rule", lambda row: self.kind.labels(row.cell)[1], label=True),
+        columns: Sequence[Column[Compared]] = (
+            Column("cell", lambda row: self.kind.labels(row.cell)[0], label=True),
+            Column("rule", lambda row: self.kind.labels(row.cell)[1], label=True),
             Column(paired, lambda row: str(row.pairs)),
             Column(f"{unit} A", lambda row: milliseconds(row.time.first)),
             Column(f"{unit} B", lambda row: milliseconds(row.time.second)),
