@@ -119,6 +119,9 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     (r"draft_top_p is 0; it is a probability in \(0, 1\]", {"draft_top_p": 0}),
     (r"draft_top_p is 1\.5", {"draft_top_p": 1.5}),
     *((f"draft_confidence is {one}; it is a probability", {"draft_confidence": one}) for one in (-0.1, 1.5, math.nan)),
+    ("draft_kernel and draft_confidence: the second", {"draft_confidence": 0.5, "draft_kernel": np.eye(40)}),
+    ("draft_shortlist and draft_tokens: both say", {"draft_tokens": [1], "draft_shortlist": Frequent([1, 2], 1)}),
+    ("draft_shortlist and draft_kernel: both", {"draft_kernel": np.eye(40), "draft_shortlist": Frequent([1, 2], 1)}),
     ("and 2 are drafted side by side here", {"paths": 2, "draft_confidence": 0.5}),
     # Of fewer tokens.
     ("draft_tokens holds no token; pass the ids", {"draft_tokens": []}),
