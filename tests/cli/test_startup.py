@@ -8,6 +8,7 @@ import pytest
 import typer
 
 from otspec.auditing import AuditVerdict
+from otspec.auditing.engines.report import EngineVerdict
 from otspec.auditing.rules.forms import Form
 from otspec.bench.records import RecordFolder
 from otspec.cli import names
@@ -66,7 +67,7 @@ def test_help_lists_the_names_that_there_are() -> None:
     assert names.PROFILES == NAMES
     assert tuple(OWN) == names.SCHEMES
     assert tuple(Form) == names.FORMS
-    assert EXIT.keys() == set(AuditVerdict)
+    assert EXIT.keys() == {*AuditVerdict, *EngineVerdict}
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     from otspec.decode import DRAFT_LAWS

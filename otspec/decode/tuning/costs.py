@@ -25,7 +25,7 @@ class PassTimes:
 
     Examples
     --------
-    >>> from otspec.decode import PassTimes
+    >>> from otspec.decode.tuning.costs import PassTimes
     >>> PassTimes(rows=(1, 5), seconds=(0.25, 0.5))(3)
     0.375
     """
