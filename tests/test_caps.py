@@ -21,7 +21,7 @@ LINES = {
     "otspec/decode": 18_200,
     "otspec/engines": 400,
     "otspec/verification": 12_200,
-    REST: 11_900,
+    REST: 11_800,
     "solvers": 4_100,
     "proofs_check": 11_600,
     "tests": 35_200,

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from otspec.jit import jit, jit_inlined, jit_of_sums
+from otspec.jit import jit, jit_inlined
 from otspec.kernels.interval.ratio_sort import KeyArray, sort_by_ratio
 from otspec.kernels.majorant import concave_blocks
 from otspec.laws import FloatArray, IndexArray
@@ -224,24 +224,18 @@ def solve_places(p: Any, q: Any, p_scale: float, q_scale: float, n: int, work: W
     k = sort_by_ratio(p, q, p_scale, q_scale, work.keys, places.order, work.target, places.size)
     measure_places(places.size[:k], n, work.density)
     blocks = concave_blocks(work.target[:k], places.size, work.density, places.block, work.rise, work.run)
-    exchanges, done = 0, 0
+    exchanges = 0
     for b in range(blocks):
         first, last = places.block[b], places.block[b + 1]
         if last - first > 1 and work.run[b + 1] > 0.0:
-            _keep_places(done, first, work.density, places)
             slope = work.rise[b + 1] / work.run[b + 1]
             exchanges = exchange_in_block(first, last, slope, work.target, work.density, places, exchanges)
-            done = last
-    _keep_places(done, k, work.density, places)
+        else:
+            for j in range(first, last):
+                places.share[j] = 0.0
+                places.exchange[j] = -1
+                places.proposal[j] = places.size[j] * work.density[j]
     return Sizes(k, blocks, exchanges)
-
-
-@jit_inlined
-def _keep_places(first: int, last: int, density: FloatArray, places: Places) -> None:
-    """Fill in what the ranks from `first` up to `last` have, which enter no exchange; density has shape (V,)."""
-    places.share[first:last] = 0.0
-    places.exchange[first:last] = -1
-    places.proposal[first:last] = places.size[first:last] * density[first:last]
 
 
 @jit
@@ -482,30 +476,9 @@ def _propose(first: int, last: int, before: int, after: int, density: FloatArray
 
 @jit
 def certify(n: int, work: Workspace, places: Places, sizes: Sizes) -> tuple[float, float]:
-    """The acceptance of the proposal, and the upper bound on any rule's, which proves it optimal.
+    """The acceptance of the proposal, and the upper bound P(some draft outside H*) + p(H*) on any rule's.
 
-    Parameters
-    ----------
-    n, work, places, sizes
-        As in `upper_bound`.
-
-    Returns
-    -------
-    acceptance, bound : float
-        Probabilities.
-    """
-    acceptance = 0.0
-    for first in range(0, sizes.tokens, CHUNK):
-        end = min(first + CHUNK, sizes.tokens)
-        acceptance += _sum_of_lesser(work.target[first:end], places.proposal[first:end])
-    return acceptance, upper_bound(n, work, places, sizes)
-
-
-@jit
-def upper_bound(n: int, work: Workspace, places: Places, sizes: Sizes) -> float:
-    """P(some draft outside H*) + p(H*), which no rule's acceptance exceeds.
-
-    H* are the blocks with slope above 1, which come first.  The bound holds for every set of tokens, so it proves an
+    H* are the blocks with slope above 1, which come first.  The bound holds for every set of tokens, so it proves the
     acceptance optimal without trust in how either was found.
 
     Parameters
@@ -514,33 +487,31 @@ def upper_bound(n: int, work: Workspace, places: Places, sizes: Sizes) -> float:
         Number of drafts.
     work, places, sizes : Workspace, Places, Sizes
         As `solve_places` filled them.
+
+    Returns
+    -------
+    acceptance, bound : float
+        Probabilities.
     """
     over_drafted = 0
     for b in range(sizes.blocks):
         if work.rise[b + 1] > work.run[b + 1] * (1.0 + TIE_TOL):
             over_drafted = places.block[b + 1]
-    inside, outside = 0.0, 0.0
-    for first in range(0, over_drafted, CHUNK):
-        inside += _sum(work.target[first : min(first + CHUNK, over_drafted)])
-    for first in range(over_drafted, sizes.tokens, CHUNK):
-        outside += _sum(places.size[first : min(first + CHUNK, sizes.tokens)])
+    acceptance = 0.0
+    inside = 0.0
+    outside = 0.0
+    for first in range(0, sizes.tokens, CHUNK):
+        accepted_here = 0.0
+        inside_here = 0.0
+        outside_here = 0.0
+        for j in range(first, min(first + CHUNK, sizes.tokens)):
+            accepted_here += min(work.target[j], places.proposal[j])
+            if j < over_drafted:
+                inside_here += work.target[j]
+            else:
+                outside_here += places.size[j]
+        acceptance += accepted_here
+        inside += inside_here
+        outside += outside_here
     hit = -np.expm1(n * np.log1p(-outside)) if outside < 1.0 else 1.0
-    return hit + inside
-
-
-@jit_of_sums
-def _sum(values: FloatArray) -> float:
-    """The sum of a few values, shape (m,)."""
-    total = 0.0
-    for value in values:
-        total += value
-    return total
-
-
-@jit_of_sums
-def _sum_of_lesser(one: FloatArray, other: FloatArray) -> float:
-    """The sum of the lesser of two, each of shape (m,)."""
-    total = 0.0
-    for j in range(one.size):
-        total += min(one[j], other[j])
-    return total
+    return acceptance, hit + inside

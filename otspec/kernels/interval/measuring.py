@@ -16,16 +16,12 @@ from otspec.kernels.interval.exchange import (
     Places,
     Workspace,
     empty_compiled,
-    solve_places,
+    solve_and_certify,
     trim_compiled,
-    upper_bound,
 )
 from otspec.kernels.interval.picking import integrate, pick_weights, point_laws
-from otspec.laws import FloatArray, IntArray
+from otspec.laws import FloatArray
 from otspec.tolerances import TIE_TOL
-
-LEAF = 128
-"""Values that numpy adds up eight at a time."""
 
 
 class Measured(NamedTuple):
@@ -78,54 +74,31 @@ def solve_and_measure(
         As in `pick_weights`.
     """
     room = empty_compiled(p.size)
-    sizes = solve_places(p, q, 1.0, 1.0, n, work, room)
-    bound = upper_bound(n, work, room, sizes)
+    sizes, _, bound = solve_and_certify(p, q, 1.0, 1.0, n, work, room)
     places = trim_compiled(room, sizes)
     proposal = np.zeros(p.size)
     for j in range(sizes.tokens):
         proposal[places.order[j]] = places.proposal[j]
-    leaves = leaves_of(p.size)
-    acceptance, total = _accepted_and_lacking(p, proposal, leaves)
+    terms = work.density[: p.size]
+    for i in range(p.size):
+        terms[i] = min(p[i], proposal[i])
+    acceptance = numpy_sum(terms)
+    for i in range(p.size):
+        terms[i] = max(p[i] - proposal[i], 0.0)
+    total = numpy_sum(terms)
     tuples = min(sizes.tokens, tried + 1)
     if tuples > 1:
         for _ in range(min(n, tried) - 1):
             tuples = min(tuples * sizes.tokens, tried + 1)
     if tuples <= tried:
-        mass, laws = every_tuple(p, q, n, tuples, places, proposal, total, nodes, node_weights)
+        mass, laws = every_tuple(p, q, n, tuples, places, proposal, terms, total, nodes, node_weights)
         return Measured(places, proposal, bound, acceptance, 0.0, True, mass, laws)
-    off = _distance(p, proposal, leaves, acceptance, total)
+    for i in range(p.size):
+        residual = terms[i] / total if total > 0.0 else p[i]
+        terms[i] = abs(min(p[i], proposal[i]) + (1.0 - acceptance) * residual - p[i])
+    off = numpy_sum(terms)
     chances = weights_are_chances(places, work.rise, uniforms, nodes, node_weights)
     return Measured(places, proposal, bound, acceptance, off, chances, np.empty(0), np.empty((0, 0)))
-
-
-@jit
-def _accepted_and_lacking(p: Any, proposal: FloatArray, leaves: IntArray) -> tuple[float, float]:
-    """The sums of min(p, g) and of max(p - g, 0), in one pass over the laws, shapes (V,)."""
-    terms = np.empty(LEAF)
-    sums = np.empty((2, leaves.size - 1))
-    for leaf in range(leaves.size - 1):
-        aim, drawn = p[leaves[leaf] : leaves[leaf + 1]], proposal[leaves[leaf] : leaves[leaf + 1]]
-        for j in range(aim.size):
-            terms[j] = min(aim[j], drawn[j])
-        sums[0, leaf] = _sum_of_few(terms[: aim.size])
-        for j in range(aim.size):
-            terms[j] = max(aim[j] - drawn[j], 0.0)
-        sums[1, leaf] = _sum_of_few(terms[: aim.size])
-    return _sum_of_leaves(sums[0], p.size), _sum_of_leaves(sums[1], p.size)
-
-
-@jit
-def _distance(p: Any, proposal: FloatArray, leaves: IntArray, acceptance: float, total: float) -> float:
-    """L1 distance of the law of the output to p, shape (V,)."""
-    terms = np.empty(LEAF)
-    sums = np.empty(leaves.size - 1)
-    for leaf in range(leaves.size - 1):
-        aim, drawn = p[leaves[leaf] : leaves[leaf + 1]], proposal[leaves[leaf] : leaves[leaf + 1]]
-        for j in range(aim.size):
-            residual = max(aim[j] - drawn[j], 0.0) / total if total > 0.0 else aim[j]
-            terms[j] = abs(min(aim[j], drawn[j]) + (1.0 - acceptance) * residual - aim[j])
-        sums[leaf] = _sum_of_few(terms[: aim.size])
-    return _sum_of_leaves(sums, p.size)
 
 
 @jit
@@ -136,60 +109,26 @@ def numpy_sum(values: FloatArray) -> float:
     ----------
     values : ndarray, shape (m,)
     """
-    leaves = leaves_of(values.size)
-    sums = np.empty(leaves.size - 1)
-    for leaf in range(sums.size):
-        sums[leaf] = _sum_of_few(values[leaves[leaf] : leaves[leaf + 1]])
-    return _sum_of_leaves(sums, values.size)
-
-
-@jit
-def leaves_of(count: int) -> IntArray:
-    """Where the halves begin that numpy adds up by themselves, shape (leaves + 1,), and where the last one ends.
-
-    Parameters
-    ----------
-    count : int
-        Values in all.
-    """
-    found = np.empty(count // (LEAF // 4) + 2, dtype=np.int64)  # a half that is divided gives two above LEAF / 4
-    ends = np.empty(64, dtype=np.int64)  # of the halves around the one at hand
-    ends[0], depth, first, leaf = count, 0, 0, 0
-    while True:
-        while ends[depth] - first > LEAF:
-            half = (ends[depth] - first) // 2
-            ends[depth + 1] = first + half - half % 8
-            depth += 1
-        found[leaf] = first
-        leaf += 1
-        first = ends[depth]
-        depth -= 1
-        if depth < 0:
-            found[leaf] = count
-            return found[: leaf + 1]
-
-
-@jit
-def _sum_of_leaves(sums: FloatArray, count: int) -> float:
-    """Add up the sums of the leaves, shape (leaves,), of `count` values, halves by halves."""
-    counts, begun = np.empty((2, 64), dtype=np.int64)
+    first, count = 0, values.size
+    if count <= 128:
+        return _sum_of_few(values)
+    depth = 0  # of the halves on the right that are still to do, or, once `left` has its neighbour's sum, being done
+    starts, counts, begun = np.empty((3, 64), dtype=np.int64)
     left = np.empty(64)
-    depth, leaf = 0, 0  # of the halves on the right that are still to do, or, once `left` has a sum, being done
     while True:
-        while count > LEAF:
+        while count > 128:
             half = count // 2
             half -= half % 8
-            counts[depth], begun[depth] = count - half, 0
+            starts[depth], counts[depth], begun[depth] = first + half, count - half, 0
             depth += 1
             count = half
-        total = sums[leaf]
-        leaf += 1
+        total = _sum_of_few(values[first : first + count])
         while depth and begun[depth - 1]:
             depth -= 1
             total = left[depth] + total
         if not depth:
             return total
-        count, begun[depth - 1], left[depth - 1] = counts[depth - 1], 1, total
+        first, count, begun[depth - 1], left[depth - 1] = starts[depth - 1], counts[depth - 1], 1, total
 
 
 @jit
@@ -222,6 +161,7 @@ def every_tuple(
     tuples: int,
     places: Places,
     proposal: FloatArray,
+    lacking: FloatArray,
     total: float,
     nodes: FloatArray,
     node_weights: FloatArray,
@@ -236,8 +176,10 @@ def every_tuple(
         The n-th power of the number of tokens that can be drafted.
     places : Places
         Of k tokens, trimmed to what is filled.
+    lacking : ndarray, shape (V,)
+        max(p - g, 0).
     total : float
-        The sum of max(p - g, 0).
+        Its sum.
     """
     drafted = np.flatnonzero(q)
     k = drafted.size
@@ -248,7 +190,7 @@ def every_tuple(
         lowest[places.block[b] : places.block[b + 1]] = places.block[b]
     residual = np.empty(p.size)
     for i in range(p.size):
-        residual[i] = max(p[i] - proposal[i], 0.0) / total if total > 0.0 else p[i]
+        residual[i] = lacking[i] / total if total > 0.0 else p[i]
     reached, cut = point_laws(places)
     mass, laws = np.empty(tuples), np.empty((tuples, p.size))
     drafts, ranks, active = np.empty((3, n), dtype=np.int64)
@@ -317,7 +259,7 @@ def weights_are_chances(
     chunks = (k + CHUNK - 1) // CHUNK
     sums[0] = 0.0
     for c in range(chunks):
-        sums[c + 1] = sums[c] + _sum_of_few(places.size[c * CHUNK : (c + 1) * CHUNK])
+        sums[c + 1] = sums[c] + places.size[c * CHUNK : (c + 1) * CHUNK].sum()
     ranks = np.empty(uniforms.shape[1], dtype=np.int64)
     for row in uniforms:
         for at in range(row.size):
