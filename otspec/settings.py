@@ -94,11 +94,6 @@ def docstrings_of(settings: type) -> Mapping[str, str]:
     return found
 
 
-def summary_of(settings: type, name: str) -> str:
-    """The first paragraph of a field's docstring in one line, without marks of code."""
-    return summary(docstrings_of(settings).get(name, ""))
-
-
 def summary(text: str) -> str:
     """The first paragraph of a docstring in one line, without marks of code."""
     return " ".join(text.partition("\n\n")[0].replace("``", "").split())

@@ -97,8 +97,8 @@ class Varying:
 class TimedStep(NamedTuple):
     """A step of one text."""
 
-    nodes: tuple[int, ...]
-    """Distinct drafted prefixes of each level."""
+    depth: int
+    """Levels that were drafted."""
     seconds: float
 
 
@@ -127,18 +127,16 @@ class TrialRuns:
     most : int
         The largest depth; 0 for plain decoding.
     now : Now
-    depths : sequence of int, optional
-        Of the steps, in turn; by default those of `depths_of`.
     """
 
-    def __init__(self, strategy: Strategy, most: int, now: Now, depths: Sequence[int] = ()) -> None:
+    def __init__(self, strategy: Strategy, most: int, now: Now) -> None:
         self.strategy = strategy
         self.most = most
         self.now = now
         self.metrics = Metrics()
         self.steps: list[TimedStep] = []
         """All but the first of every text."""
-        self._depths = cycle(depths or depths_of(most))
+        self._depths = cycle(depths_of(most))
         self._levels: list[list[int]] = []
         self._starts: list[tuple[int, float]] = []
         """Of every run: the depth of its first step, and seconds less those of the steps after it."""
@@ -151,7 +149,7 @@ class TrialRuns:
         spent = self.now() - began
         self.metrics += generation.metrics
         steps = np.diff(times.at[1:])
-        self.steps += map(TimedStep, map(tuple, levels[1:]), steps.tolist())
+        self.steps += map(TimedStep, map(len, levels[1:]), steps.tolist())
         self._starts.append((len(levels[0]), spent - float(steps.sum())))
         self._levels += levels
 
@@ -159,7 +157,7 @@ class TrialRuns:
         """Medians and means: what else the machine did is left out of the former, and nothing out of the latter."""
         found: defaultdict[int, list[float]] = defaultdict(list)
         for step in self.steps:
-            found[len(step.nodes)].append(step.seconds)
+            found[step.depth].append(step.seconds)
         # A drafter of few tokens goes less deep than it is asked to.
         wanted = {0} if self.most == 0 else set(depths_of(max(found, default=self.most)))
         timed = {depth: float(np.median(times)) for depth, times in found.items()}
