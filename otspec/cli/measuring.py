@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 import sys
@@ -14,22 +15,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from otspec.reporting.console import console, progress_bar
+from otspec.writing import write_text
 
 if TYPE_CHECKING:
     from otspec.bench.records import RecordFolder
     from otspec.bench.report import Run
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from otspec.bench.report import Run
-import json
-from typing import TYPE_CHECKING
-
-from otspec.writing import write_text
-
-if TYPE_CHECKING:
     from otspec.bench.stored import StoredRun
 
+SHOWN_WRONG = 10
+"""Lines about what went wrong that a screen gets."""
+SHOWN = 5
+"""Cells of one run alone that are named on the screen."""
+COMPARISON, FIGURES = "comparison.md", "comparison.json"
+"""What a comparison writes into the folder."""
 
 Against = Annotated[
     list[Path] | None,
@@ -113,10 +111,6 @@ def conclude(
         raise typer.Exit(1)
 
 
-SHOWN_WRONG = 10
-"""Lines about what went wrong that a screen gets."""
-
-
 def report(folder: Run, beside: Sequence[Run] = ()) -> None:
     """Write tables, pictures and the page of all that a folder holds, and put the main tables on the screen.
 
@@ -143,12 +137,6 @@ def written(folder: Run) -> list[str]:
 
     pictures = kind_of(folder.identity["benchmark"]).pictures(folder.identity)
     return [name for name in (TEXT, PAGE, *pictures, LOG, TABLE) if (folder.path / name).is_file()]
-
-
-SHOWN = 5
-"""Cells of one run alone that are named on the screen."""
-TEXT, FIGURES = "comparison.md", "comparison.json"
-"""What is written into the folder."""
 
 
 def read_runs(paths: Sequence[Path]) -> StoredRun:
@@ -189,6 +177,6 @@ def compare(against: Sequence[Path], folder: Path) -> None:
     for note in notes:
         typer.secho(f"note: {note}", fg="yellow", err=True)
     lines = "".join(f"- {note}\n" for note in notes)
-    write_text(folder / TEXT, table.markdown() + (f"\n{lines}" if lines else ""))
+    write_text(folder / COMPARISON, table.markdown() + (f"\n{lines}" if lines else ""))
     write_text(folder / FIGURES, json.dumps(found.record(), indent=2) + "\n")
-    console.print(f"Wrote {folder}/{TEXT}, {FIGURES}", soft_wrap=True)
+    console.print(f"Wrote {folder}/{COMPARISON}, {FIGURES}", soft_wrap=True)
