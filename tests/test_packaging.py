@@ -68,3 +68,11 @@ def test_cleaning_up_leaves_results_where_they_are() -> None:
     caches = {".mypy_cache", ".pytest_cache", ".ruff_cache", ".import_linter_cache"}
     made = {"$(VENV)", "build", "dist", "*.egg-info"} | caches
     assert set(recipe[2:]) <= made
+
+
+@pytest.mark.parametrize("script", [".ci/graph_tool", ".ci/run", ".ci/vllm", ".ci/wheel", "Makefile"])
+def test_scripts_name_tests_that_are_there(script: str) -> None:
+    """A file that is merged into another would end them before they have tested anything."""
+    named = re.findall(r"(?<=[\s/])tests/[\w/.]*\w", (ROOT / script).read_text())
+    assert named
+    assert [name for name in named if not (ROOT / name).exists()] == []
