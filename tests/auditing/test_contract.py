@@ -54,6 +54,8 @@ def test_a_biased_rule_is_flagged_early_and_always_in_the_same_way(form: Form) -
         assert audit.worst is not None
         assert audit.tv is not None
         assert audit.tv > 0.03
+        assert audit.tv_interval is not None
+        assert audit.tv_interval[0] <= audit.tv <= audit.tv_interval[1]
         if method == "sampled":
             assert audit.outcome.draws < 20_000
             assert audit.outcome.tests[0].rejected
@@ -219,6 +221,7 @@ def test_an_answer_that_is_none_is_a_finding(answers: Any, message: str) -> None
         audit = otspec.audit(answers)
     assert audit.verdict is AuditVerdict.NOT_LOSSLESS
     assert message in audit.findings[0].message
+    assert "off p by" in audit.reason or audit.findings[0].message in audit.reason
     assert audit.findings[0].bias
     if case in OF_PATHS or (case in INVALID and not audit_of_tensors):
         assert audit.worst is not None

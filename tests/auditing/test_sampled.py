@@ -45,6 +45,12 @@ def test_more_acceptance_than_the_optimum_is_evidence_by_itself() -> None:
     tally.add(Sample(tokens, np.full(tokens.shape, True), 400, None))  # every draft accepted, half of each token
     assert tally.hits == 400
     assert tally.against_law() > 30
+    assert tally.law.tolist() == [0.5, 0.5]
+    # What may miss at the first look, half of all, is spent in halves: on the hits, and on the distance, which is 0.
+    tally.look(0.1)
+    assert tally.figures is not None
+    radii = np.array([tally.figures.membership_error, tally.figures.tv_interval[1] - 0.5 / np.sqrt(400)])
+    assert np.exp(-2 * 400 * radii**2) == pytest.approx(0.025)
 
 
 def test_reused_noise_shows_in_pairs_only() -> None:
@@ -138,7 +144,7 @@ def test_a_bias_within_groups_is_seen_and_what_is_known_of_groups_is_said() -> N
 
 @each(pairs=(False, True), drafter=(False, True))
 def test_the_alarm_is_split_among_the_tests(pairs: bool, drafter: bool) -> None:
-    chosen = (lambda q, n, rng=None: rng.choice(q.size, n, p=q)) if drafter else None
+    chosen = (lambda q, n, rng=None, more=None: rng.choice(q.size, n, p=q)) if drafter else None
     audit = otspec.audit(as_sampler(rules.naive), pairs=pairs, drafter=chosen, alpha=0.01, budget=3000)
     tests = audit.outcome.tests
     assert audit.drafts == ("<lambda>, declared iid" if drafter else "iid")
@@ -171,7 +177,9 @@ def test_a_position_that_is_rounded_up_to_the_total_draws_a_token_that_can_be_dr
     assert draw_each(cumulative, largest).tolist() == [1, 1]
 
 
-def test_large_vocabularies_are_grouped() -> None:
+def test_vocabularies_have_two_tokens_more_than_drafts_and_large_ones_are_grouped() -> None:
+    for name in ("uniform", "point target"):
+        assert max(one.p.size for one in instances.small(0, 5, None) if one.name.startswith(name)) == 7
     rng = np.random.default_rng(0)
     p, q = rng.dirichlet(np.full(1000, 0.3), 2)
     p[:100] = 0.0

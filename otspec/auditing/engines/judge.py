@@ -157,7 +157,7 @@ def _verdict(
     if LAW in rejected and judge.dependence() < judge.threshold:
         return EngineVerdict.NOT_LOSSLESS, _where(judge, rejected[LAW], places)
     if rejected:
-        test = rejected.get(INDEPENDENCE, rejected.get(LAW, tests[0]))
+        test = rejected.get(INDEPENDENCE) or rejected[LAW]
         return EngineVerdict.NOT_LOSSLESS, f"{_contradicted(judge, test)}, most at {test.largest}"
     for finding in findings:
         if finding.bias:

@@ -180,7 +180,7 @@ def first_row(before: tuple[int, ...]) -> Any:
 ENDING = FunctionLaws(markov, (END,))
 VERDICTS: dict[str, tuple[Callable[[], Faulty], dict[str, Any], str, str]] = {
     "longer": (lambda: Faulty(drawn(longer)), {"laws": LAWS}, "not lossless", "longer than asked for"),
-    "past": (lambda: Faulty(drawn(past_the_end), (END,)), {"laws": ENDING}, "not lossless", "going on after"),
+    "past": (lambda: Faulty(drawn(past_the_end), (END,)), {"laws": ENDING}, "not lossless", "text: at token 2 after"),
     "short": (lambda: Faulty(drawn(cut_short), (END,)), {"laws": ENDING}, "not lossless", "cut short"),
     "ends": (lambda: Faulty(ends=(END,)), {"laws": ENDING}, "no evidence", ""),
     "hidden": (lambda: Faulty(lambda t, s: [*map(without_end, t)], (END,)), {"laws": ENDING}, "no evidence", ""),

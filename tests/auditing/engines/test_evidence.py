@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from otspec.auditing.engines import Sampling
+from otspec.auditing.engines.bounds import lower_known, upper_known
 from otspec.auditing.engines.draws import Draws, read
 from otspec.auditing.engines.evidence import BINS, Position, Positions, of_ranks, together
 from otspec.auditing.engines.independence import Coincidences, Neighbours
@@ -119,3 +120,21 @@ def test_the_control_is_off_by_what_it_says() -> None:
     reading = read(LAWS, "", [(0, 1, 2)], 3, Sampling(), bias=0.1, tolerance=1e-6, rng=np.random.default_rng(0))
     assert np.isnan(reading.off[0, 0])
     assert reading.off[0, 1:] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("texts", "least", "most"),
+    [
+        ([0, 0], (0.3, 0.4), (0.4, 1.0)),
+        ([0, 1], (0.0, 0.0), (0.4, 1.0)),  # what is too frequent in the first half is so in no other
+        ([0, 0, 1, 0, 2, 0], (0.0, 0.0), (0.4, 0.5)),  # the first half has all tokens, so that nothing is left out
+    ],
+)
+def test_bounds_choose_by_every_other_text_and_measure_on_the_rest(
+    texts: list[int], least: tuple[float, float], most: tuple[float, float]
+) -> None:
+    """The law is 0.6, 0.3, 0.1."""
+    batches = [[drawn([(token,) for token in texts] * (6000 // len(texts)))]]
+    (low,), (high,) = (bound(batches, 1, 0.01) for bound in (lower_known, upper_known))
+    assert least[0] <= low <= least[1]
+    assert most[0] <= high <= most[1]
