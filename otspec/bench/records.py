@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -70,12 +69,11 @@ class RecordFolder:
                 _check_same(path, self.identity, wanted)
             self._write_about()
             records, whole = read_lines(self._log_path, schema_of(self.identity))
-            if self._log_path.exists() and whole < self._log_path.stat().st_size:
-                os.truncate(self._log_path, whole)  # a last line that an interrupt cut short
             self._records = {key_of(record): record for record in records}
             self.added = 0
             self._superseded = len(self._records) < len(records)
             self._log = self._log_path.open("a", encoding="utf-8")
+            self._log.truncate(whole)  # a last line that an interrupt cut short
         except BaseException:
             self._lock.release()
             raise
