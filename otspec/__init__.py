@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from otspec.lazy import attach
 
 if TYPE_CHECKING:
-    from otspec import auditing, data, paths, plans, schemes, solvers, verification, vocab
+    from otspec import auditing, data, plans, schemes, solvers, verification, vocab
     from otspec import decode as decode
     from otspec import proofs_check as proofs_check
     from otspec.auditing import Audit, AuditVerdict, PathAudit, audit, audit_paths
@@ -72,7 +72,6 @@ __all__ = [
     "data",
     "lossy",
     "optimum",
-    "paths",
     "plans",
     "schemes",
     "solve",

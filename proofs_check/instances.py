@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from otspec.laws import FloatArray, IntArray
-from otspec.paths import Model
 from otspec.problem import Problem
 from otspec.proofs_check.oracles import inside, token_sets
 from otspec.schemes import IID, Table
+from otspec.verification import Model
 from otspec.verification.trees.tree import Prefix
 
 

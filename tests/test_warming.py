@@ -15,7 +15,7 @@ import json, sys
 import numpy as np
 import otspec
 from numba.core.dispatcher import Dispatcher
-from otspec.paths import *
+from otspec.verification import *
 
 
 def compiled():

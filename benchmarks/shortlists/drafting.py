@@ -25,8 +25,8 @@ from otspec.decode.models.head import without_head
 from otspec.decode.models.target import Target
 from otspec.decode.shipped import FREQUENCIES, HELD_OUT_ROWS, Pair
 from otspec.laws import FloatArray, IntArray
-from otspec.paths import Tree
 from otspec.reporting.console import progress_bar
+from otspec.verification import Tree
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import Topology
 from otspec.vocab import Estimate, PairCounts, affinity_from_counts, frequency_prune

@@ -118,7 +118,7 @@ def _rule(option: str, text: str) -> Any:
 
 def _tree(option: str, text: str) -> str:
     """A list of choices, or that of a file, as it is spelled."""
-    from otspec.paths import choices_of, spelled
+    from otspec.verification import choices_of, spelled
 
     file = Path(text)
     try:

@@ -52,7 +52,7 @@ def tree(request: TreeOptions) -> None:
         request.pair.check_drafts("a tree is of what one drafts")
     from otspec.decode.methods.drafting import Drafting, drafting
     from otspec.decode.recording.accuracies import TOGETHER, accuracies
-    from otspec.paths import best_choices, spelled
+    from otspec.verification import best_choices, spelled
 
     progress_as_ours()
     request.place.use_threads(TOGETHER)

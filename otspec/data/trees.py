@@ -32,7 +32,7 @@ NONE = -1
 class RecordedTree:
     """K independent drafted paths of L tokens, and the laws after their prefixes: `target` and `draft` look them up.
 
-    ``otspec.paths.Tree.of(one.paths, one.target, one.draft)`` is the tree that verifiers of paths take.  Tokens are
+    ``otspec.verification.Tree.of(one.paths, one.target, one.draft)`` is the tree that verifiers take.  Tokens are
     positions in the laws.  Where a file keeps the likeliest drafts alone, the laws of a node are over these and, last,
     one token that stands for all others, which cannot be drafted.
 
@@ -40,7 +40,7 @@ class RecordedTree:
     --------
     >>> import numpy as np
     >>> from otspec.data import RecordedTree
-    >>> from otspec.paths import Tree
+    >>> from otspec.verification import Tree
     >>> one = RecordedTree(
     ...     paths=np.array([[0], [1]]),
     ...     nodes=np.array([[0, 1], [0, 2]]),

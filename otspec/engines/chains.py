@@ -1,7 +1,7 @@
 """Block verification [sun2024block] of one chain per row, for engines that draft one.
 
-The figures are those of `otspec.paths.Block`; nothing here waits for the device.  On a GPU Triton's kernels go over the
-laws; elsewhere no more than one law of each chain is held at a time.
+The figures are those of `otspec.verification.Block`; nothing here waits for the device.  On a GPU Triton's kernels go
+over the laws; elsewhere no more than one law of each chain is held at a time.
 """
 
 from __future__ import annotations

@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 
 from otspec.laws import FloatArray
-from otspec.paths import (
+from otspec.proofs_check.claims import claim
+from otspec.proofs_check.instances import model_laws, model_of, path_laws
+from otspec.proofs_check.oracles import iid_optimum
+from otspec.proofs_check.own.systematic import systematic
+from otspec.proofs_check.search import Attempt, Draw, Instance
+from otspec.schemes import DraftScheme, Greedy
+from otspec.verification import (
     Block,
     GreedyMultiPath,
     Hierarchical,
@@ -24,12 +30,6 @@ from otspec.paths import (
     bound,
     path_law,
 )
-from otspec.proofs_check.claims import claim
-from otspec.proofs_check.instances import model_laws, model_of, path_laws
-from otspec.proofs_check.oracles import iid_optimum
-from otspec.proofs_check.own.systematic import systematic
-from otspec.proofs_check.search import Attempt, Draw, Instance
-from otspec.schemes import DraftScheme, Greedy
 from otspec.verification.reference.enumeration import branching_trees, law_over, prefixes
 from otspec.verification.trees.tree import Prefix
 
@@ -107,7 +107,7 @@ def paths_lossless(target: FloatArray, draft: FloatArray, length: int, count: in
     labels, and the rules that it is compared with. [otspec, docs/paths.md]
 
     Remark: Over all drafts of models with 2 or 3 tokens, whose laws depend on the whole prefix; every verifier of
-    otspec.paths in turn. Drafts are i.i.d. paths, and for pick by plan trees of siblings drawn jointly.
+    otspec.verification in turn. Drafts are i.i.d. paths, and for pick by plan trees of siblings drawn jointly.
     """
     return -_law(target, draft, length, count, verifier).deviation
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from otspec.laws import FloatArray, Seed, as_generator, draw
-from otspec.paths import PathVerification, Tree
+from otspec.verification import PathVerification, Tree
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from otspec.laws import FloatArray
-from otspec.paths import Block, Hierarchical, PathVerifier, path_law
 from otspec.proofs_check.claims import claim, inequality
 from otspec.proofs_check.instances import law, model_of, pair
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.proofs_check.own.released import ReleasedHierarchical
 from otspec.proofs_check.race import Race
 from otspec.schemes import IID
+from otspec.verification import Block, Hierarchical, PathVerifier, path_law
 
 
 def _one_path(rng: np.random.Generator) -> dict[str, Any]:

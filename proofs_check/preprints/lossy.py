@@ -12,11 +12,11 @@ import numpy as np
 from scipy.special import entr, rel_entr
 
 from otspec.laws import FloatArray, Seed, as_generator, draw
-from otspec.paths import PathVerification, Tree, path_law
 from otspec.proofs_check.claims import Source, Unchecked, claim
 from otspec.proofs_check.instances import model_laws, model_of, pair
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import accept, overlap, residual
+from otspec.verification import PathVerification, Tree, path_law
 from otspec.verification.reference.enumeration import drafted_trees
 
 CACTUS, FLY = "hao2026cactus", "li2025fly"

@@ -9,7 +9,7 @@ import numpy as np
 
 import otspec
 from otspec.auditing import Audit
-from otspec.paths import Block, Tree, synthetic
+from otspec.verification import Block, Tree, synthetic
 from tests.auditing.decoder_rules import as_law, as_sampler, draw, single
 from tests.auditing.known_bugs import drawn_from, token_wise_law
 from tests.oracles import Floats, Ints

@@ -266,6 +266,6 @@ def test_a_rule_may_hand_out_one_buffer_again_and_again() -> None:
         audit = otspec.audit(OneBuffer().law, n=1, instances=pairs, method=method, resolution=COARSE)
         assert audit.verdict is AuditVerdict.LOSSLESS
     assert otspec.audit(OneBuffer().token, n=1, instances=pairs, resolution=COARSE).verdict is AuditVerdict.LOSSLESS
-    model = otspec.paths.synthetic("tiny", 2, 0)
+    model = otspec.verification.synthetic("tiny", 2, 0)
     audit = otspec.audit_paths(OneBuffer().chain, 1, 2, models=[model], resolution=COARSE)
     assert audit.verdict is AuditVerdict.LOSSLESS

@@ -15,9 +15,9 @@ from otspec import MissingExtra, ProblemError, UnknownSolver
 from otspec.auditing import AuditOptions, AuditSettings
 from otspec.auditing.rules.forms import Form, PathForm, form_of, path_form_of
 from otspec.cli.audit import audit as command
-from otspec.paths import Block, Nested, Tree, synthetic
 from otspec.settings import docstrings_of
 from otspec.solvers import KSeq
+from otspec.verification import Block, Nested, Tree, synthetic
 from tests.auditing import decoder_rules as rules
 from tests.bad_calls import LAW, check_bad_calls
 from tests.each import each
@@ -119,7 +119,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 OF_PATHS: list[tuple[dict[str, Any], str]] = [
     ({"rule": lambda p, q: None}, "cannot tell the form of a rule of (p, q)"),
     ({"models": []}, "models is empty"),
-    ({"models": [3]}, "pass otspec.paths.Model"),
+    ({"models": [3]}, "pass otspec.verification.Model"),
     ({"models": 3}, "models is 3; pass a list"),
     ({"method": "guess"}, "method is 'guess'; known: auto, exact, sampled"),
     ({"form": "plan"}, "form is 'plan'; known: verifier, tree"),

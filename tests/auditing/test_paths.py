@@ -10,7 +10,7 @@ import otspec
 from otspec import AuditVerdict
 from otspec.auditing.rules.path_cases import case_of
 from otspec.auditing.rules.paths import chains
-from otspec.paths import Block, Model, Nested, Tree, tree_law
+from otspec.verification import Block, Model, Nested, Tree, tree_law
 from otspec.verification.reference.enumeration import number_of_trees, trees_of
 from otspec.verification.trees.shape import Shape
 from tests.auditing.forms import MODELS, NoBlock

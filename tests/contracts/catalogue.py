@@ -28,8 +28,8 @@ from otspec.decode.methods import (  # noqa: E402
 from otspec.decode.models.context import vocabulary  # noqa: E402
 from otspec.decode.tuning.trials import Varying  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
-from otspec.paths import Block  # noqa: E402
 from otspec.schemes import IID  # noqa: E402
+from otspec.verification import Block  # noqa: E402
 from otspec.verification.rules.catalogue import Rule  # noqa: E402
 from otspec.vocab import affinity_from_matrix, rdk  # noqa: E402
 from tests.contracts.draft_models import (  # noqa: E402

@@ -25,7 +25,7 @@ from otspec.decode.models.target import Target  # noqa: E402
 from otspec.decode.verify.laws import LocalTree, Merged, local_trees  # noqa: E402
 from otspec.decode.verify.step import Greedy, OnHost, _gone_on, _matched, step_verifier  # noqa: E402
 from otspec.decode.verify.verifiers import Extension  # noqa: E402
-from otspec.paths import LayerVerification, Model, TokenWise  # noqa: E402
+from otspec.verification import LayerVerification, Model, TokenWise  # noqa: E402
 from otspec.verification.reference.enumeration import PathLaw, law_over  # noqa: E402
 from otspec.verification.trees.topology import NONE, Topology  # noqa: E402
 from otspec.verification.trees.tree import prefixes_of  # noqa: E402

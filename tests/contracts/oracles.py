@@ -13,7 +13,7 @@ from transformers import GenerationConfig, LogitsProcessorList  # noqa: E402
 
 from otspec.decode.base.sampling import Sampling  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
-from otspec.paths import Model  # noqa: E402
+from otspec.verification import Model  # noqa: E402
 from otspec.verification.reference.enumeration import prefixes  # noqa: E402
 from otspec.verification.trees.tree import Prefix  # noqa: E402
 from tests.contracts.draft_models import Models, models  # noqa: E402

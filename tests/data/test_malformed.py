@@ -11,7 +11,7 @@ import pytest
 from otspec import DataError, ProblemError
 from otspec.data import open_source
 from otspec.data.trees import TreeSource
-from otspec.paths import Tree
+from otspec.verification import Tree
 from tests.data.test_files import safetensors_bytes
 from tests.data.tree_files import drawn_trees, write_trees
 

@@ -9,7 +9,7 @@ import pytest
 
 from otspec import DataError, ProblemError, data
 from otspec.data import TreeSource
-from otspec.paths import Tree
+from otspec.verification import Tree
 from tests.bad_calls import check_bad_calls
 from tests.data.tree_files import Arrays, drawn_trees, write_trees
 

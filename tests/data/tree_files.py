@@ -8,7 +8,7 @@ import numpy as np
 
 from otspec.data.recorded import SCHEMA, PositionFile, Tensor
 from otspec.data.trees import TREES_FORMAT
-from otspec.paths import Tree, synthetic
+from otspec.verification import Tree, synthetic
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 

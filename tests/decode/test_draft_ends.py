@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from otspec.decode import MultiDraft
-from otspec.paths import Block
+from otspec.verification import Block
 from tests.contracts.draft_models import models
 from tests.contracts.enumeration import every_draft
 from tests.contracts.oracles import PROMPT, SETTINGS, after_prompt, law_of_texts, sampling_of

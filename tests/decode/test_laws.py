@@ -13,7 +13,7 @@ from otspec.decode.base.drafts import Drafts
 from otspec.decode.methods import Typical
 from otspec.decode.verify.laws import LocalTree, Merged, Rows, local_trees, merged_to_host, to_host
 from otspec.decode.verify.verifiers import merges, verifier
-from otspec.paths import PathVerifier, Tree, synthetic
+from otspec.verification import PathVerifier, Tree, synthetic
 from otspec.verification.rules.catalogue import BY_PLAN
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import NONE, Topology

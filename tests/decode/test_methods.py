@@ -15,7 +15,7 @@ from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.prompt_lookup import continuations
 from otspec.decode.methods import Lookahead, PromptLookup, Typical, Vanilla, assisted, assisted_lookup, plain
 from otspec.decode.methods.multi_draft import MultiDraft
-from otspec.paths import Block, Nested, TokenWise, Tree, synthetic
+from otspec.verification import Block, Nested, TokenWise, Tree, synthetic
 from tests.decode.models import greedy_text, logits_after, pair
 
 PROMPTS = torch.tensor([[1, 2, 3, 1, 2], [4, 5, 6, 4, 5]])

@@ -12,7 +12,7 @@ from otspec.decode.base import graphs
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.verify.captured import MOST_COUNTED, Captured, Counted, DeviceRule, Inputs
 from otspec.decode.verify.on_device import can_be_stacked, device_rule, verify_on_device
-from otspec.paths import Block, Nested, TokenWise, Tree
+from otspec.verification import Block, Nested, TokenWise, Tree
 from otspec.verification.rules.nested import grid
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import Topology

@@ -25,7 +25,7 @@ from otspec.decode.recording.positions import drafting  # noqa: E402
 from otspec.decode.training.kinds import KINDS  # noqa: E402
 from otspec.errors import DataError, ProblemError  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
-from otspec.paths import Shape  # noqa: E402
+from otspec.verification import Shape  # noqa: E402
 from tests.contracts.draft_models import shared  # noqa: E402
 from tests.decode import published  # noqa: E402
 from tests.decode.models import tiny  # noqa: E402

@@ -22,8 +22,8 @@ from otspec.decode.recording import positions, trees
 from otspec.decode.recording.positions import Recording, begun, record
 from otspec.decode.recording.trees import TreeRecording
 from otspec.laws import law_from_logits
-from otspec.paths import Tree
 from otspec.schemes import WithoutReplacement
+from otspec.verification import Tree
 from otspec.verification.rules.catalogue import JOINT, verifier_of_paths
 from tests.contracts.draft_models import eagle, logits_of_eagle, logits_of_parallel, over_all, shared
 from tests.decode.models import logits_after, pair

@@ -13,7 +13,7 @@ from otspec import ProblemError
 from otspec.decode import model_after
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.self_check import check_reading
-from otspec.paths import Nested, accepted_length
+from otspec.verification import Nested, accepted_length
 from tests.decode.models import law_after, pair, tiny
 from tests.each import each
 

@@ -18,7 +18,7 @@ from otspec.decode.tuning.candidates import LOOKUP, PLAIN, Candidate, Family, fa
 from otspec.decode.tuning.costs import CostModel, PassTimes, Trial
 from otspec.decode.tuning.race import Raced, SpeedUp, race, winner
 from otspec.decode.tuning.report import tables
-from otspec.paths import Block, Nested
+from otspec.verification import Block, Nested
 from tests.contracts.draft_models import shared
 from tests.decode.models import pair, tiny
 from tests.verification.models import model as peaked

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import otspec.paths
+import otspec.verification
 from otspec import Independent, Problem
 from otspec.laws import FloatArray
-from otspec.paths import PathVerifier, Tree
 from otspec.proofs_check import CLAIMS, Verdict, check, single_draft
 from otspec.proofs_check.instances import model_of
 from otspec.proofs_check.oracles import prefixes, psi_independent
 from otspec.proofs_check.own import draft_laws, hits, paths, plans
+from otspec.verification import PathVerifier, Tree
 
 P, Q = np.array([0.6, 0.3, 0.1]), np.array([0.2, 0.3, 0.5])
 
@@ -83,7 +83,7 @@ def test_models_come_from_rows_by_prefix() -> None:
 def test_every_joint_verifier_that_there_is_is_tried() -> None:
     verifiers = {
         name
-        for name, value in vars(otspec.paths).items()
+        for name, value in vars(otspec.verification).items()
         if isinstance(value, type) and {"verify", "stop_law"} <= set(dir(value)) and not inspect.isabstract(value)
     } - {"PathVerifier", "Match"}  # fixed drafts are no i.i.d. paths
     rules = (*paths.VERIFIERS.values(), *(rule for _, rule in paths.JOINT.values()))

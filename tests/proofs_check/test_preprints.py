@@ -11,7 +11,6 @@ from scipy.optimize import LinearConstraint, minimize
 from scipy.special import entr, rel_entr
 
 from otspec.laws import FloatArray, IntArray
-from otspec.paths import Tree
 from otspec.proofs_check import CLAIMS
 from otspec.proofs_check.preprints import budgets, rescaling
 from otspec.proofs_check.preprints.acceptance import RULES, accepted
@@ -20,6 +19,7 @@ from otspec.proofs_check.preprints.lossy import FLy, cactus, divergence
 from otspec.proofs_check.preprints.races import among_first, matched
 from otspec.proofs_check.preprints.trees import best, cut, moments, profiles
 from otspec.proofs_check.single_draft import overlap, residual
+from otspec.verification import Tree
 from tests.each import each
 from tests.verification.models import FAMILIES, model
 

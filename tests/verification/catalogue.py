@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import chisquare
 
 from otspec import Greedy
-from otspec.paths import (
+from otspec.verification import (
     Block,
     GreedyMultiPath,
     Hierarchical,

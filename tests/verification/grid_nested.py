@@ -1,4 +1,4 @@
-"""The labels on a grid as a verifier of `otspec.paths`: its exact law, with the figures of the host from there on."""
+"""The labels on a grid as an `otspec.verification.PathVerifier`: its exact law, with the host's figures after that."""
 
 from dataclasses import dataclass
 

@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from otspec.paths import Model, synthetic
+from otspec.verification import Model, synthetic
 from otspec.verification.trees.tree import Prefix
 from tests.oracles import Floats
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from otspec.kernels.interval.exchange import memory
-from otspec.paths import Tree
+from otspec.verification import Tree
 from otspec.verification.device import Links, TreeVerification, trees
 from otspec.verification.reference import buckets as bucket_reference
 from otspec.verification.rules.block.block import block_weights
@@ -98,7 +98,7 @@ def by_buckets(tree: Tree, uniforms: Floats) -> Output:
 
 
 def first_path(tree: Tree, uniforms: Floats) -> Output:
-    """Block verification of the path of first children, by the figures of `otspec.paths`."""
+    """Block verification of the path of first children, by the figures of `otspec.verification`."""
     nodes = tree.node[0]
     tokens, p, q = tree.token[nodes[1:]], tree.target[nodes], tree.draft[nodes[:-1]]
     weight, stop = block_weights(p, q, tokens)

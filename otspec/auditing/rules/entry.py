@@ -11,7 +11,7 @@ from otspec.auditing.rules.positions import Position
 from otspec.auditing.rules.report import Audit, PathAudit
 from otspec.auditing.settings import AuditOptions, AuditSettings, Progress, check_progress, no_progress
 from otspec.laws import FloatArray
-from otspec.paths import Model
+from otspec.verification import Model
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.tree import as_shape
 
@@ -142,12 +142,12 @@ def audit_paths(
     Parameters
     ----------
     rule : callable, PathVerifier
-        A verifier of `otspec.paths`, or a callable of one of these forms, called by position:
+        A verifier of `otspec.verification`, or a callable of one of these forms, called by position:
 
         - ``chains``: (target, draft, paths, rng) -> the tokens that it puts out, 1 to L + 1 of them, for arrays of
           shape (K, L + 1, V), (K, L, V) and (K, L), and a numpy generator;
         - ``chains_law``: (target, draft, paths) -> a dictionary from such tuples of tokens to probabilities;
-        - ``tree``: (tree, rng) -> (node, token), or (node, accepted, token), for an `otspec.paths.Tree`;
+        - ``tree``: (tree, rng) -> (node, token), or (node, accepted, token), for an `otspec.verification.Tree`;
         - ``tree_law``: (tree) -> P(the accepted prefix is node v, the token after it is x), shape (N, V).
 
         All that is put out but the last token has to be drafted.  The same object is called all the time.  If it has a
@@ -183,7 +183,7 @@ def audit_paths(
     Examples
     --------
     >>> import otspec
-    >>> from otspec.paths import Block
+    >>> from otspec.verification import Block
     >>> otspec.audit_paths(Block(), count=1, length=2).verdict.value
     'lossless'
     """

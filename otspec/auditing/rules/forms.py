@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from otspec.errors import ProblemError
-from otspec.paths import PathVerifier
 from otspec.solver import Solver
+from otspec.verification import PathVerifier
 
 
 class Form(StrEnum):
@@ -33,7 +33,7 @@ class PathForm(StrEnum):
     """How a rule for drafted paths is called, always by position; the value is its name in `otspec.audit_paths`."""
 
     VERIFIER = "verifier"
-    """An `otspec.paths.PathVerifier`: its `stop_law` where the audit is exact, its `verify` where it is sampled."""
+    """An `otspec.verification.PathVerifier`: its `stop_law` where the audit is exact, `verify` where it is sampled."""
     TREE = "tree"
     """(tree, numpy Generator) to (node, token), or to (node, accepted, token)."""
     TREE_LAW = "tree_law"
@@ -131,7 +131,7 @@ def path_form_of(rule: Any, form: str | None) -> PathForm:
     if named is PathForm.VERIFIER or (named is None and isinstance(rule, PathVerifier)):
         return PathForm.VERIFIER
     if not callable(rule):
-        raise ProblemError(f"the rule is {rule!r}; pass a callable, or a verifier such as otspec.paths.Nested()")
+        raise ProblemError(f"the rule is {rule!r}; pass a callable, or a verifier such as otspec.verification.Nested()")
     if named is not None:
         return named
     arguments = arguments_of(rule)

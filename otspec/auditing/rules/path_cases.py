@@ -15,7 +15,7 @@ from otspec.auditing.rules.case import draw_each
 from otspec.auditing.rules.instances import HOSTILE, ORDINARY, Kind
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray, as_law
-from otspec.paths import Model, Tree, tree_bound
+from otspec.verification import Model, Tree, tree_bound
 from otspec.verification.bounds.upper_bound import MAX_PREFIXES
 from otspec.verification.reference.enumeration import number_of_trees, prefixes, text_law, trees_of
 from otspec.verification.trees.shape import Shape

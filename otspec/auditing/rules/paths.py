@@ -19,7 +19,7 @@ from otspec.auditing.rules.subject import Begin, Subject, Wording
 from otspec.auditing.settings import AuditSettings
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray
-from otspec.paths import Model, Tree
+from otspec.verification import Model, Tree
 from otspec.verification.reference.enumeration import law_over
 from otspec.verification.trees.shape import Shape
 
@@ -229,7 +229,7 @@ def _numbered(models: Iterable[Model]) -> list[tuple[str, Model]]:
     try:
         listed = list(models)
     except TypeError as error:
-        raise ProblemError(f"models is {models!r}; pass a list of otspec.paths.Model") from error
+        raise ProblemError(f"models is {models!r}; pass a list of otspec.verification.Model") from error
     if not listed:
         raise ProblemError("models is empty; leave it out for the default, or pass at least one")
     return [(f"model {number}", model) for number, model in enumerate(listed)]

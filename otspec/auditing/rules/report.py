@@ -128,7 +128,7 @@ class PathAudit(Audit):
     Examples
     --------
     >>> import otspec
-    >>> from otspec.paths import Traversal
+    >>> from otspec.verification import Traversal
     >>> audit = otspec.audit_paths(Traversal(), count=2, length=2)
     >>> print(str(audit).splitlines()[0].split(":")[0])
     LOSSLESS

@@ -16,9 +16,9 @@ from otspec.bench.paths.summary import PathsCell, paths_cell_of
 from otspec.bench.records import Record, RecordFolder, Turns
 from otspec.bench.schema import check_header
 from otspec.data import TreeSource
-from otspec.paths import PathVerifier, Tree
 from otspec.reporting.machine import processor, versions
 from otspec.results import SolveError
+from otspec.verification import PathVerifier, Tree
 from otspec.verification.rules.catalogue import CHAIN, is_lossless, rule, verifier_of_paths
 
 

@@ -30,8 +30,8 @@ class Drafts:
     trees: Sequence[Topology]
     laws: torch.Tensor
     """Shape (R, V), or (R, k) for `columns`, float64, on the device: draft laws at the nodes of all trees that tokens
-    were drafted after, one tree after the other.  No rows of fixed drafts: `otspec.paths.Match` verifies them, on the
-    device."""
+    were drafted after, one tree after the other.  No rows of fixed drafts: `otspec.verification.Match` verifies them,
+    on the device."""
     support: int | None = None
     """How many tokens a law is expected to keep at most; None for all."""
     rows: Sequence[IntArray] | None = None

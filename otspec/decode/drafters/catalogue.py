@@ -29,7 +29,7 @@ from otspec.decode.models.context import vocabulary
 from otspec.decode.models.passes.conditioned import Keeper
 from otspec.decode.models.tokens.matching import Matching
 from otspec.errors import ProblemError
-from otspec.paths import Shape
+from otspec.verification import Shape
 
 CONDITIONED: Mapping[type[PreTrainedModel], type[LevelDrafter]] = {
     Steered: SteeredDrafter,

@@ -23,8 +23,8 @@ from otspec.decode.settings import DraftSettings
 from otspec.decode.step.strategy import DraftModels, Prepared
 from otspec.errors import ProblemError
 from otspec.laws import as_count
-from otspec.paths import Match, Shape, shape_of_choices
 from otspec.settings import Conflict, refuse
+from otspec.verification import Match, Shape, shape_of_choices
 
 PATHS, DEPTH = 4, 8
 """K and L where nothing else is said."""

@@ -19,8 +19,8 @@ from otspec.decode.settings import DraftOptions, DraftSettings, drafts_among
 from otspec.decode.step.strategy import Prepared, listed
 from otspec.decode.verify.verifiers import verifier
 from otspec.errors import ProblemError
-from otspec.paths import Shape, shape_of_choices
 from otspec.schemes import IID
+from otspec.verification import Shape, shape_of_choices
 
 PATHS, DEPTH = 1, 3
 """K and L where nothing else is said: of all that docs/decoding.md has figures of, what is rarely slower than

@@ -9,7 +9,7 @@ from scipy.special import entr
 
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, Seed, as_generator, draw
-from otspec.paths import PathVerification, Tree
+from otspec.verification import PathVerification, Tree
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from otspec.decode.drafters.prompt_lookup import LookupDrafter
 from otspec.decode.step.strategy import Prepared, WithoutDraftModel
 from otspec.errors import ProblemError
 from otspec.laws import as_count
-from otspec.paths import Match
+from otspec.verification import Match
 
 
 @dataclass(frozen=True)

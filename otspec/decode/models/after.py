@@ -1,4 +1,4 @@
-"""A pair of language models after a text, as `otspec.paths` takes models: from the next tokens to laws."""
+"""A pair of language models after a text, as `otspec.verification` takes models: from the next tokens to laws."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from otspec.decode.models.context import Context, positions, vocabulary
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, law_from_logits
-from otspec.paths import Model
+from otspec.verification import Model
 from otspec.verification.trees.tree import Prefix
 
 REMEMBER = 4096
@@ -47,7 +47,7 @@ def model_after(
     Examples
     --------
     >>> from otspec.decode import model_after, shipped
-    >>> from otspec.paths import Block
+    >>> from otspec.verification import Block
     >>> target, draft, tokenizer = shipped.load()
     >>> model = model_after(target, draft, tokenizer("import numpy as").input_ids)
     >>> law = Block().stop_law(model.tree(model.sample(count=1, length=2, rng=0)))  # what a rule does with drafts here

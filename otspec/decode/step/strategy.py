@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.models.tokens.matching import Matching
-from otspec.paths import PathVerifier
+from otspec.verification import PathVerifier
 
 DraftModels: TypeAlias = "PreTrainedModel | Sequence[PreTrainedModel] | None"
 """A draft model, several of them, or none."""

@@ -19,7 +19,7 @@ from otspec.decode.base.draft_laws import inverse_arrivals
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.sending import send
 from otspec.laws import FloatArray, IntArray, as_laws
-from otspec.paths import Tree
+from otspec.verification import Tree
 from otspec.verification.trees.topology import NONE, Topology
 
 FEW = 64

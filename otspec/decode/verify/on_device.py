@@ -9,8 +9,8 @@ from otspec.decode.base.drafts import Drafts
 from otspec.decode.verify.captured import DeviceRule, Inputs, verify_in_one
 from otspec.decode.verify.verifiers import Extension
 from otspec.errors import ProblemError
-from otspec.paths import Block, Match, Nested, PathVerifier, TokenWise
 from otspec.schemes import IID
+from otspec.verification import Block, Match, Nested, PathVerifier, TokenWise
 
 PLACES = (None, "device", "host")
 """Where trees are verified; None is the device where that is no CPU."""

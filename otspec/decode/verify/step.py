@@ -27,7 +27,7 @@ from otspec.decode.verify.laws import Merged, Rows, local_trees, merged_to_host,
 from otspec.decode.verify.on_device import can_be_stacked, verify_on_device
 from otspec.decode.verify.verifiers import Extension, merges, verify
 from otspec.errors import ProblemError
-from otspec.paths import PathVerifier
+from otspec.verification import PathVerifier
 from otspec.verification.trees.topology import NONE, Topology
 
 

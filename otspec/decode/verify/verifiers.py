@@ -11,7 +11,8 @@ from otspec.decode.base.draft_laws import DraftLaw
 from otspec.decode.verify.laws import LocalTree
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, draw
-from otspec.paths import (
+from otspec.schemes import IID, DraftScheme
+from otspec.verification import (
     Block,
     GreedyMultiPath,
     LayerVerification,
@@ -22,7 +23,6 @@ from otspec.paths import (
     TokenWise,
     Traversal,
 )
-from otspec.schemes import IID, DraftScheme
 from otspec.verification.rules.catalogue import BY_PLAN, JOINT, Rule
 from otspec.verification.rules.token_wise.token_wise import Scheme
 from otspec.verification.trees.shape import Shape

@@ -44,7 +44,7 @@ class CausalBound(Estimate):
     Examples
     --------
     >>> from functools import partial
-    >>> from otspec.paths import causal_bound, synthetic
+    >>> from otspec.verification import causal_bound, synthetic
     >>> most = causal_bound(partial(synthetic, "mixed", 20), count=2, length=2, samples=50)
     >>> print(f"{most.value:.1f} +- {most.error:.1f}, by {most.samples} texts, from windows of {most.window}")
     1.9 +- 0.1, by 50 texts, from windows of 2
@@ -105,7 +105,7 @@ def causal_bound(
     Examples
     --------
     >>> from functools import partial
-    >>> from otspec.paths import causal_bound, synthetic
+    >>> from otspec.verification import causal_bound, synthetic
     >>> models = partial(synthetic, "close", 1000)  # 1000 tokens; a seed gives the models
     >>> print(f"{causal_bound(models, count=1, length=3, samples=50).value:.1f} of 3 tokens, on average")
     2.7 of 3 tokens, on average
@@ -130,7 +130,7 @@ def causal_tree_bound(
     Examples
     --------
     >>> from functools import partial
-    >>> from otspec.paths import causal_tree_bound, synthetic
+    >>> from otspec.verification import causal_tree_bound, synthetic
     >>> models = partial(synthetic, "mixed", 20)
     >>> for branching in (1, 1), (2, 2):  # more drafts, more that may be accepted
     ...     print(branching, f"{causal_tree_bound(models, branching, samples=50).value:.1f}")

@@ -41,7 +41,7 @@ def bound(model: Model, count: int, length: int) -> float:
 
     Examples
     --------
-    >>> from otspec.paths import Nested, bound, path_law, synthetic
+    >>> from otspec.verification import Nested, bound, path_law, synthetic
     >>> model = synthetic("tiny", vocab=2)
     >>> accepted = path_law(Nested(sigma=0), model, 2, 2).accepted  # two paths of two tokens
     >>> length = sum(chance for prefix, chance in accepted.items() if prefix)
@@ -69,7 +69,7 @@ def tree_bound(model: Model, branching: Sequence[int]) -> float:
 
     Examples
     --------
-    >>> from otspec.paths import Nested, TokenWise, synthetic, tree_bound, tree_law
+    >>> from otspec.verification import Nested, TokenWise, synthetic, tree_bound, tree_law
     >>> model = synthetic("tiny", vocab=2)
     >>> for rule in TokenWise(), Nested():
     ...     print(f"{tree_law(rule, model, (2, 1)).mean_accepted:.3f} of at most {tree_bound(model, (2, 1)):.3f}")

@@ -22,7 +22,7 @@ RULES = ("nested", "block", "interval")
 GROUP = 64
 """Trees that are worked on together."""
 MOST_SIGMA = 100
-"""As in `otspec.paths.Nested`: beyond, the spread of the parts is out of floats."""
+"""As in `otspec.verification.Nested`: beyond, the spread of the parts is out of floats."""
 
 
 class TreeRule(Protocol):
@@ -63,8 +63,8 @@ def verify_trees(
         The token of each slot; that of the root is not read.
     topology : sequence of int, or Links
         How many children each slot of a level has, (K, 1, ..., 1) for K paths of L tokens, slots numbered level by
-        level, the children of one slot side by side, as `otspec.paths.Shape` does it.  Or trees of their own: first
-        children and next siblings.  The number of a slot's children may depend on its prefix and its place, and
+        level, the children of one slot side by side, as `otspec.verification.Shape` does it.  Or trees of their own:
+        first children and next siblings.  The number of a slot's children may depend on its prefix and its place, and
         on no other draft.
     rng : torch.Generator or Tensor of float64, shape (B, S + L, 3)
         A generator on the device of the laws, or uniform numbers in [0, 1), independent of the drafts.  L is the number
@@ -76,7 +76,7 @@ def verify_trees(
         ``"nested"``, joint verification by labels on a grid; ``"block"``, block verification of the path of first
         children; or ``"interval"``, token by token.
     sigma : float
-        Look-ahead of ``"nested"``, as in `otspec.paths.Nested`; 0 for none.
+        Look-ahead of ``"nested"``, as in `otspec.verification.Nested`; 0 for none.
     by : str, optional
         How ``"interval"`` verifies the drafts of one text, as in `verify_rows`: ``"sorting"``, ``"buckets"``, or
         ``"triton"``.  By default the last with `kernels`, and the first without.

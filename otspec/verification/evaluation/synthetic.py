@@ -20,7 +20,7 @@ class Regime:
     Examples
     --------
     >>> import numpy as np
-    >>> from otspec.paths import Regime, synthetic
+    >>> from otspec.verification import Regime, synthetic
     >>> model = synthetic(Regime(scale=(3.0,), noise=(0.0,)), vocab=50)  # a draft without noise is the target
     >>> bool(np.allclose(model.target((7,)), model.draft((7,))))
     True
@@ -64,7 +64,7 @@ def synthetic(regime: str | Regime, vocab: int, seed: int = 0, remember: int = 1
 
     Examples
     --------
-    >>> from otspec.paths import synthetic
+    >>> from otspec.verification import synthetic
     >>> model = synthetic("mixed", vocab=50)
     >>> model.target(()).shape, model.draft((7, 3)).shape  # laws of the next token, after any prefix
     ((50,), (50,))
@@ -112,7 +112,7 @@ def scattered(source: Source, seed: int = 0, top_k: int | None = None, remember:
     Examples
     --------
     >>> from otspec.data import open_source
-    >>> from otspec.paths import scattered
+    >>> from otspec.verification import scattered
     >>> model = scattered(open_source("shipped"), top_k=50)  # recorded laws, in a tree of any size
     >>> int((model.draft((3, 1)) > 0).sum())
     50

@@ -29,7 +29,7 @@ class Estimate:
 
     Examples
     --------
-    >>> from otspec.paths import Nested, accepted_length, synthetic
+    >>> from otspec.verification import Nested, accepted_length, synthetic
     >>> found = accepted_length(Nested(), synthetic("mixed", vocab=50), (2, 1), samples=20)
     >>> low, high = found.interval(0.9)
     >>> low < found.value < high
@@ -94,7 +94,7 @@ def accepted_length(
 
     Examples
     --------
-    >>> from otspec.paths import GreedyMultiPath, Nested, accepted_length, synthetic
+    >>> from otspec.verification import GreedyMultiPath, Nested, accepted_length, synthetic
     >>> model = synthetic("mixed", vocab=50)
     >>> for rule in GreedyMultiPath(), Nested():
     ...     print(f"{accepted_length(rule, model, (4, 1, 1), samples=50).value:.1f}")
@@ -104,7 +104,7 @@ def accepted_length(
     if not isinstance(rule, PickRule):
         raise ProblemError(
             f"the rule is {rule!r}; pass one that knows the law of the path it picks: Nested, GreedyMultiPath "
-            "or Block. otspec.paths.tree_law and stop_law have the others'"
+            "or Block. otspec.verification.tree_law and stop_law have the others'"
         )
     shape, rng = as_shape(branching), as_generator(rng)
     models = as_models(model)

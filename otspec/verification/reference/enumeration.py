@@ -28,7 +28,7 @@ class PathLaw:
 
     Examples
     --------
-    >>> from otspec.paths import Block, path_law, synthetic
+    >>> from otspec.verification import Block, path_law, synthetic
     >>> law = path_law(Block(), synthetic("tiny", vocab=2), 1, 2)  # one path of two tokens
     >>> law.output.shape, law.deviation < 1e-9
     ((2, 2, 2), True)
@@ -64,13 +64,13 @@ def path_law(verifier: PathVerifier, model: Model, count: int, length: int) -> P
 
     Examples
     --------
-    >>> from otspec.paths import TokenWise, path_law, synthetic
+    >>> from otspec.verification import TokenWise, path_law, synthetic
     >>> law = path_law(TokenWise("interval"), synthetic("tiny", vocab=2), 2, 2)
     >>> law.deviation < 1e-9  # of its texts from those of the target: lossless
     True
     """
     if not isinstance(verifier, PathVerifier):
-        raise ProblemError(f"the verifier is {verifier!r}; pass one such as otspec.paths.Nested()")
+        raise ProblemError(f"the verifier is {verifier!r}; pass one such as otspec.verification.Nested()")
     check_model(model)
     return law_over(drafted_trees(model, count, length, verifier.exchangeable), verifier, model, length)
 
@@ -85,14 +85,14 @@ def tree_law(verifier: PathVerifier, model: Model, branching: Sequence[int]) -> 
 
     Examples
     --------
-    >>> from otspec.paths import Nested, synthetic, tree_law
+    >>> from otspec.verification import Nested, synthetic, tree_law
     >>> model = synthetic("tiny", vocab=2)
     >>> law = tree_law(Nested(), model, (1, 2))  # one token, then two that may follow it
     >>> law.deviation < 1e-9
     True
     """
     if not isinstance(verifier, PathVerifier):
-        raise ProblemError(f"the verifier is {verifier!r}; pass one such as otspec.paths.Nested()")
+        raise ProblemError(f"the verifier is {verifier!r}; pass one such as otspec.verification.Nested()")
     check_model(model)
     shape = as_shape(branching)
     return law_over(trees_of(model, shape, verifier.exchangeable), verifier, model, shape.depth)

@@ -22,7 +22,7 @@ class Hierarchical(Block):
     Examples
     --------
     >>> import numpy as np
-    >>> from otspec.paths import Block, Hierarchical, synthetic
+    >>> from otspec.verification import Block, Hierarchical, synthetic
     >>> model = synthetic("mixed", vocab=50)
     >>> tree = model.tree(model.sample(1, 4, rng=0))
     >>> bool(np.array_equal(Hierarchical().stop_law(tree), Block().stop_law(tree)))

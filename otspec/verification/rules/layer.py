@@ -72,7 +72,7 @@ class LayerVerification:
     Examples
     --------
     >>> import otspec
-    >>> from otspec.paths import LayerVerification, synthetic, tree_law
+    >>> from otspec.verification import LayerVerification, synthetic, tree_law
     >>> model = synthetic("tiny", vocab=3)
     >>> problem = otspec.Problem(model.target(()), otspec.IID(model.draft(()), n=2))
     >>> accepted = tree_law(LayerVerification("interval"), model, (2,)).mean_accepted

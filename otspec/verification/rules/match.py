@@ -21,7 +21,7 @@ class Match:
 
     Examples
     --------
-    >>> from otspec.paths import Match, synthetic
+    >>> from otspec.verification import Match, synthetic
     >>> model = synthetic("tiny", vocab=4)
     >>> law = Match().stop_law(model.tree([[0, 1], [2, 3]]))
     >>> print(f"{law[1:].sum():.3f} = {model.target(())[[0, 2]].sum():.3f}")  # it draws a token that was drafted

@@ -43,7 +43,7 @@ class PickByPlan(PickVerifier):
     Examples
     --------
     >>> import otspec
-    >>> from otspec.paths import PickByPlan, synthetic
+    >>> from otspec.verification import PickByPlan, synthetic
     >>> rule = PickByPlan(lambda q: otspec.WithoutReplacement(q, n=2))
     >>> model = synthetic("tiny", vocab=4)
     >>> tree = model.tree(otspec.WithoutReplacement(model.draft(()), n=2).sample(0)[:, None])

@@ -16,7 +16,7 @@ class PathVerification(NamedTuple):
 
     Examples
     --------
-    >>> from otspec.paths import Nested, synthetic
+    >>> from otspec.verification import Nested, synthetic
     >>> model = synthetic("mixed", vocab=50)
     >>> tree = model.tree(model.sample(4, 3, rng=0))
     >>> verdict = Nested().verify(tree, rng=1)
@@ -44,7 +44,7 @@ class PathVerification(NamedTuple):
 
         Examples
         --------
-        >>> from otspec.paths import Nested, Tree
+        >>> from otspec.verification import Nested, Tree
         >>> tree = Tree.of([[0, 1], [0, 2]], lambda prefix: [0.5, 0.25, 0.25], lambda prefix: [0.4, 0.3, 0.3])
         >>> verdict = Nested().verify(tree, rng=1)
         >>> len(verdict.logprobs(tree)) == verdict.accepted + 1

@@ -20,7 +20,7 @@ class Traversal:
 
     Examples
     --------
-    >>> from otspec.paths import Block, Traversal, path_law, synthetic
+    >>> from otspec.verification import Block, Traversal, path_law, synthetic
     >>> model = synthetic("tiny", vocab=2)
     >>> for rule, paths in (Block(), 1), (Traversal(), 1), (Traversal(), 2):  # of one path it is block verification
     ...     print(f"{path_law(rule, model, paths, 2).mean_accepted:.3f}")

@@ -34,7 +34,7 @@ def choices_of(tree: str | Iterable[Sequence[int]]) -> list[Choice]:
 
     Examples
     --------
-    >>> from otspec.paths import choices_of
+    >>> from otspec.verification import choices_of
     >>> choices_of("0,1,0.1,0.0")
     [(0,), (1,), (0, 0), (0, 1)]
     """
@@ -76,7 +76,7 @@ def shape_of_choices(tree: str | Iterable[Sequence[int]]) -> Shape:
 
     Examples
     --------
-    >>> from otspec.paths import shape_of_choices
+    >>> from otspec.verification import shape_of_choices
     >>> shape_of_choices("0,1,0.0,0.1,1.0,1.1").branching
     (2, 2)
     >>> shape_of_choices("0,1,0.0,0.1,0.0.0").slots
@@ -97,7 +97,7 @@ def spelled(choices: Iterable[Sequence[int]]) -> str:
 
     Examples
     --------
-    >>> from otspec.paths import spelled
+    >>> from otspec.verification import spelled
     >>> spelled([(0,), (1,), (0, 0)])
     '0,1,0.0'
     """
@@ -124,7 +124,7 @@ def best_choices(accuracy: Any, size: int) -> list[Choice]:
 
     Examples
     --------
-    >>> from otspec.paths import best_choices, spelled
+    >>> from otspec.verification import best_choices, spelled
     >>> spelled(best_choices([[0.6, 0.2], [0.5, 0.1]], size=3))  # they add .6, .3 and .2
     '0,1,0.0'
     """

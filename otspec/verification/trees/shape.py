@@ -36,7 +36,7 @@ class Shape:
     --------
     Two paths of three tokens; and a stem of one token, behind which every token has two children.
 
-    >>> from otspec.paths import Shape
+    >>> from otspec.verification import Shape
     >>> Shape.paths(2, 3).branching, Shape.of((1, 2)).slots
     ((2, 1, 1), 4)
     >>> print(Shape.of((1, 2)).parent)  # of every slot, -1 for the root
@@ -56,7 +56,7 @@ class Shape:
         --------
         Two children of the root, of which the first has three.
 
-        >>> from otspec.paths import Shape
+        >>> from otspec.verification import Shape
         >>> Shape.of_counts([[2], [3, 0]]).slots
         6
         """

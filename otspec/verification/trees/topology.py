@@ -27,7 +27,7 @@ class Topology:
     Two paths that begin with the same token share its node.
 
     >>> import numpy as np
-    >>> from otspec.paths import Shape, Topology
+    >>> from otspec.verification import Shape, Topology
     >>> tree = Topology.merge(Shape.paths(2, 2), np.array([7, 7, 3, 5]))  # (7, 3) and (7, 5), level by level
     >>> print(tree.token, tree.parent)
     [-1  7  3  5] [-1  0  1  1]

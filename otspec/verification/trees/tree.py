@@ -28,7 +28,7 @@ class Tree(Topology):
 
     Examples
     --------
-    >>> from otspec.paths import Tree
+    >>> from otspec.verification import Tree
     >>> uniform = [1 / 3, 1 / 3, 1 / 3]
     >>> tree = Tree.of([[0, 1], [0, 2]], target=lambda prefix: uniform, draft=lambda prefix: uniform)
     >>> [tree.prefix(node) for node in range(tree.size)]  # what the paths share is there once
@@ -123,7 +123,7 @@ def prefixes_of(topology: Topology) -> list[Prefix]:
 def check_tree(tree: Any) -> None:
     """Refuse what is no tree with laws."""
     if not isinstance(tree, Tree):
-        raise ProblemError(f"the tree is {tree!r}; pass what otspec.paths.Tree.of or Model.tree returns")
+        raise ProblemError(f"the tree is {tree!r}; pass what otspec.verification.Tree.of or Model.tree returns")
 
 
 def check_callable(name: str, function: Any) -> None:
@@ -136,7 +136,7 @@ def check_model(model: Any) -> None:
     """Refuse what is no pair of language models."""
     if not isinstance(model, Model):
         raise ProblemError(
-            f"the model is {model!r}; pass otspec.paths.Model(target, draft) of two functions of a prefix"
+            f"the model is {model!r}; pass otspec.verification.Model(target, draft) of two functions of a prefix"
         )
 
 
@@ -180,7 +180,7 @@ class Model:
 
     Examples
     --------
-    >>> from otspec.paths import Model
+    >>> from otspec.verification import Model
     >>> def target(prefix):
     ...     return [0.8, 0.2] if prefix[-1:] == (0,) else [0.4, 0.6]
     >>> model = Model(target, draft=lambda prefix: [0.5, 0.5])

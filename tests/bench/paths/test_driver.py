@@ -14,7 +14,7 @@ from otspec.bench.paths.summary import paths_cell_of, summarise
 from otspec.bench.paths.tables import accepted_table, failed_table, reach_table
 from otspec.bench.records import Record, RecordFolder
 from otspec.data import TreeSource
-from otspec.paths import LayerVerification, PathVerifier, TokenWise, Tree
+from otspec.verification import LayerVerification, PathVerifier, TokenWise, Tree
 from otspec.verification.rules.catalogue import JOINT, verifier_of_paths
 from tests.data.tree_files import drawn_trees, write_trees
 from tests.each import each

@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 
 from otspec import IID, Problem, ProblemError, optimum
 from otspec.data import open_source
-from otspec.paths import (
+from otspec.verification import (
     Block,
     GreedyMultiPath,
     Model,

@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 import torch
 
 from otspec.errors import ProblemError
-from otspec.paths import Nested, Tree, tree_law
+from otspec.verification import Nested, Tree, tree_law
 from otspec.verification.device import Links, trees, verify_trees
 from otspec.verification.rules.buckets import buckets
 from otspec.verification.rules.nested import grid

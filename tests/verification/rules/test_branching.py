@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from otspec import IID, DraftScheme, Greedy, HubPairs, Problem, ProblemError, Table, TopK, WithoutReplacement, optimum
-from otspec.paths import (
+from otspec.verification import (
     Block,
     Model,
     Nested,

@@ -8,7 +8,7 @@ import pytest
 
 import otspec
 from otspec import IID, Problem, ProblemError, WithoutReplacement
-from otspec.paths import LayerVerification, Nested, TokenWise, Traversal, Tree, path_law, synthetic, tree_law
+from otspec.verification import LayerVerification, Nested, TokenWise, Traversal, Tree, path_law, synthetic, tree_law
 from otspec.verification.reference.enumeration import trees_of
 from otspec.verification.rules.layer import scores
 from otspec.verification.trees.shape import Shape

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from otspec import ProblemError
-from otspec.paths import (
+from otspec.verification import (
     Block,
     LayerVerification,
     Match,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from otspec import ProblemError
-from otspec.paths import (
+from otspec.verification import (
     Block,
     Model,
     Tree,

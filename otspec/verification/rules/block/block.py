@@ -125,7 +125,7 @@ class Block(PickVerifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from otspec.paths import Block, synthetic
+    >>> from otspec.verification import Block, synthetic
     >>> model = synthetic("mixed", vocab=50)
     >>> tree = model.tree(model.sample(1, 3, np.random.default_rng(0)))
     >>> law = Block().stop_law(tree)  # where it stops, exactly

@@ -124,7 +124,7 @@ def grow(
     Parameters
     ----------
     parent, token, depth, branching, target, draft
-        As in `otspec.paths.Tree`, and how many children the slots of each level have.
+        As in `otspec.verification.Tree`, and how many children the slots of each level have.
     sharings : Sharings
     """
     inner, stem = draft.shape[0], stem_of(branching)
@@ -172,7 +172,7 @@ def pick_largest(
     position : ndarray, shape (K,)
         Its label, uniform on [0, 1] in the coordinate of that node.
     parent, token, depth, branching, target, draft
-        As in `otspec.paths.Tree`, and how many children the slots of each level have.
+        As in `otspec.verification.Tree`, and how many children the slots of each level have.
     """
     nodes, stem = parent.size, stem_of(branching)
     child, sibling = np.full(nodes, -1), np.full(nodes, -1)  # the later one first
@@ -257,7 +257,7 @@ def part(
     leaf : ndarray of int, shape (K,)
         The node where each path ends.
     parent, token, depth, branching, target, draft
-        As in `otspec.paths.Tree`, and how many children the slots of each level have.
+        As in `otspec.verification.Tree`, and how many children the slots of each level have.
     """
     grown = grow(parent, token, depth, branching, target, draft, sharings)
     counts = np.ones(1)

@@ -101,7 +101,7 @@ class Nested(LabelVerifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from otspec.paths import Nested, synthetic
+    >>> from otspec.verification import Nested, synthetic
     >>> rng = np.random.default_rng(0)
     >>> model = synthetic("mixed", vocab=50)
     >>> tree = model.tree(model.sample(4, 3, rng))  # four paths of three tokens
@@ -148,7 +148,7 @@ class GreedyMultiPath(LabelVerifier):
 
     Examples
     --------
-    >>> from otspec.paths import GreedyMultiPath, Nested, path_law, synthetic
+    >>> from otspec.verification import GreedyMultiPath, Nested, path_law, synthetic
     >>> model = synthetic("tiny", vocab=3)
     >>> for rule in GreedyMultiPath(), Nested():  # both lossless
     ...     print(f"{path_law(rule, model, 2, 2).mean_accepted:.3f}")

@@ -17,7 +17,7 @@ from otspec.verification.trees.batch import Line, TreeBatch, TreeVerification
 from otspec.verification.trees.layout import NONE, Layout, follow, in_a_graph, take
 
 PARTS = 4
-"""Of look-ahead: half of what `otspec.paths.Nested` takes, for half the work."""
+"""Of look-ahead: half of what `otspec.verification.Nested` takes, for half the work."""
 _SPREADS: dict[tuple[float, int, torch.device], Tensor] = {}
 """Kept for good, as graphs that are captured have their addresses: some numbers for each deviation asked for."""
 
@@ -44,7 +44,7 @@ class NestedLabels:
     Parameters
     ----------
     sigma : float
-        Look-ahead, as in `otspec.paths.Nested`; 0 for none.
+        Look-ahead, as in `otspec.verification.Nested`; 0 for none.
     kernels : bool
         Whether Triton's kernels do it.
     """

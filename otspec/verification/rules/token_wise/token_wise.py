@@ -53,7 +53,7 @@ class TokenWise:
 
     Examples
     --------
-    >>> from otspec.paths import TokenWise, path_law, synthetic
+    >>> from otspec.verification import TokenWise, path_law, synthetic
     >>> model = synthetic("tiny", vocab=2)
     >>> for solver in "single", "kseq", "interval":
     ...     print(f"{solver}: {path_law(TokenWise(solver), model, 2, 2).mean_accepted:.3f}")

@@ -9,8 +9,8 @@ import pytest
 import otspec
 from otspec import IID, Problem
 from otspec.laws import as_generator
-from otspec.paths import GreedyMultiPath, Model, Nested, Tree, synthetic
 from otspec.schemes.iid import power_increments
+from otspec.verification import GreedyMultiPath, Model, Nested, Tree, synthetic
 from otspec.verification.rules.block.block import block_weights
 from otspec.verification.rules.nested.growth import Grown, grow, next_weight
 from otspec.verification.rules.nested.labels import ChildPlaces, Label, coordinate, label_of, owned_by, place_at, whole
@@ -136,7 +136,7 @@ def test_second_level_reaches_its_own_cut() -> None:
 def test_denormal_probabilities() -> None:
     q = np.array([5e-324, 1e-310, 1e-300, 1.0])
     p = np.array([0.2, 1e-310, 0.3, 0.5])
-    laws = otspec.paths.Model(lambda prefix: p, lambda prefix: q)
+    laws = otspec.verification.Model(lambda prefix: p, lambda prefix: q)
     tree = laws.tree([[0, 0, 1], [0, 1, 2], [3, 0, 3], [3, 3, 3]])
     for sigma in (0.0, 0.5):
         picked = Nested(sigma).pick(tree, np.random.default_rng(0))

@@ -8,36 +8,43 @@ import numpy as np
 import pytest
 
 import otspec
-from otspec import ProblemError, paths
-from otspec.paths import Model, Nested, TokenWise, accepted_length, causal_bound
+from otspec import ProblemError, verification
+from otspec.verification import Model, Nested, TokenWise, accepted_length, causal_bound
 from tests.bad_calls import check_bad_calls
 
-MODEL = paths.synthetic("tiny", 3)
+MODEL = verification.synthetic("tiny", 3)
 TREE = MODEL.tree([[0, 1], [0, 2]])
 LAWS = [lambda prefix: [0.2, 0.3, 0.5]]
-VERIFIERS = (Nested, paths.Block, paths.Traversal, paths.LayerVerification, TokenWise, paths.GreedyMultiPath)
+VERIFIERS = (
+    Nested,
+    verification.Block,
+    verification.Traversal,
+    verification.LayerVerification,
+    TokenWise,
+    verification.GreedyMultiPath,
+)
 COUNTS, SEEDS = [1, 2], [0, np.int64(7)]
 
 
 CALLS: list[tuple[Callable[..., Any], dict[str, list[Any]]]] = [
-    (paths.synthetic, {"regime": ["mixed"], "vocab": [3], "seed": SEEDS, "remember": [8]}),
-    (paths.scattered, {"source": [otspec.data.open_source("shipped")], "seed": SEEDS, "top_k": [None, 3]}),
-    (paths.Model, {"target": LAWS, "draft": LAWS}),
-    (paths.Tree.of, {"paths": [[[0, 1]], [[2], [0]]], "target": LAWS, "draft": LAWS}),
+    (verification.synthetic, {"regime": ["mixed"], "vocab": [3], "seed": SEEDS, "remember": [8]}),
+    (verification.scattered, {"source": [otspec.data.open_source("shipped")], "seed": SEEDS, "top_k": [None, 3]}),
+    (verification.Model, {"target": LAWS, "draft": LAWS}),
+    (verification.Tree.of, {"paths": [[[0, 1]], [[2], [0]]], "target": LAWS, "draft": LAWS}),
     (MODEL.sample, {"count": COUNTS, "length": COUNTS, "rng": SEEDS}),
     (TREE.prefix, {"node": [0, 1, 2]}),
-    (paths.Nested, {"sigma": [0.5, 0], "parts": [4], "grain": [0, 0.02]}),
-    (paths.TokenWise, {"solver": ["interval"], "remember": [0, 3], "scheme": [otspec.IID]}),
-    (paths.LayerVerification, {"solver": ["interval", "kseq"], "remember": [0, 3]}),
-    (paths.PickByPlan, {"scheme": [lambda q: otspec.Greedy(q, 2)]}),
-    (paths.path_law, {"verifier": [Nested()], "model": [MODEL], "count": COUNTS, "length": COUNTS}),
-    (paths.bound, {"model": [MODEL], "count": COUNTS, "length": COUNTS}),
+    (verification.Nested, {"sigma": [0.5, 0], "parts": [4], "grain": [0, 0.02]}),
+    (verification.TokenWise, {"solver": ["interval"], "remember": [0, 3], "scheme": [otspec.IID]}),
+    (verification.LayerVerification, {"solver": ["interval", "kseq"], "remember": [0, 3]}),
+    (verification.PickByPlan, {"scheme": [lambda q: otspec.Greedy(q, 2)]}),
+    (verification.path_law, {"verifier": [Nested()], "model": [MODEL], "count": COUNTS, "length": COUNTS}),
+    (verification.bound, {"model": [MODEL], "count": COUNTS, "length": COUNTS}),
     (
-        paths.causal_bound,
+        verification.causal_bound,
         {"models": [lambda seed: MODEL], "count": COUNTS, "length": COUNTS, "samples": [2], "rng": SEEDS},
     ),
     (
-        paths.accepted_length,
+        verification.accepted_length,
         {"rule": [Nested()], "model": [MODEL], "branching": [(2, 1), [1]], "samples": [2], "rng": SEEDS},
     ),
 ]
@@ -49,24 +56,24 @@ def test_bad_calls(call: Callable[..., Any], good: dict[str, list[Any]]) -> None
     check_bad_calls(call, good, 30, seed=0)
 
 
-MODELS: Any = partial(paths.synthetic, "tiny", 2)
+MODELS: Any = partial(verification.synthetic, "tiny", 2)
 WRONG: Any = None
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: causal_bound(MODELS(0), 2, 2), "models is a single model, and the bound is on a mean over models"),
-    (lambda: causal_bound(WRONG, 2, 2), "the model is None; pass otspec.paths.Model"),
+    (lambda: causal_bound(WRONG, 2, 2), "the model is None; pass otspec.verification.Model"),
     (lambda: causal_bound(MODELS, 0, 2), "paths is 0; pass an integer >= 1"),
     (lambda: causal_bound(MODELS, 2, 2, samples=1), "samples is 1; pass an integer >= 2"),
     (lambda: causal_bound(MODELS, 2, 2, windows=()), "windows is empty; pass the numbers of levels"),
     (lambda: causal_bound(MODELS, 2, 2, windows=3), "windows is 3; pass the numbers of levels"),  # type: ignore[arg-type]
     (lambda: causal_bound(MODELS, 2, 2, windows=(0,)), "windows is 0; pass an integer >= 1"),
-    (lambda: paths.causal_tree_bound(MODELS, 4), "branching is 4; pass the number of children"),  # type: ignore[arg-type]
+    (lambda: verification.causal_tree_bound(MODELS, 4), "branching is 4; pass the number of children"),  # type: ignore[arg-type]
     (lambda: accepted_length(TokenWise(), MODELS(0), (2, 1)), "pass one that knows the law of the path"),  # type: ignore[arg-type]
-    (lambda: accepted_length(Nested(), WRONG, (2, 1)), "the model is None; pass otspec.paths.Model"),
-    (lambda: accepted_length(Nested(), lambda seed: seed, (2, 1)), "the model is .*; pass otspec.paths.Model"),  # type: ignore
+    (lambda: accepted_length(Nested(), WRONG, (2, 1)), "the model is None; pass otspec.verification.Model"),
+    (lambda: accepted_length(Nested(), lambda seed: seed, (2, 1)), "the model is .*; pass otspec.verification.Model"),  # type: ignore
     (lambda: accepted_length(Nested(), MODELS(0), 3), "branching is 3; pass the number of children"),  # type: ignore[arg-type]
     (lambda: accepted_length(Nested(), MODELS(0), (2, 1), 1), "samples is 1; pass an integer >= 2"),
     (lambda: accepted_length(Nested(), MODELS(0), (2, 1), rng=-1), "rng is -1; pass a generator"),
-    (lambda: paths.Block().verify(WRONG, 0), "the tree is None; pass what"),
+    (lambda: verification.Block().verify(WRONG, 0), "the tree is None; pass what"),
     (lambda: Nested(parts=10**6), "sigma is 0.5 and parts is 1000000; they are at most 100 and 1024"),
     (lambda: Nested(sigma=1e300), "they are at most 100 and 1024, beyond which"),
     (lambda: Nested(grain=10**400), "it is finite and >= 0"),
@@ -76,11 +83,11 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Nested(grain=-1.0), "grain is -1.0"),
     (lambda: Nested(parts=0), "parts is 0"),
     (lambda: TokenWise(remember=-1), "remember is -1; pass how many plans"),
-    (lambda: paths.LayerVerification(remember=True), "remember is True; pass how many plans"),
+    (lambda: verification.LayerVerification(remember=True), "remember is True; pass how many plans"),
     (lambda: TokenWise(scheme=3), "scheme is 3; pass a function"),  # type: ignore[arg-type]
     (lambda: Model(None, None), "target is None; pass a function"),  # type: ignore[arg-type]
-    (lambda: paths.bound(None, 2, 2), "the model is None; pass otspec.paths.Model"),  # type: ignore[arg-type]
-    (lambda: paths.synthetic("mixed", 4, seed=-1), "seed is -1; pass an integer >= 0"),
+    (lambda: verification.bound(None, 2, 2), "the model is None; pass otspec.verification.Model"),  # type: ignore[arg-type]
+    (lambda: verification.synthetic("mixed", 4, seed=-1), "seed is -1; pass an integer >= 0"),
     (lambda: TREE.prefix(-1), "node -1 of a tree; nodes run from 0, the root, to 3"),
 ]
 
