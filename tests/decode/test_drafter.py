@@ -139,6 +139,9 @@ def test_greedy_targets_and_their_drafts() -> None:
         assert not DraftSampling(**given).of(greedy).do_sample, given
     sampled = DraftSampling(temperature=1.0, top_k=3).of(greedy)
     assert (sampled.do_sample, sampled.support) == (True, 3)
+    scores = torch.tensor([[torch.nan, 1.0], [torch.inf, 0.0], [-torch.inf, -torch.inf], [1.0, 2.0]])
+    assert greedy.target_laws(scores, []).isnan().tolist() == [[True] * 2] * 3 + [[False] * 2]
+    assert greedy.target_choices(scores, []).tolist() == [NONE] * 3 + [1]
 
 
 def _drafter(shape: Shape, law: str = "iid", **settings: Any) -> ModelDrafter:

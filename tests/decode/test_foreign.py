@@ -75,7 +75,8 @@ def test_what_was_read_is_read_once() -> None:
     drafter.start([text])
     for word in words:
         text = [*text, *TOKENIZER(word, add_special_tokens=False).input_ids]
-        drafter.draft([text], 2)
+        laws = drafter.draft([text], 2).over(VOCAB)
+        np.testing.assert_allclose(laws[0], _law(text), atol=1e-10)
         new = drafter.context.passes[read].rows
         read = len(drafter.context.passes)
         drafter.commit([[]], [0])

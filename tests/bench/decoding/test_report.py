@@ -2,6 +2,8 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from scipy.stats import ttest_ind
 pytest.importorskip("torch")
 
 from otspec.bench.decoding.cells import DecodingCell
-from otspec.bench.decoding.kind import chart_groups
+from otspec.bench.decoding.kind import chart_groups, report
 from otspec.bench.decoding.summary import DecodingSummary, by_task, label, summarise
 from otspec.bench.decoding.tables import (
     choice_table,
@@ -219,6 +221,13 @@ def test_figures_of_a_task_are_those_of_its_prompts() -> None:
     assert [row[0] for row in times.rows] == ["math", "math", "qa", "qa", "all", "all"]
     assert times.header == ("task", "rule", "prompt", "draft", "target", "verification", "rest", "prompts")
     assert times.rows[1][4] == f"{float(1e3 * seconds[:7].sum() / tokens[:7].sum()):.2f}"
+    identity = {"processor": "one", "device": "cpu", "threads": 1}
+    whole = report(SimpleNamespace(path=Path(), identity=identity, runs=[], records=records))
+    assert whole is not None
+    assert [one.rows for one in whole.screen if one.header == efficiency.header] == [
+        one.rows for one in (efficiency, lengths, speed_up)
+    ]
+    assert all(one in whole.tables for one in whole.screen)
     without = [record(VANILLA, 0, 10, 10)]
     assert by_task(without) == {}
     assert task_tables({}, summarise(without), "t") == []
