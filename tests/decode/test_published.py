@@ -15,6 +15,7 @@ from safetensors.torch import load_file  # noqa: E402
 from transformers import AutoModelForCausalLM, LogitsProcessorList  # noqa: E402
 
 from otspec.decode.base.sampling import Sampling  # noqa: E402
+from otspec.decode.drafters.hidden_states import check_features  # noqa: E402
 from otspec.decode.drafters.published.formats import read_published  # noqa: E402
 from otspec.decode.drafters.published.writing import write_published  # noqa: E402
 from otspec.decode.lessons.kind import Origin  # noqa: E402
@@ -197,6 +198,8 @@ def test_other_targets_are_refused(tmp_path: Path) -> None:
     model = read_published(EAGLE3.but(eagle_aux_hidden_state_layer_ids=None).into(tmp_path)).double()
     with pytest.raises(ProblemError, match=r"after 2, 1, 0 layers.* has 3"):
         model.borrow(target())
+    with pytest.raises(ProblemError, match=r"after 0, 1, 3 layers.* has 3"):
+        check_features((0, 1, 3), target())
     with pytest.raises(ProblemError, match="vocabularies of size 8, and the target's is 5"):
         model.borrow(tiny(5, layers=3))
     model.borrow(tiny(VOCAB, layers=8))

@@ -222,7 +222,8 @@ def test_figures_of_a_task_are_those_of_its_prompts() -> None:
     assert times.header == ("task", "rule", "prompt", "draft", "target", "verification", "rest", "prompts")
     assert times.rows[1][4] == f"{float(1e3 * seconds[:7].sum() / tokens[:7].sum()):.2f}"
     identity = {"processor": "one", "device": "cpu", "threads": 1}
-    whole = report(SimpleNamespace(path=Path(), identity=identity, runs=[], records=records))
+    run: Any = SimpleNamespace(path=Path(), identity=identity, runs=[], records=records)
+    whole = report(run)
     assert whole is not None
     assert [one.rows for one in whole.screen if one.header == efficiency.header] == [
         one.rows for one in (efficiency, lengths, speed_up)
