@@ -26,7 +26,7 @@ from otspec.reporting.console import progress_bar
 from otspec.reporting.layers import curve, line_at, points
 from otspec.reporting.means import means
 from otspec.reporting.pictures import picture
-from otspec.reporting.style import looks
+from otspec.reporting.style import styles_of
 from otspec.reporting.tables import TextTable
 from otspec.vocab import affinity_from_factor, frequency_prune, rdk, rdk_linear, tli
 
@@ -252,10 +252,10 @@ def draw_laws(world: World, pruning: str, path: Path) -> None:
     upright = Axis("probability", log=10, ends=(LEAST, 1), form=".0e")
     target = np.maximum(world.target[order][ranks - 1], LEAST)
     charts = []
-    for scheme, look in looks(IN_PICTURE).items():
+    for scheme, style in styles_of(IN_PICTURE).items():
         shares = laws[scheme][order][ranks - 1]
         seen = shares > LEAST
-        dots = points(ranks[seen], shares[seen], look.hue)
+        dots = points(ranks[seen], shares[seen], style.hue)
         charts.append(diagram(RANK, upright, [dots, curve(ranks, target)], scheme))
     note = f"{PAPER_KEPT} of {order.size} tokens kept. Line: the target; dots: the draft law."
     picture(charts, note=note).save(path)
@@ -264,7 +264,7 @@ def draw_laws(world: World, pruning: str, path: Path) -> None:
 def draw_curves(records: Sequence[Record], path: Path) -> None:
     """Figure 7: acceptance over the share of tokens that are kept, a chart for each world and pruning."""
     logits = [f"RDK, logits, tau = {tau:g}" for tau in TAUS]
-    styles = looks(["masked only", "TLI", "RDK, eq. (3)", "RDK, probabilities, tau = 1", *logits, "uniform"])
+    styles = styles_of(["masked only", "TLI", "RDK, eq. (3)", "RDK, probabilities, tau = 1", *logits, "uniform"])
     charts = [
         line_chart(
             means(

@@ -37,7 +37,7 @@ from otspec.reporting.console import progress_bar
 from otspec.reporting.layers import curve, histogram, line_at, points, shaded
 from otspec.reporting.means import mean_of, standard_error
 from otspec.reporting.pictures import Part, picture, sheet
-from otspec.reporting.style import INK, RAMP, looks
+from otspec.reporting.style import INK, RAMP, styles_of
 from otspec.reporting.tables import TextTable
 from otspec.vocab import (
     Affinity,
@@ -224,13 +224,13 @@ class Curves:
     """Means over the positions, and the best temperature of each scheme."""
 
     def __init__(self, records: Sequence[Record]) -> None:
-        grouped: dict[tuple[str, float, int], dict[int, Record]] = {}
+        group_by: dict[tuple[str, float, int], dict[int, Record]] = {}
         for record in records:
-            grouped.setdefault((record["scheme"], record["tau"], record["kept"]), {})[record["position"]] = record
-        self._grouped = grouped
-        self.schemes = list(dict.fromkeys(scheme for scheme, _, _ in grouped))
+            group_by.setdefault((record["scheme"], record["tau"], record["kept"]), {})[record["position"]] = record
+        self._grouped = group_by
+        self.schemes = list(dict.fromkeys(scheme for scheme, _, _ in group_by))
         self.positions = sorted({record["position"] for record in records})
-        self.sizes = sorted({kept for _, _, kept in grouped}, reverse=True)
+        self.sizes = sorted({kept for _, _, kept in group_by}, reverse=True)
 
     def values(self, scheme: str, size: int, figure: str = "acceptance", tau: float | None = None) -> FloatArray:
         """A figure at every position, at the best temperature unless another is named."""
@@ -413,7 +413,7 @@ def draw_acceptance(recording: Recording, curves: Curves, path: Path) -> None:
         scheme: f"{scheme}, best tau" if curves.has_taus(scheme) else scheme
         for scheme in [*schemes, "RDK, probabilities", "RDK, counts", "uniform"]
     }
-    styles = {names[scheme]: look for scheme, look in looks(names).items()}
+    styles = {names[scheme]: style for scheme, style in styles_of(names).items()}
     rows = [
         mean_of(curves.values(scheme, size), x=size, series=name)
         for scheme, name in names.items()

@@ -9,7 +9,7 @@ from otspec.proofs_check import dynaspec, global_resolution, notes, own, preprin
 from otspec.proofs_check.claims import Claim, Mutation, Source, Unchecked, Verdict, claim, inequality
 from otspec.proofs_check.evidence import Evidence, check
 from otspec.proofs_check.power import Challenge, challenges
-from otspec.proofs_check.search import Descent, Listed, from_plain, plain
+from otspec.proofs_check.search import Descent, Exhaustive, from_plain, plain
 
 SOURCES: tuple[Source, ...] = (
     global_resolution.SOURCE,
@@ -32,7 +32,7 @@ __all__ = [
     "Claim",
     "Descent",
     "Evidence",
-    "Listed",
+    "Exhaustive",
     "Mutation",
     "Source",
     "Unchecked",

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 
-from otspec.proofs_check.search import RANDOM, Draw, Instance, Listed, Search, from_plain
+from otspec.proofs_check.search import RANDOM, Draw, Exhaustive, Instance, Search, from_plain
 
 
 class Verdict(StrEnum):
@@ -244,7 +244,7 @@ def claim(
         draw = instances
     else:
         rows = instances
-        draw, search = partial(_one_of, rows), Listed(lambda: rows)
+        draw, search = partial(_one_of, rows), Exhaustive(lambda: rows)
     known = None if counterexample is None else from_plain(counterexample)
 
     def of(margin: Callable[..., float]) -> Claim:

@@ -95,7 +95,7 @@ RANDOM = Random()
 
 
 @dataclass(frozen=True)
-class Listed:
+class Exhaustive:
     """Every instance of a list: a proof where the list is complete.  Its length does not depend on `trials`.
 
     Examples

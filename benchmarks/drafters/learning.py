@@ -14,7 +14,7 @@ from benchmarks.shipped_pair.corpus import read_corpus
 from benchmarks.shipped_pair.recipe import Recipe, tokens_of
 from otspec.decode.drafters.hidden_states import last_layer, three_layers
 from otspec.decode.pair.loading import SHIPPED, Models, load_models
-from otspec.decode.training import Course, Lessons, own_texts, train_into
+from otspec.decode.training import TeacherData, TrainingConfig, own_texts, train_into
 from otspec.decode.training.folder import RECORD
 from otspec.laws import IntArray
 
@@ -37,10 +37,10 @@ def texts(plan: Plan, out: Path, device: str) -> tuple[IntArray, IntArray]:
 
 
 @cache
-def lessons(plan: Plan, out: Path, device: str, layers: tuple[int, ...]) -> tuple[Lessons, Lessons]:
+def lessons(plan: Plan, out: Path, device: str, layers: tuple[int, ...]) -> tuple[TeacherData, TeacherData]:
     """To learn from, and held out: what the target says of them is kept from one training of a process to the next."""
     target = load_models(SHIPPED, None, device, "float32").target
-    learnt, aside = (Lessons(target, some, layers, plan.batch) for some in texts(plan, out, device))
+    learnt, aside = (TeacherData(target, some, layers, plan.batch) for some in texts(plan, out, device))
     return learnt, aside
 
 
@@ -74,7 +74,7 @@ def learn(learner: Learner, seed: int, plan: Plan, out: Path, device: str) -> No
         return
     models = models_of(learner, out, device)
     learnt, aside = lessons(plan, out, device, _layers(learner, models))
-    course = Course(plan.steps, plan.rate, loss=learner.loss, seed=seed)
+    course = TrainingConfig(plan.steps, plan.rate, loss=learner.loss, seed=seed)
     names = (SHIPPED, learner.start)
     train_into(folder, learner.kind, models, names, learnt.again(seed), aside, course, every=plan.every)
 

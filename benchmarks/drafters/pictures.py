@@ -15,7 +15,7 @@ from otspec.reporting.charts import Axis, Group, dot_chart, line_chart, rows_of
 from otspec.reporting.layers import line_at
 from otspec.reporting.means import SERIES, Row
 from otspec.reporting.pictures import Part, sheet
-from otspec.reporting.style import Look, looks
+from otspec.reporting.style import Style, styles_of
 
 BEGUN = {"shipped": "shipped draft", "plain": "plain, 1 layer", "deep": "deep, 4 layers", "target": "of the target"}
 
@@ -23,8 +23,8 @@ BEGUN = {"shipped": "shipped draft", "plain": "plain, 1 layer", "deep": "deep, 4
 def draw(plan: Plan, records: Sequence[Record], path: Path) -> None:
     """Four charts."""
     there = [one for one in plan.learners if of_way(records, one.name, CHAIN)]
-    styles = looks(dict.fromkeys(one.kind for one in there))
-    origins = looks(dict.fromkeys(BEGUN[one.start] for one in there if one.kind == "sd2"))
+    styles = styles_of(dict.fromkeys(one.kind for one in there))
+    origins = styles_of(dict.fromkeys(BEGUN[one.start] for one in there if one.kind == "sd2"))
     shown = [one for one in there if one.start in ("shipped", "target")]
     plain = [one for one in there if one.start == "plain"]
     lines = [_depths(shown, records, styles), _positions(plain, records, styles)]
@@ -39,7 +39,7 @@ def draw(plan: Plan, records: Sequence[Record], path: Path) -> None:
     sheet([Part("", styles, kinds), *([steered] if rows_of(offsets) else [])]).save(path)
 
 
-def _accepted(there: Sequence[Learner], records: Sequence[Record], styles: Mapping[str, Look]) -> alt.LayerChart:
+def _accepted(there: Sequence[Learner], records: Sequence[Record], styles: Mapping[str, Style]) -> alt.LayerChart:
     """Figure 5: accepted drafts a step, filled at T = 1, hollow at T = 0."""
     rows: list[Row] = []
     for one in there:
@@ -51,7 +51,7 @@ def _accepted(there: Sequence[Learner], records: Sequence[Record], styles: Mappi
     return dot_chart(rows, Axis("accepted drafts a step", zero=True), styles)
 
 
-def _depths(mine: Sequence[Learner], records: Sequence[Record], styles: Mapping[str, Look]) -> alt.LayerChart:
+def _depths(mine: Sequence[Learner], records: Sequence[Record], styles: Mapping[str, Style]) -> alt.LayerChart:
     rows = [
         {SERIES: one.kind, "x": depth, "y": share}
         for one in mine
@@ -61,7 +61,7 @@ def _depths(mine: Sequence[Learner], records: Sequence[Record], styles: Mapping[
     return line_chart(rows, *axes, styles, "shipped draft, and of the target")
 
 
-def _positions(mine: Sequence[Learner], records: Sequence[Record], styles: Mapping[str, Look]) -> alt.LayerChart:
+def _positions(mine: Sequence[Learner], records: Sequence[Record], styles: Mapping[str, Style]) -> alt.LayerChart:
     """Figure 4."""
     rows = [
         {SERIES: one.kind, "x": middle, "y": accepted}
@@ -72,7 +72,7 @@ def _positions(mine: Sequence[Learner], records: Sequence[Record], styles: Mappi
     return line_chart(rows, *axes, styles, BEGUN["plain"])
 
 
-def _offsets(there: Sequence[Learner], records: Sequence[Record], styles: Mapping[str, Look]) -> alt.LayerChart:
+def _offsets(there: Sequence[Learner], records: Sequence[Record], styles: Mapping[str, Style]) -> alt.LayerChart:
     """What steering adds to distillation, by how old it is."""
     rows: list[Row] = []
     for one in there:

@@ -20,10 +20,10 @@ import torch
 from benchmarks.drafters.plan import PRETRAINED
 from benchmarks.drafters.pretrained import new_draft, pretrain
 from benchmarks.shipped_pair.recipe import Recipe, Shape, train_on_text
-from otspec.decode.lessons.kind import Origin
-from otspec.decode.lessons.texts import read_texts
+from otspec.decode.distillation.spec import DraftModelInit
+from otspec.decode.distillation.texts import read_texts
 from otspec.decode.pair.loading import Models, load_draft, load_models, with_draft
-from otspec.decode.training import KINDS, Course, Lessons, train, train_into
+from otspec.decode.training import KINDS, TeacherData, TrainingConfig, train, train_into
 from otspec.decode.training.folder import RECORD
 from otspec.laws import IntArray
 
@@ -89,7 +89,9 @@ def make(
     yield PRETRAINED, _record(first)
     for kind, most, limit in zip(STAGES[1:], steps[1:], seconds[1:], strict=True):
         if not (out / kind / RECORD).exists():
-            _learn(out / kind, kind, first, models, (target, seen, aside), Course(most, rate), batch, limit, points)
+            _learn(
+                out / kind, kind, first, models, (target, seen, aside), TrainingConfig(most, rate), batch, limit, points
+            )
         yield kind, _record(out / kind)
 
 
@@ -117,7 +119,7 @@ def _learn(
     first: Path,
     models: Models,
     texts: tuple[str, IntArray, IntArray],
-    course: Course,
+    course: TrainingConfig,
     batch: int,
     seconds: float,
     points: int,
@@ -126,10 +128,10 @@ def _learn(
     models = with_draft(models, *load_draft(str(first), str(models.target.device), "float32"))
     kind = KINDS[name]
     layers = kind.layers(models.target)
-    lessons, held_out = (Lessons(models.target, some, layers, batch) for some in (seen, aside))
+    lessons, held_out = (TeacherData(models.target, some, layers, batch) for some in (seen, aside))
 
     def trial(steps: int) -> None:
-        model = kind.begin(Origin(models.target, deepcopy(models.draft)))
+        model = kind.begin(DraftModelInit(models.target, deepcopy(models.draft)))
         train(kind, model, lessons, held_out, replace(course, steps=steps), every=steps)
 
     steps = steps_within(seconds, course.steps, trial)

@@ -15,7 +15,7 @@ from benchmarks.reporting import Record, measure_and_tell, options
 from otspec.reporting.charts import Axis, ends_of, line_chart
 from otspec.reporting.means import SERIES, means
 from otspec.reporting.pictures import picture
-from otspec.reporting.style import INK, MARKERS, Look, ordered
+from otspec.reporting.style import INK, MARKERS, Style, ordered
 from otspec.reporting.tables import TextTable
 
 
@@ -41,7 +41,7 @@ PRINTED = "printed in the paper"
 def draw(records: dict[str, list[Record]], path: Path) -> None:
     """One chart per profile, acceptance over n, one line per k."""
     ks = ks_in(chain.from_iterable(records.values()))
-    styles = {**ordered([label(k) for k in ks]), PRINTED: Look(INK, MARKERS[-1], hollow=True)}
+    styles = {**ordered([label(k) for k in ks]), PRINTED: Style(INK, MARKERS[-1], hollow=True)}
     rows = {name: means(mine, x="n", y="acceptance", series=lambda r: label(r["k"])) for name, mine in records.items()}
     for name, mine in rows.items():
         mine += [{SERIES: PRINTED, "x": n, "y": value} for (_, n), value in ANCHORS.get(name, {}).items()]

@@ -16,7 +16,7 @@ from benchmarks.reporting import Record, measure_and_tell, options
 from otspec.reporting.charts import Axis, line_chart
 from otspec.reporting.means import means
 from otspec.reporting.pictures import picture
-from otspec.reporting.style import looks
+from otspec.reporting.style import styles_of
 from otspec.reporting.tables import TextTable
 
 NAMES = {"iid": "i.i.d.", "greedy": "greedy"}
@@ -42,7 +42,7 @@ def table(name: str, records: list[Record]) -> TextTable:
 
 def draw(records: dict[str, list[Record]], path: Path) -> None:
     """One chart per k and profile, a line for each draft law."""
-    styles = looks(NAMES.values())
+    styles = styles_of(NAMES.values())
     charts = [
         line_chart(
             means([r for r in mine if r["k"] == k], x="n", y="acceptance", series=lambda r: NAMES[r["law"]]),

@@ -21,7 +21,7 @@ from otspec.catalogue import get
 from otspec.data import open_source
 from otspec.laws import IntArray
 from otspec.problem import Problem
-from otspec.reporting.means import grouped
+from otspec.reporting.means import group_by
 from otspec.reporting.tables import NOTHING, TextTable
 from otspec.schemes.catalogue import OWN
 from otspec.solver import Solver, Stopped, TupleSolver
@@ -79,7 +79,7 @@ def table(records: list[Record]) -> TextTable:
     """A row for each solver at each setting of each draft law; figures are those of the positions with a whole plan."""
     best = {(r["law"], r["k"], r["n"], r["position"]): r["acceptance"] for r in records if r["solver"] == "lp"}
     rows: list[tuple[str, ...]] = []
-    for (law, k, n, solver), mine in grouped(records, lambda r: (r["law"], r["k"], r["n"], r["solver"])).items():
+    for (law, k, n, solver), mine in group_by(records, lambda r: (r["law"], r["k"], r["n"], r["solver"])).items():
         plans = [record for record in mine if record["acceptance"] is not None]
         figures: tuple[str, ...] = (NOTHING,) * 4
         if plans:

@@ -24,7 +24,7 @@ from otspec.reporting.charts import Axis, line_chart
 from otspec.reporting.console import progress_bar
 from otspec.reporting.means import means
 from otspec.reporting.pictures import picture
-from otspec.reporting.style import looks, ordered
+from otspec.reporting.style import ordered, styles_of
 from otspec.reporting.tables import TextTable
 from otspec.solver import Stopped
 from otspec.solvers import GlobalResolution, Interval
@@ -142,7 +142,7 @@ def draw_acceptance(name: str, records: list[Record], path: Path) -> None:
 
 def draw_times(name: str, records: list[Record], path: Path) -> None:
     """Figure 5: mean time and share given up over the temperature, two charts for each k, one line per n."""
-    styles = {**ordered([f"n = {n}" for n in TIMED_NS]), EXACT: looks(["interval"])["interval"]}
+    styles = {**ordered([f"n = {n}" for n in TIMED_NS]), EXACT: styles_of(["interval"])["interval"]}
     over = Axis("target temperature", ticks=temperatures_in(records))
     share = Axis("share given up", ends=(0, 1), form=".0%")
     charts = []

@@ -14,7 +14,7 @@ from otspec.reporting.charts import Axis, line_chart
 from otspec.reporting.layers import band, behind, line_at
 from otspec.reporting.means import SERIES, Row, standard_error
 from otspec.reporting.pictures import picture
-from otspec.reporting.style import looks
+from otspec.reporting.style import styles_of
 from otspec.reporting.tables import TextTable
 
 
@@ -149,7 +149,7 @@ def _told(figure: tuple[float, float]) -> str:
 
 def draw(summary: Summary, path: Path) -> None:
     """Tokens a call over the size of the shortlist, and acceptance by position at the largest budgets."""
-    styles = looks((*FAMILIES, FULL, RDK))
+    styles = styles_of((*FAMILIES, FULL, RDK))
     kernel, whole = (RDK, SHARES[0]), (FULL, 1)
     rows = [
         _row(name, summary.size((name, share)), summary.efficiency((name, share)))

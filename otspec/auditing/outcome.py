@@ -132,7 +132,7 @@ class PathFigures(Figures):
 
 
 @dataclass(frozen=True, eq=False)
-class Witness:
+class WorstCase:
     """The worst case, with all that is needed to see it again."""
 
     name: str
@@ -159,7 +159,7 @@ class Outcome(Conclusion[AuditVerdict]):
     """"exact" or "sampled"."""
     instances: tuple[Figures, ...] = ()
     """The figures of each case that was measured."""
-    worst: Witness | None = None
+    worst: WorstCase | None = None
     draws: int = 0
     """Calls of the rule, where it was sampled."""
     cases: int = 0

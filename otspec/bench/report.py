@@ -82,7 +82,7 @@ def pictures_of(report: Report) -> dict[str, list[Part]]:
         for name in dict.fromkeys(group.picture for group in section.groups if group.picture and group.charts):
             groups = [group for group in section.groups if group.picture == name]
             shown = {row.get(SERIES) for group in groups for chart in group.charts for row in rows_of(chart)}
-            series = {label: look for label, look in section.series.items() if label in shown}
+            series = {label: style for label, style in section.series.items() if label in shown}
             found.setdefault(name, []).append(Part(section.title, series, groups))
     return found
 
@@ -126,7 +126,7 @@ KINDS = ("solvers", "decoding", "paths")
 
 
 @dataclass(frozen=True)
-class Kind:
+class Benchmark:
     """One benchmark."""
 
     name: str
@@ -155,7 +155,7 @@ class Kind:
     """What rows are paired by, in the plural."""
 
 
-def kind_of(name: str) -> Kind:
+def kind_of(name: str) -> Benchmark:
     """The declaration of a benchmark by its name, one of `KINDS`; only that benchmark is imported."""
-    found: Kind = importlib.import_module(f"otspec.bench.{name}.kind").KIND
+    found: Benchmark = importlib.import_module(f"otspec.bench.{name}.kind").KIND
     return found

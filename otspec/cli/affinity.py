@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from otspec import pickles
 from otspec.cli import options
 from otspec.cli.conflicts import CONFLICTS, POSITIONS, TEXTS
-from otspec.cli.groups import grouped
+from otspec.cli.groups import with_option_groups
 from otspec.cli.options import ARGUMENT, OutFile
 from otspec.cli.sources import ArrayOptions
 from otspec.errors import DataError, ProblemError
@@ -61,7 +61,7 @@ class AffinityOptions:
     arrays: ArrayOptions
 
 
-@grouped
+@with_option_groups
 @options.holding
 def affinity(request: AffinityOptions) -> None:
     """Estimate which tokens stand in for others, the matrix M of Redistributing Drafter Kernels, and keep it in a file.

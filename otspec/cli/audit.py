@@ -15,7 +15,7 @@ import typer
 from otspec.auditing.engines.settings import EngineAuditSettings
 from otspec.auditing.settings import AuditSettings
 from otspec.cli import options
-from otspec.cli.groups import Of, grouped
+from otspec.cli.groups import OptionsFrom, with_option_groups
 from otspec.cli.loading import load
 from otspec.cli.options import ARGUMENT, OutFile
 from otspec.cli.prompts import gather
@@ -54,10 +54,10 @@ class AuditOptions:
     """How many uniforms each call of a rule gets that takes them."""
     json: OutFile | None = None
     """A file to which the result is written as well."""
-    settings: Annotated[dict[str, Any], Of(AuditSettings)]
+    settings: Annotated[dict[str, Any], OptionsFrom(AuditSettings)]
 
 
-@grouped
+@with_option_groups
 def audit(request: AuditOptions) -> None:
     """Find out whether a verification rule is lossless: whether its output has the target's law.
 
@@ -159,10 +159,10 @@ class EngineAuditOptions:
     """A file to which the result is written as well; the texts are kept beside it, in FILE.texts.jsonl, and an
     audit that was interrupted goes on from there."""
     config: Config
-    settings: Annotated[dict[str, Any], Of(EngineAuditSettings)]
+    settings: Annotated[dict[str, Any], OptionsFrom(EngineAuditSettings)]
 
 
-@grouped
+@with_option_groups
 def audit_engine(request: EngineAuditOptions) -> None:
     """Find out whether an inference engine's text with drafts is the target's own.
 

@@ -11,7 +11,7 @@ import typer
 
 from otspec.cli.bench_decode import bench_decode
 from otspec.cli.bench_paths import bench_paths
-from otspec.cli.groups import grouped
+from otspec.cli.groups import with_option_groups
 from otspec.cli.measuring import Against, asked, check_budget, conclude, only_compared, resumed
 from otspec.cli.sources import ArrayOptions, by_name
 from otspec.errors import ProblemError
@@ -69,7 +69,7 @@ class BenchOptions:
 
 
 @app.callback()
-@grouped
+@with_option_groups
 def bench(context: typer.Context, request: BenchOptions) -> None:
     """Measure solvers at every (k, n): time, acceptance, certificate and deviation, beside the paper's figures.
 

@@ -12,7 +12,7 @@ import typer
 
 from otspec.cli import options
 from otspec.cli.drafters import DrafterFiles
-from otspec.cli.groups import Of, grouped
+from otspec.cli.groups import OptionsFrom, with_option_groups
 from otspec.cli.measuring import Against, asked, check_budget, check_reference, conclude, only_compared, resumed
 from otspec.cli.names import COMPARED, RULES
 from otspec.cli.prompts import ChatOptions, Prompt, read_prompts, read_tasks
@@ -134,7 +134,9 @@ class BenchDecodeOptions:
     ] = None
     drafts: Annotated[
         dict[str, Any],
-        Of(DraftSettings, listed=True, defaults={"depth": "8"}, leave_out=("solver", "branching", "tree", "law")),
+        OptionsFrom(
+            DraftSettings, listed=True, defaults={"depth": "8"}, leave_out=("solver", "branching", "tree", "law")
+        ),
     ]
     rules: RuleOptions
     drafter: str | None = None
@@ -157,8 +159,8 @@ class BenchDecodeOptions:
     """The folder for results; the same command again resumes it."""
 
 
-@grouped
-@grouped
+@with_option_groups
+@with_option_groups
 def bench_decode(context: typer.Context, request: BenchDecodeOptions) -> None:
     """Decode the same prompts in every way, in turn: speed-ups and block efficiency with 95 % intervals, and the time.
 

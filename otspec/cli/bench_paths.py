@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from otspec.cli import options
-from otspec.cli.groups import grouped
+from otspec.cli.groups import with_option_groups
 from otspec.cli.measuring import Against, asked, check_budget, check_reference, conclude, only_compared, resumed
 from otspec.cli.sources import by_name
 from otspec.extras import require_extra
@@ -40,7 +40,7 @@ class BenchPathsOptions:
     """The folder for results; the same command again resumes it."""
 
 
-@grouped
+@with_option_groups
 def bench_paths(context: typer.Context, request: BenchPathsOptions) -> None:
     """Compare rules on the same recorded trees: accepted tokens, exact given each tree.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from otspec.cli.conflicts import CONFLICTS, INSTEAD
-from otspec.cli.groups import grouped
+from otspec.cli.groups import with_option_groups
 from otspec.cli.loading import load_module
 from otspec.cli.options import OutFile
 from otspec.errors import DataError, ProblemError
@@ -53,7 +53,7 @@ class ClaimsOptions:
     """Check the searches: they have to refute mutations of the claims, which are all false."""
 
 
-@grouped
+@with_option_groups
 def claims(request: ClaimsOptions) -> None:
     """Check the papers' claims by numbers: what holds, what needs an unsaid assumption, what fails and where.
 

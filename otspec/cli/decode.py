@@ -14,7 +14,7 @@ from rich.text import Text as RichText
 
 from otspec.cli.conflicts import CONFLICTS, NO_STEPS
 from otspec.cli.drafters import DrafterOptions
-from otspec.cli.groups import Of, grouped
+from otspec.cli.groups import OptionsFrom, with_option_groups
 from otspec.cli.options import OutFile
 from otspec.cli.prompts import ChatOptions, gather
 from otspec.cli.sampling import DecodingOptions, Sampling, draft_names, sampling_of
@@ -27,7 +27,7 @@ from otspec.writing import named
 
 if TYPE_CHECKING:
     from otspec.decode import Generation, Metrics, Tuned
-    from otspec.decode.base.text import Block
+    from otspec.decode.base.text import StepRecord
     from otspec.decode.methods.catalogue import Method
     from otspec.decode.pair.conversations import Conversation, Turn
     from otspec.decode.pair.loading import Models
@@ -53,7 +53,7 @@ class DecodeOptions:
     chat: ChatOptions
     method: str = "multi-draft"
     """The method: {METHODS}."""
-    drafts: Annotated[dict[str, Any], Of(DraftSettings)]
+    drafts: Annotated[dict[str, Any], OptionsFrom(DraftSettings)]
     drafter: DrafterOptions
     settings: Path | None = None
     """A file that `otspec tune` wrote, whose settings stand in place of all these."""
@@ -85,7 +85,7 @@ class DecodeOptions:
         return {"max_new_tokens": self.max_new_tokens, **({"stop_strings": self.stop} if self.stop else {}), **kept}
 
 
-@grouped
+@with_option_groups
 def decode(request: DecodeOptions) -> None:
     """Go on with each prompt as the target would, or answer it, and show what that took.
 
@@ -272,7 +272,7 @@ def _no_metrics() -> Metrics:
     return Metrics()
 
 
-def _in_blocks(spelled: Callable[[Sequence[int]], str], blocks: Sequence[Block]) -> RichText:
+def _in_blocks(spelled: Callable[[Sequence[int]], str], blocks: Sequence[StepRecord]) -> RichText:
     """A text, step by step: green what was accepted, struck out the first of what was rejected, then the new token."""
     shown = RichText()
     for block in blocks:

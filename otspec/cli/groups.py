@@ -26,11 +26,11 @@ Values = Mapping[str, Any]
 """What the command line says, by the name of an option."""
 
 
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Make the fields of the dataclasses that a command takes its options, as typer has them.
 
     A parameter that is annotated with a dataclass stands for its fields, those of dataclasses among them too, and the
-    command gets the dataclass; one with an `Of` among its annotations stands for the fields of a settings class.
+    command gets the dataclass; one annotated with an `OptionsFrom` stands for the fields of a settings class.
     """
     hints = get_type_hints(command, include_extras=True)
     parts = {
@@ -51,7 +51,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 def _parts(name: str, kind: Any, default: Any, text: str) -> tuple[list[inspect.Parameter], Callable[[Values], Any]]:
     """The options that a parameter or a field stands for, and how its value is made of what the command line says."""
     for extra in getattr(kind, "__metadata__", ()):
-        if isinstance(extra, Of):
+        if isinstance(extra, OptionsFrom):
             return list(extra.parameters()), extra.read
     if kind is typer.Context:
         return [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind)], lambda values: values[name]
@@ -136,8 +136,8 @@ READ: Mapping[str, Callable[[str, str], Any]] = {
 
 
 @dataclass(frozen=True)
-class Of:
-    """The options of a settings class: ``drafts: Annotated[dict[str, Any], Of(DraftSettings)]`` of a `grouped` command.
+class OptionsFrom:
+    """The options of a settings class, as in ``drafts: Annotated[dict[str, Any], OptionsFrom(DraftSettings)]``.
 
     Each field that has a docstring becomes an option of its name, unless it is an object that no text spells.  The
     command gets those that are given, or that have a default, by name.

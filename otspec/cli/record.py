@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from otspec.cli import options
-from otspec.cli.groups import grouped
+from otspec.cli.groups import with_option_groups
 from otspec.cli.options import OutFile
 from otspec.cli.prompts import PromptOptions
 from otspec.cli.sampling import DecodingOptions, PairOptions
@@ -48,7 +48,7 @@ class RecordOptions:
     place: DecodingOptions
 
 
-@grouped
+@with_option_groups
 @options.holding
 def record(request: RecordOptions) -> None:
     """Record the laws of a pair of models in a file, which --data and `otspec solve` read without any model.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from otspec.cli import options
-from otspec.cli.groups import grouped
+from otspec.cli.groups import with_option_groups
 from otspec.cli.options import ARGUMENT, OutFile
 from otspec.cli.prompts import ChatOptions, read_prompts
 from otspec.cli.sampling import PlaceOptions
@@ -54,7 +54,7 @@ class RouterOptions:
     place: PlaceOptions
 
 
-@grouped
+@with_option_groups
 @options.holding
 def router(request: RouterOptions) -> None:
     """Cluster a draft model's tokens, and train a router that chooses clusters by the context (DynaSpec).

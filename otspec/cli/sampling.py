@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from otspec.cli import options
-from otspec.cli.groups import Of
+from otspec.cli.groups import OptionsFrom
 from otspec.decode.settings import RunSettings
 from otspec.errors import DataError
 from otspec.settings import Count
@@ -27,7 +27,7 @@ SHIPPED = "shipped"
 NONE = "none"
 """No draft model, among names of draft models."""
 
-Config = Annotated[dict[str, Any], Of(RunSettings, only=("own_config",))]
+Config = Annotated[dict[str, Any], OptionsFrom(RunSettings, only=("own_config",))]
 """Whether the target's own generation configuration acts."""
 
 
@@ -179,7 +179,9 @@ def sampling_of(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 TRUNCATION = ("top_k", "top_p")
-Truncation = Annotated[dict[str, Any], Of(RunSettings, only=TRUNCATION)]
+Truncation = Annotated[dict[str, Any], OptionsFrom(RunSettings, only=TRUNCATION)]
 """Which tokens both models keep."""
-Sampling = Annotated[dict[str, Any], Of(RunSettings, only=("temperature", *TRUNCATION), defaults={"temperature": 1.0})]
+Sampling = Annotated[
+    dict[str, Any], OptionsFrom(RunSettings, only=("temperature", *TRUNCATION), defaults={"temperature": 1.0})
+]
 """How texts are sampled."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table as RichTable
 
-from otspec.cli.groups import grouped
+from otspec.cli.groups import with_option_groups
 from otspec.cli.options import ARGUMENT, OutFile
 from otspec.cli.sources import ArrayOptions
 from otspec.reporting.console import console, progress_bar
@@ -50,7 +50,7 @@ class SolveOptions:
     """A file to which a JSON line per position is written as well."""
 
 
-@grouped
+@with_option_groups
 def solve(request: SolveOptions) -> None:
     """Solve each position of FILE and show acceptance, certificate and time.
 

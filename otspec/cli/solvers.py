@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table as RichTable
 
-from otspec.cli.groups import grouped
+from otspec.cli.groups import with_option_groups
 from otspec.extras import WAYS_OUT
 from otspec.reporting.console import console
 from otspec.reporting.tables import TextTable
@@ -25,7 +25,7 @@ class SolversOptions:
     """Show which solver takes which draft scheme instead."""
 
 
-@grouped
+@with_option_groups
 def solvers(request: SolversOptions) -> None:
     """List the solvers with what they support, their settings, and what each still needs to be installed."""
     if request.schemes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from otspec.cli import options
 from otspec.cli.conflicts import CONFLICTS, NO_QUESTIONS
-from otspec.cli.groups import grouped
+from otspec.cli.groups import with_option_groups
 from otspec.cli.options import OutFile
 from otspec.cli.prompts import ChatOptions, Prompt, read_prompts
 from otspec.cli.sampling import PlaceOptions
@@ -19,7 +19,7 @@ from otspec.reporting.console import console, progress_as_ours, progress_bar
 from otspec.settings import Count, Range, Seed, Temperature, refuse
 
 if TYPE_CHECKING:
-    from otspec.decode.lessons.speakers import Speakers
+    from otspec.decode.distillation.self_chat import Speakers
     from otspec.decode.pair.loading import Models
     from otspec.laws import IntArray
 
@@ -60,7 +60,7 @@ class TextsOptions:
     place: PlaceOptions
 
 
-@grouped
+@with_option_groups
 @options.holding
 def texts(request: TextsOptions) -> None:
     """Have a target write text for its draft models to learn from.
@@ -95,7 +95,7 @@ def write_texts(
     path: Path,
 ) -> IntArray:
     """Texts of a target, shape (count, length), and how far it is, and how fast."""
-    from otspec.decode.lessons.speakers import Speakers
+    from otspec.decode.distillation.self_chat import Speakers
     from otspec.decode.training import own_texts
 
     length, speakers = writing.length, Speakers.of(models.tokenizer) if asks_itself else None

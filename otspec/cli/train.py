@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from otspec.cli import options
 from otspec.cli.conflicts import ALL_TOKENS, CONFLICTS, NO_QUESTIONS, OF_TARGET, ONE_AHEAD, TEXT_FILE
-from otspec.cli.groups import grouped
+from otspec.cli.groups import with_option_groups
 from otspec.cli.names import TRAINED
 from otspec.cli.options import ARGUMENT
 from otspec.cli.prompts import Prompt, read_prompts
@@ -22,7 +22,7 @@ from otspec.settings import Count, Probability, Seed, refuse
 
 if TYPE_CHECKING:
     from otspec.decode.pair.loading import Models
-    from otspec.decode.training import Course, Forecast, Point
+    from otspec.decode.training import Forecast, Point, TrainingConfig
     from otspec.laws import IntArray
 
 HELD_OUT = 64
@@ -85,7 +85,7 @@ class TrainOptions:
         return {**found, "--ask-temperature": self.writing.ask_temperature}
 
 
-@grouped
+@with_option_groups
 @options.holding
 def train(request: TrainOptions) -> None:
     """Train a draft model on text that its target writes at temperature 1, with the target's laws as labels.
@@ -102,8 +102,8 @@ def train(request: TrainOptions) -> None:
     if (request.out / "training.json").exists():
         raise DataError(f"{request.out} holds a trained draft model already; remove it, or give another folder")
     progress_as_ours()
-    from otspec.decode.lessons.texts import most_frequent
-    from otspec.decode.training import Lessons, train_into
+    from otspec.decode.distillation.texts import most_frequent
+    from otspec.decode.training import TeacherData, train_into
 
     course, earlier = _course(request)
     models, learner, layers = _models(request, earlier)
@@ -129,8 +129,8 @@ def train(request: TrainOptions) -> None:
             request.kind,
             models,
             (request.target, learner),
-            Lessons(models.target, written[:count], layers, request.batch, request.seed, kept=kept),
-            Lessons(models.target, written[count:], layers, request.batch, kept=kept),
+            TeacherData(models.target, written[:count], layers, request.batch, request.seed, kept=kept),
+            TeacherData(models.target, written[count:], layers, request.batch, kept=kept),
             course,
             every=request.every,
             earlier=earlier,
@@ -142,9 +142,9 @@ def train(request: TrainOptions) -> None:
     console.print(f"Wrote {request.out}: {way}", highlight=False, soft_wrap=True)
 
 
-def _course(request: TrainOptions) -> tuple[Course, Mapping[str, Any] | None]:
+def _course(request: TrainOptions) -> tuple[TrainingConfig, Mapping[str, Any] | None]:
     """How the training goes, and the record of the one that it goes on from."""
-    from otspec.decode.training import KINDS, Course, read_record
+    from otspec.decode.training import KINDS, TrainingConfig, read_record
 
     chosen = KINDS[request.kind]
     facts = {OF_TARGET: chosen.of_target, ONE_AHEAD: chosen.ahead is None, ALL_TOKENS: not chosen.shares}
@@ -155,7 +155,7 @@ def _course(request: TrainOptions) -> tuple[Course, Mapping[str, Any] | None]:
     if chosen.built and before not in (None, ahead):
         raise ProblemError(f"{request.from_} is made for {before} drafts in a row, not {ahead}; leave out --ahead")
     loss, seed = request.loss or chosen.loss, request.seed
-    course = Course(request.steps, request.rate, loss=loss, seed=seed, ahead=ahead, on_policy=request.on_policy)
+    course = TrainingConfig(request.steps, request.rate, loss=loss, seed=seed, ahead=ahead, on_policy=request.on_policy)
     chosen.check_loss(str(course.loss))
     return course, earlier
 
@@ -192,7 +192,7 @@ def _tell(forecast: Forecast) -> None:
 
 def _texts(request: TrainOptions, models: Models, prompts: list[Prompt] | None) -> IntArray:
     """What is learnt from, and `HELD_OUT` texts more, shape (count, length)."""
-    from otspec.decode.lessons.texts import read_texts
+    from otspec.decode.distillation.texts import read_texts
 
     source = request.texts
     word, _, number = source.partition(":")

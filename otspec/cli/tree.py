@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from otspec.cli.drafters import DrafterOptions
-from otspec.cli.groups import grouped
+from otspec.cli.groups import with_option_groups
 from otspec.cli.options import OutFile
 from otspec.cli.prompts import PromptOptions
 from otspec.cli.sampling import DecodingOptions, PairOptions
@@ -38,7 +38,7 @@ class TreeOptions:
     """A file to which the list is written as well."""
 
 
-@grouped
+@with_option_groups
 def tree(request: TreeOptions) -> None:
     """Find the static tree that a drafter's accuracies promise the most of, as Medusa does.
 

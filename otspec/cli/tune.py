@@ -13,7 +13,7 @@ import typer
 
 from otspec.cli import options
 from otspec.cli.drafters import DrafterFiles
-from otspec.cli.groups import grouped
+from otspec.cli.groups import with_option_groups
 from otspec.cli.options import OutFile
 from otspec.cli.prompts import PromptOptions
 from otspec.cli.sampling import DecodingOptions, PairOptions, Sampling
@@ -96,7 +96,7 @@ class TuneOptions:
     """A file to which all that was measured and predicted is written as well."""
 
 
-@grouped
+@with_option_groups
 @options.holding
 def tune(request: TuneOptions) -> None:
     """Measure for a short while which lossless way to decode is the fastest, and write it to a file.

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from otspec.data.formats import STACKED, Stored, read
+from otspec.data.formats import STACKED, StoredArray, read
 from otspec.data.position import Position, check_index
 from otspec.errors import DataError, ProblemError
 from otspec.laws import FloatArray, as_law
@@ -266,7 +266,7 @@ class Selection:
             return KINDS
         return ((self.target_key, self.draft_key),)
 
-    def names_in(self, path: Path, arrays: Mapping[str, Stored | None]) -> tuple[str, str]:
+    def names_in(self, path: Path, arrays: Mapping[str, StoredArray | None]) -> tuple[str, str]:
         """Names of target and draft among the arrays of a file.
 
         Raises
@@ -283,7 +283,7 @@ class Selection:
         raise DataError(f"{path} holds {', '.join(arrays) or 'no arrays'}; positions need {needed}{way_out}")
 
 
-def read_pair(path: Path, selection: Selection) -> tuple[tuple[str, str], Stored, Stored, str]:
+def read_pair(path: Path, selection: Selection) -> tuple[tuple[str, str], StoredArray, StoredArray, str]:
     """Names of target and draft in a file, their arrays of shape (positions, V), and what these hold.
 
     The arrays are checked but for their values.
@@ -304,7 +304,7 @@ def read_pair(path: Path, selection: Selection) -> tuple[tuple[str, str], Stored
     return names, target, draft, kind
 
 
-def _checked(path: Path, name: str, array: Stored | None) -> Stored:
+def _checked(path: Path, name: str, array: StoredArray | None) -> StoredArray:
     """The array, if it holds rows of floating-point numbers."""
     if array is None or len(array.shape) != 2 or 0 in array.shape or array.decode is None:
         kind, shape = ("nothing", ()) if array is None else (array.kind, array.shape)
@@ -320,7 +320,7 @@ def _kind_by_name(names: tuple[str, str]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _kind_by_look(path: Path, names: tuple[str, str], arrays: tuple[Stored, Stored]) -> str:
+def _kind_by_look(path: Path, names: tuple[str, str], arrays: tuple[StoredArray, StoredArray]) -> str:
     """What the first position looks like: values in [0, 1] that sum to 1 are probabilities."""
     seen = set()
     for array in arrays:

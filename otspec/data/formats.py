@@ -23,7 +23,7 @@ STACKED = ("[0]", "[1]")
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
+class StoredArray:
     """An array of a file."""
 
     values: Any
@@ -44,7 +44,7 @@ class Stored:
         return self.decode(self.values[index])
 
 
-def read(path: Path, names: Collection[str]) -> Mapping[str, Stored | None]:
+def read(path: Path, names: Collection[str]) -> Mapping[str, StoredArray | None]:
     """The arrays of a file by name.
 
     Parameters
@@ -78,9 +78,9 @@ def read(path: Path, names: Collection[str]) -> Mapping[str, Stored | None]:
         raise DataError(f"{path} cannot be read: {error}") from error
 
 
-def _of_numpy(array: npt.NDArray[Any]) -> Stored:
+def _of_numpy(array: npt.NDArray[Any]) -> StoredArray:
     floats = np.issubdtype(array.dtype, np.floating)
-    return Stored(array, str(array.dtype), _as_float64 if floats else None)
+    return StoredArray(array, str(array.dtype), _as_float64 if floats else None)
 
 
 def _as_float64(values: Any) -> FloatArray:
@@ -88,13 +88,13 @@ def _as_float64(values: Any) -> FloatArray:
         return np.asarray(values).astype(np.float64)
 
 
-def _read_npz(path: Path, names: Collection[str]) -> Mapping[str, Stored | None]:
+def _read_npz(path: Path, names: Collection[str]) -> Mapping[str, StoredArray | None]:
     with np.load(path, allow_pickle=False) as archive:
         # Other arrays may be large, and are only named in an error.
         return {name: _of_numpy(archive[name]) if name in names else None for name in archive.files}
 
 
-def _read_npy(path: Path, names: Collection[str]) -> Mapping[str, Stored | None]:
+def _read_npy(path: Path, names: Collection[str]) -> Mapping[str, StoredArray | None]:
     """One array of target and draft, or one of several files side by side, each named after its array."""
     array = _load_npy(path)
     if array.ndim == 3 and len(array) == 2:
@@ -109,7 +109,7 @@ def _load_npy(path: Path) -> npt.NDArray[Any]:
     return cast("npt.NDArray[Any]", np.load(path, mmap_mode="r", allow_pickle=False))
 
 
-def _read_torch(path: Path, names: Collection[str]) -> Mapping[str, Stored | None]:
+def _read_torch(path: Path, names: Collection[str]) -> Mapping[str, StoredArray | None]:
     torch: Any = require("torch")
     held: Any = torch.load(path, map_location="cpu", weights_only=True)
     if isinstance(held, torch.Tensor) and held.ndim != 3:
@@ -125,13 +125,15 @@ def _read_torch(path: Path, names: Collection[str]) -> Mapping[str, Stored | Non
         return cast(FloatArray, values.detach().double().numpy())
 
     return {
-        str(name): Stored(value, str(value.dtype).removeprefix("torch."), decode if value.is_floating_point() else None)
+        str(name): StoredArray(
+            value, str(value.dtype).removeprefix("torch."), decode if value.is_floating_point() else None
+        )
         for name, value in held.items()
         if isinstance(value, torch.Tensor)
     }
 
 
-def _read_safetensors(path: Path, names: Collection[str]) -> Mapping[str, Stored | None]:
+def _read_safetensors(path: Path, names: Collection[str]) -> Mapping[str, StoredArray | None]:
     """By hand: the package reads types that numpy lacks only into torch, and the format is a header and bytes."""
     data = np.memmap(path, dtype=np.uint8, mode="r")
     header, length = _header(data)
@@ -165,7 +167,7 @@ def _header(data: npt.NDArray[np.uint8]) -> tuple[dict[str, Any], int]:
     return header, length
 
 
-def _tensor(name: str, entry: Any, data: npt.NDArray[np.uint8]) -> Stored:
+def _tensor(name: str, entry: Any, data: npt.NDArray[np.uint8]) -> StoredArray:
     dtype, shape, (first, last) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
     bits, decode = SAFETENSORS.get(dtype, ("<u1", None))
     if dtype not in SAFETENSORS:
@@ -173,7 +175,7 @@ def _tensor(name: str, entry: Any, data: npt.NDArray[np.uint8]) -> Stored:
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(bits).itemsize
     if not 0 <= first <= last <= data.size or last - first != size:
         raise ValueError(f"the bytes of {name} are {first} to {last} of {data.size}, and its shape takes {size}")
-    return Stored(data[first:last].view(bits).reshape(shape), dtype, decode)
+    return StoredArray(data[first:last].view(bits).reshape(shape), dtype, decode)
 
 
 def _decode_bfloat16(values: Any) -> FloatArray:
@@ -205,7 +207,7 @@ SAFETENSORS: dict[str, tuple[str, Callable[[Any], FloatArray] | None]] = {
 }
 """Types of safetensors: what numpy reads, and how that becomes numbers."""
 
-READERS: dict[str, Callable[[Path, Collection[str]], Mapping[str, Stored | None]]] = {
+READERS: dict[str, Callable[[Path, Collection[str]], Mapping[str, StoredArray | None]]] = {
     ".npz": _read_npz,
     ".npy": _read_npy,
     ".safetensors": _read_safetensors,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from otspec.data.files import file_identity
-from otspec.data.formats import Stored, read, safetensors_about
+from otspec.data.formats import StoredArray, read, safetensors_about
 from otspec.data.position import check_index
 from otspec.data.recorded import of_schema
 from otspec.errors import DataError, ProblemError
@@ -132,7 +132,7 @@ class Layout(NamedTuple):
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path} does not say of what shape its trees are ({error!r}); record it anew") from error
 
-    def check(self, path: Path, nodes: Stored, paths: Stored) -> None:
+    def check(self, path: Path, nodes: StoredArray, paths: StoredArray) -> None:
         """Compare it with the shapes of the arrays.
 
         Raises
@@ -260,7 +260,7 @@ class TreeSource:
         return stored.decode(stored.values[index, :count])
 
 
-def _arrays_of(path: Path, found: str) -> dict[str, Stored]:
+def _arrays_of(path: Path, found: str) -> dict[str, StoredArray]:
     """The arrays of a file of trees, by name.
 
     Parameters

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from otspec.decode.drafters.shortlists.training import train_router
     from otspec.decode.generation import MultiDraftOutput, generate, multi_draft
     from otspec.decode.methods.multi_draft import MultiDraft
-    from otspec.decode.models.after import model_after
+    from otspec.decode.models.as_model import model_after
     from otspec.decode.models.tokens.alignment import aligned_counts
     from otspec.decode.models.tokens.matching import matching_of
     from otspec.decode.settings import DraftOptions, DraftSettings, RunOptions, RunSettings

@@ -15,7 +15,7 @@ import numpy as np
 
 from otspec.extras import require
 from otspec.reporting.means import SERIES, Row
-from otspec.reporting.style import DARK, LIGHT, Look, Theme
+from otspec.reporting.style import DARK, LIGHT, Style, Theme
 
 require("altair")  # where it is missing, the error says how to get it
 
@@ -105,7 +105,7 @@ def line_chart(
     rows: Sequence[Row],
     x: Axis,
     y: Axis,
-    styles: Mapping[str, Look],
+    styles: Mapping[str, Style],
     title: str = "",
     *,
     joined: bool = True,
@@ -138,7 +138,7 @@ def line_chart(
         base = base.encode(xOffset=alt.XOffset(SERIES, type="nominal", scale=alt.Scale(domain=list(styles))))
     layers = _intervals(marked, base.mark_rule(), y, "y")
     if joined:
-        dashes = by_series(alt.StrokeDash, styles, [look.strokes for look in styles.values()])
+        dashes = by_series(alt.StrokeDash, styles, [style.strokes for style in styles.values()])
         layers.append(base.mark_line().encode(dashes).transform_filter("!datum.part"))
     if any(row.get("open") for row in marked):
         arrow = base.mark_point(shape="triangle-up", size=55, filled=True).encode(y=alt.value(4))
@@ -152,7 +152,7 @@ def line_chart(
 
 
 def column_chart(
-    rows: Sequence[Row], x: Axis, y: Axis, styles: Mapping[str, Look], title: str = "", *, height: int = HEIGHT
+    rows: Sequence[Row], x: Axis, y: Axis, styles: Mapping[str, Style], title: str = "", *, height: int = HEIGHT
 ) -> alt.LayerChart:
     """Upright columns beside each other at each place, with intervals.
 
@@ -171,14 +171,14 @@ def column_chart(
     beside = alt.XOffset(SERIES, type="nominal", scale=alt.Scale(domain=list(styles), paddingInner=0.1))
     upright = replace(y, zero=True)
     base = alt.Chart().encode(x.along("x"), upright.along("y"), xOffset=beside)
-    fills = by_series(alt.Color, styles, [look.fill() for look in styles.values()])
+    fills = by_series(alt.Color, styles, [style.fill() for style in styles.values()])
     columns = base.mark_bar().encode(
         fills, fillOpacity=alt.when("datum.pale").then(alt.value(0.4)).otherwise(alt.value(1))
     )
     return chart_of([columns, *_intervals(rows, base.mark_rule(color=LIGHT.ink), upright, "y")], rows, title, height)
 
 
-def dot_chart(rows: Sequence[Row], x: Axis, styles: Mapping[str, Look], title: str = "") -> alt.LayerChart:
+def dot_chart(rows: Sequence[Row], x: Axis, styles: Mapping[str, Style], title: str = "") -> alt.LayerChart:
     """Points with intervals, one above the other.
 
     Parameters
@@ -196,7 +196,7 @@ def dot_chart(rows: Sequence[Row], x: Axis, styles: Mapping[str, Look], title: s
     return chart_of(layers, rows, title, _height(lines))
 
 
-def bar_chart(rows: Sequence[Row], x: Axis, parts: Mapping[str, Look], title: str = "") -> alt.LayerChart:
+def bar_chart(rows: Sequence[Row], x: Axis, parts: Mapping[str, Style], title: str = "") -> alt.LayerChart:
     """Bars made of parts, one above the other.
 
     Parameters
@@ -209,7 +209,7 @@ def bar_chart(rows: Sequence[Row], x: Axis, parts: Mapping[str, Look], title: st
     title : str
     """
     lines, places = _lines(rows), {part: at for at, part in enumerate(parts)}
-    shades = by_series(alt.Color, parts, [look.colour() for look in parts.values()], "part")
+    shades = by_series(alt.Color, parts, [style.colour() for style in parts.values()], "part")
     bars = alt.Chart().mark_bar()
     bars = bars.encode(replace(x, grid=True, zero=True).along("x").stack("zero"), lines.along("y"))
     bars = bars.encode(shades.legend(orient="top", title=None, columns=3), order=alt.Order("at", type="quantitative"))
@@ -289,7 +289,7 @@ def ends_of(rows: Sequence[Row], log: int = 0) -> tuple[float, float] | None:
 
 
 def by_series(
-    channel: type[Channel], styles: Mapping[str, Look], values: Sequence[Any], field: str = SERIES
+    channel: type[Channel], styles: Mapping[str, Style], values: Sequence[Any], field: str = SERIES
 ) -> Channel:
     """A channel, such as `altair.Color`, that differs by series; the key of a picture, or chips of a page, explain it.
 
@@ -306,14 +306,14 @@ def by_series(
     return channel(field=field, type="nominal", scale=scale, legend=None)  # type: ignore[call-arg]
 
 
-def colours_of(styles: Mapping[str, Look], field: str = SERIES) -> alt.Color:
+def colours_of(styles: Mapping[str, Style], field: str = SERIES) -> alt.Color:
     """The encoding of colours by series."""
-    return by_series(alt.Color, styles, [look.colour() for look in styles.values()], field)
+    return by_series(alt.Color, styles, [style.colour() for style in styles.values()], field)
 
 
-def shapes_of(styles: Mapping[str, Look], field: str = SERIES) -> alt.Shape:
+def shapes_of(styles: Mapping[str, Style], field: str = SERIES) -> alt.Shape:
     """The encoding of markers by series."""
-    return by_series(alt.Shape, styles, [look.marker.vega for look in styles.values()], field)
+    return by_series(alt.Shape, styles, [style.marker.vega for style in styles.values()], field)
 
 
 def _lines(rows: Sequence[Row]) -> Axis:
@@ -333,7 +333,7 @@ def _intervals(rows: Sequence[Row], rule: alt.Chart, axis: Axis, letter: str) ->
     return [rule.encode(**ends).transform_filter("isValid(datum.low)")]
 
 
-def _points(rows: Sequence[Row], base: alt.Chart, styles: Mapping[str, Look], size: int) -> list[alt.Chart]:
+def _points(rows: Sequence[Row], base: alt.Chart, styles: Mapping[str, Style], size: int) -> list[alt.Chart]:
     """Markers, filled, and hollow for what is over a part of the data only."""
     shaped = base.encode(shapes_of(styles))
     filled = shaped.mark_point(filled=True, size=size).transform_filter("!datum.part")

@@ -37,7 +37,7 @@ def line_at(
     align : {"left", "right"}, optional
         On which side an upright line has its words, and at which end a level one; by default the right one.
     hue : str
-        As of a `Look`.
+        As of a `Style`.
     dash : sequence of float
         Pixels drawn and left out; none for a whole line.
     """
@@ -92,7 +92,7 @@ def words(
     rows : sequence of mappings
         Each with ``x``, ``y`` and ``text``.
     hue : str
-        As of a `Look`.
+        As of a `Style`.
     size : int
         Of the letters, in pixels.
     align : {"left", "center", "right"}

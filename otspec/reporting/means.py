@@ -24,7 +24,7 @@ def number(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def grouped(records: Iterable[Item], of: Callable[[Item], Group]) -> dict[Group, list[Item]]:
+def group_by(records: Iterable[Item], of: Callable[[Item], Group]) -> dict[Group, list[Item]]:
     """Records by what each is of, in the order in which they come."""
     found: dict[Group, list[Item]] = {}
     for record in records:

@@ -19,7 +19,7 @@ from otspec.extras import require
 from otspec.reporting import charts
 from otspec.reporting.charts import HOVER, SCHEMA, Group
 from otspec.reporting.means import SERIES
-from otspec.reporting.style import DARK, HUES, LIGHT, Look
+from otspec.reporting.style import DARK, HUES, LIGHT, Style
 from otspec.reporting.tables import TextTable
 from otspec.writing import write_whole
 
@@ -33,7 +33,7 @@ class Section:
     """A part of a page: charts of one set of series, and the tables beside them."""
 
     title: str
-    series: Mapping[str, Look]
+    series: Mapping[str, Style]
     """What can be switched on and off, by its label in the charts."""
     groups: Sequence[Group]
     tables: Sequence[TextTable]
@@ -139,10 +139,10 @@ def _blocks(paragraph: str) -> list[tuple[str, list[list[tuple[bool, str]]]]]:
     return found
 
 
-def _marked(cell: str, series: Mapping[str, Look]) -> Look | None:
+def _marked(cell: str, series: Mapping[str, Style]) -> Style | None:
     """The look of the series that a cell names, with its K and L, or with other notes in brackets."""
     name = re.sub(r", [KL] = \d+", "", cell)
-    return series.get(name) or next((look for label, look in series.items() if _bare(label) == _bare(name)), None)
+    return series.get(name) or next((style for label, style in series.items() if _bare(label) == _bare(name)), None)
 
 
 def _bare(label: str) -> str:

@@ -18,7 +18,7 @@ import altair as alt
 
 from otspec.extras import require
 from otspec.reporting.charts import SCHEMA, Group, by_series, colours_of, config, data_of, layered, shapes_of, spec_of
-from otspec.reporting.style import LIGHT, Look
+from otspec.reporting.style import LIGHT, Style
 from otspec.writing import write_whole
 
 WIDTH, GAP = 680, 26
@@ -45,7 +45,7 @@ class Part(NamedTuple):
     """Groups of charts of one set of series."""
 
     title: str
-    series: Mapping[str, Look]
+    series: Mapping[str, Style]
     """What the key explains: nothing where that is clear without."""
     groups: Sequence[Group]
 
@@ -83,7 +83,7 @@ class Picture:
 
 def picture(
     charts: Sequence[alt.LayerChart],
-    series: Mapping[str, Look] | None = None,
+    series: Mapping[str, Style] | None = None,
     *,
     columns: int = 2,
     title: str = "",
@@ -170,7 +170,7 @@ def _has(layer: Spec, letter: str) -> bool:
     return "axis" in layer.get("encoding", {}).get(letter, {})
 
 
-def _key(series: Mapping[str, Look], marks: set[str], above: float) -> Spec:
+def _key(series: Mapping[str, Style], marks: set[str], above: float) -> Spec:
     """What explains series, as many in a line as there is room for.
 
     With ``line`` among the marks that show them a symbol is a line, with ``point`` it has a marker; without both it is
@@ -179,15 +179,15 @@ def _key(series: Mapping[str, Look], marks: set[str], above: float) -> Spec:
     wide = SYMBOL + 14 + LETTER * max(map(len, series))
     columns = max(1, min(len(series), math.floor(WIDTH / wide)))
     rows = []
-    for at, (label, look) in enumerate(series.items()):
+    for at, (label, style) in enumerate(series.items()):
         left, y = wide * (at % columns) - NUMBERS, above + LINE * (at // columns + 0.5)
         ends = {"left": left, "right": left + 18, "middle": left + 9, "words": left + SYMBOL}
-        rows.append({LABEL: label, "hollow": look.hollow, "y": y, **ends})
+        rows.append({LABEL: label, "hollow": style.hollow, "y": y, **ends})
     base = alt.Chart().encode(_pixels(alt.Y, "y"))
     layers = [base.mark_text(align="left", color=LIGHT.ink).encode(_pixels(alt.X, "words"), text=f"{LABEL}:N")]
     coloured = base.encode(_pixels(alt.X, "middle"), colours_of(series, LABEL))
     if "line" in marks:
-        dashes = by_series(alt.StrokeDash, series, [look.strokes for look in series.values()], LABEL)
+        dashes = by_series(alt.StrokeDash, series, [style.strokes for style in series.values()], LABEL)
         line = coloured.mark_rule(strokeWidth=1.6).encode(_pixels(alt.X, "left"), dashes, x2="right")
         layers.append(line.transform_filter("!datum.hollow"))
     if "point" in marks:
@@ -195,7 +195,7 @@ def _key(series: Mapping[str, Look], marks: set[str], above: float) -> Spec:
             marker = coloured.mark_point(size=45, filled=test.startswith("!")).encode(shapes_of(series, LABEL))
             layers.append(marker.transform_filter(test))
     if not marks & {"line", "point"}:
-        fills = by_series(alt.Color, series, [look.fill() for look in series.values()], LABEL)
+        fills = by_series(alt.Color, series, [style.fill() for style in series.values()], LABEL)
         layers.append(coloured.mark_square(size=110, opacity=1).encode(fills))
     height = above + LINE * math.ceil(len(series) / columns) + 10
     return spec_of(layered(layers, data=data_of(rows), width=WIDTH - NUMBERS, height=height))

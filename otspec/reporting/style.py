@@ -136,7 +136,7 @@ KNOWN: dict[str, tuple[str, int]] = {
 """Colour and marker by name, those that are drawn side by side apart.  Another name gets what its letters say."""
 
 
-class Look(NamedTuple):
+class Style(NamedTuple):
     """How a series is drawn."""
 
     hue: str
@@ -170,12 +170,12 @@ def colour(hue: str, theme: Theme = LIGHT) -> str:
     return hue if hue.startswith("#") else {**HUES, INK: theme.ink, GREY: theme.grey}[hue]
 
 
-def ordered(labels: Sequence[str]) -> dict[str, Look]:
+def ordered(labels: Sequence[str]) -> dict[str, Style]:
     """How an ordered series is drawn, as over k, n or temperatures: from dark to light, neighbours in other dashes."""
     first, last = RAMP_ENDS
     step = (last - first) / max(len(labels) - 1, 1)
     return {
-        label: Look(_along(RAMP, first + at * step), MARKERS[_DOT], DASHES[at % 2]) for at, label in enumerate(labels)
+        label: Style(_along(RAMP, first + at * step), MARKERS[_DOT], DASHES[at % 2]) for at, label in enumerate(labels)
     }
 
 
@@ -217,12 +217,12 @@ def known_as(label: str) -> str:
     return f"{module}:{rest.partition(':')[0]}" if "." in module and rest else module
 
 
-def looks(labels: Iterable[str]) -> dict[str, Look]:
+def styles_of(labels: Iterable[str]) -> dict[str, Style]:
     """How the series of a picture are drawn, by label.
 
     What has one name (a solver with several settings, say) has one colour, and differs in its dashes and markers.
     """
-    found: dict[str, Look] = {}
+    found: dict[str, Style] = {}
     names: Counter[str] = Counter()
     taken: set[tuple[str, int]] = set()
     for label in labels:
@@ -231,7 +231,7 @@ def looks(labels: Iterable[str]) -> dict[str, Look]:
         markers = [(first + step) % len(MARKERS) for step in range(len(MARKERS))]
         marker = next((one for one in markers if (hue, one) not in taken), first)
         taken.add((hue, marker))
-        found[label] = Look(hue, MARKERS[marker], DASHES[names[name] % len(DASHES)])
+        found[label] = Style(hue, MARKERS[marker], DASHES[names[name] % len(DASHES)])
         names[name] += 1
     return found
 

@@ -12,7 +12,7 @@ from otspec.schemes.protocol import DraftScheme
 from otspec.tolerances import TIE_TOL
 
 
-class Called:
+class SchemeProbe:
     """A draft scheme whose answers are looked at.
 
     Parameters

@@ -9,7 +9,7 @@ import numpy as np
 
 from otspec.errors import ProblemError
 from otspec.laws import BoolArray, FloatArray, IntArray, as_count, sum_by
-from otspec.schemes.calls import Called
+from otspec.schemes.calls import SchemeProbe
 from otspec.schemes.draft_sets import DraftSets
 from otspec.schemes.protocol import DraftScheme, Support
 from otspec.tolerances import TIE_TOL
@@ -82,7 +82,7 @@ def check_scheme(scheme: DraftScheme, draws: int = 20_000, seed: int = 0) -> Sch
     if not isinstance(scheme, DraftScheme):
         raise ProblemError(f"scheme is a {type(scheme).__name__}; derive it from otspec.schemes.DraftScheme")
     as_count("draws", draws)
-    listed = Listed.of(Called(scheme), np.random.default_rng(seed))
+    listed = EnumeratedScheme.of(SchemeProbe(scheme), np.random.default_rng(seed))
     _check_support(listed)
     _check_prob(listed)
     _check_sample(listed, draws)
@@ -93,10 +93,10 @@ def check_scheme(scheme: DraftScheme, draws: int = 20_000, seed: int = 0) -> Sch
     return SchemeCheck(listed.support.probabilities.size, draws, unknown)
 
 
-class Listed(NamedTuple):
+class EnumeratedScheme(NamedTuple):
     """A scheme with the list of all that it can draft, which its other methods are held against."""
 
-    scheme: Called
+    scheme: SchemeProbe
     support: Support
     tokens: IntArray
     """Shape (k,): the tokens that are drafted, ascending."""
@@ -104,7 +104,7 @@ class Listed(NamedTuple):
     """Chooses what is tried."""
 
     @classmethod
-    def of(cls, scheme: Called, rng: np.random.Generator) -> Listed:
+    def of(cls, scheme: SchemeProbe, rng: np.random.Generator) -> EnumeratedScheme:
         """List the support.
 
         Raises
@@ -135,7 +135,7 @@ class Listed(NamedTuple):
         return sum_by(self.support.drafts[:, 0], self.support.probabilities, self.scheme.vocab)
 
 
-def _check_support(listed: Listed) -> None:
+def _check_support(listed: EnumeratedScheme) -> None:
     """The support is a law over different tuples of n tokens, and no longer than it says."""
     scheme, (drafts, probabilities) = listed.scheme, listed.support
     right = drafts.ndim == 2 and drafts.shape[1] == scheme.n and np.issubdtype(drafts.dtype, np.integer)
@@ -158,7 +158,7 @@ def _check_support(listed: Listed) -> None:
     )
 
 
-def _check_prob(listed: Listed) -> None:
+def _check_prob(listed: EnumeratedScheme) -> None:
     """Probabilities of listed tuples, one by one and at once, and 0 for tuples that are not listed."""
     scheme, (drafts, probabilities) = listed.scheme, listed.support
     scheme.close("prob", (drafts,), probabilities)
@@ -171,7 +171,7 @@ def _check_prob(listed: Listed) -> None:
         scheme.close("prob", (one,), np.zeros(()))
 
 
-def _check_sample(listed: Listed, draws: int) -> None:
+def _check_sample(listed: EnumeratedScheme, draws: int) -> None:
     """Draws of the right shape, repeated by a seed, and in the proportions of the support."""
     scheme, rng = listed.scheme, listed.rng
     one = scheme.array("sample", (0,), (scheme.n,))
@@ -183,7 +183,7 @@ def _check_sample(listed: Listed, draws: int) -> None:
     _check_proportions(listed, f"sample(rng, {draws})", scheme.array("sample", (rng, draws), (draws, scheme.n)))
 
 
-def _check_proportions(listed: Listed, call: str, drawn: IntArray) -> None:
+def _check_proportions(listed: EnumeratedScheme, call: str, drawn: IntArray) -> None:
     """Chi-square of drawn tuples, shape (draws, n), against the support; those rarely expected count as one."""
     from scipy.stats import chi2  # half a second
 
@@ -210,14 +210,14 @@ def _check_proportions(listed: Listed, call: str, drawn: IntArray) -> None:
         )
 
 
-def _check_orders(listed: Listed) -> None:
+def _check_orders(listed: EnumeratedScheme) -> None:
     """The hit function along orders of all tokens, and the law of the first draft in such an order."""
     for order in _some_orders(listed):
         listed.scheme.close("hit_chain", (order,), listed.support.hit_chain(order))
         listed.scheme.close("priority_law", (order,), listed.support.priority_law(order))
 
 
-def _some_orders(listed: Listed) -> Iterator[IntArray]:
+def _some_orders(listed: EnumeratedScheme) -> Iterator[IntArray]:
     """Orders of all tokens, shape (V,): ascending, descending, and a few at random."""
     vocab = listed.scheme.vocab
     yield np.arange(vocab)
@@ -226,7 +226,7 @@ def _some_orders(listed: Listed) -> Iterator[IntArray]:
         yield listed.rng.permutation(vocab)
 
 
-def _check_draft_sets(listed: Listed) -> None:
+def _check_draft_sets(listed: EnumeratedScheme) -> None:
     """The sets of distinct tokens, in their order, with their masses."""
     scheme = listed.scheme
     expected, count = DraftSets.of_support(*listed.support), scheme.count("set_count")
@@ -251,7 +251,7 @@ def _check_draft_sets(listed: Listed) -> None:
     )
 
 
-def _check_compact(listed: Listed) -> None:
+def _check_compact(listed: EnumeratedScheme) -> None:
     """The same law over the reachable tokens, renumbered, and a last token that is never drafted."""
     scheme, (drafts, probabilities) = listed.scheme, listed.support
     small, vocab = scheme.call("compact"), listed.tokens.size + 1
@@ -270,7 +270,7 @@ def _check_compact(listed: Listed) -> None:
     )
 
 
-def _check_laws(listed: Listed) -> Iterator[str]:
+def _check_laws(listed: EnumeratedScheme) -> Iterator[str]:
     """The laws that may be known; yields the names of those that are not."""
     drafts, probabilities = listed.support
     hit = (drafts[:, :, None] == np.arange(listed.scheme.vocab)).any(axis=1)
@@ -281,7 +281,7 @@ def _check_laws(listed: Listed) -> Iterator[str]:
             listed.scheme.close(method, (), expected)
 
 
-def _check_prefix_order(listed: Listed) -> Iterator[str]:
+def _check_prefix_order(listed: EnumeratedScheme) -> Iterator[str]:
     """Whether prefixes of the order do as well as any token set; yields the name if no order is known."""
     scheme = listed.scheme
     members, hits = _hits(listed)
@@ -307,7 +307,7 @@ def _check_prefix_order(listed: Listed) -> Iterator[str]:
             )
 
 
-def _hits(listed: Listed) -> tuple[BoolArray, FloatArray]:
+def _hits(listed: EnumeratedScheme) -> tuple[BoolArray, FloatArray]:
     """Every set of the k tokens that can be drafted, shape (2**k, k), and P(some draft in it), shape (2**k,)."""
     k = listed.tokens.size
     members = (np.arange(2**k)[:, None] >> np.arange(k)) % 2 == 1
@@ -319,7 +319,7 @@ def _hits(listed: Listed) -> tuple[BoolArray, FloatArray]:
     return members, 1.0 - inside[::-1]
 
 
-def _some_targets(listed: Listed) -> Iterator[FloatArray]:
+def _some_targets(listed: EnumeratedScheme) -> Iterator[FloatArray]:
     """Target laws, shape (V,): the first draft's, at random, with zeros, peaked, uniform."""
     vocab = listed.scheme.vocab
     yield listed.first_draft / listed.first_draft.sum()

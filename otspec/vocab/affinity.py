@@ -15,7 +15,7 @@ from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray, as_float, as_float64, sum_by
 from otspec.tolerances import MASS_TOL
 from otspec.vocab.intersection import as_ids
-from otspec.vocab.matrices import Affinity, Factored, Raised, Stored, is_sparse, softmax_rows, sparse_rows
+from otspec.vocab.matrices import Affinity, Factored, Raised, StoredAffinity, is_sparse, softmax_rows, sparse_rows
 
 
 def affinity(covariance: Any, tau: float = 1.0, *, tokens: Any = None) -> Affinity:
@@ -58,7 +58,7 @@ def affinity(covariance: Any, tau: float = 1.0, *, tokens: Any = None) -> Affini
         raise ProblemError(
             f"row {nowhere.argmax()} of covariance is -inf throughout; its mass would have nowhere to go"
         )
-    return Stored(ids, softmax_rows(matrix, tau), np.ones(ids.size))
+    return StoredAffinity(ids, softmax_rows(matrix, tau), np.ones(ids.size))
 
 
 def affinity_from_factor(factor: Any, tau: float = 1.0, *, tokens: Any = None) -> Affinity:
@@ -137,7 +137,7 @@ def affinity_from_counts(counts: Any, tau: float = 1.0, *, tokens: Any = None) -
     with np.errstate(divide="ignore"):  # log 0: a weight of 0
         if is_sparse(matrix):
             return softmax_of_stored(matrix, np.log(matrix.data), tau, ids)
-        return Stored(ids, softmax_rows(np.log(matrix), tau), np.ones(ids.size))
+        return StoredAffinity(ids, softmax_rows(np.log(matrix), tau), np.ones(ids.size))
 
 
 def softmax_of_stored(matrix: Any, values: FloatArray, tau: float, tokens: IntArray) -> Affinity:
@@ -160,7 +160,7 @@ def softmax_of_stored(matrix: Any, values: FloatArray, tau: float, tokens: IntAr
     with np.errstate(over="ignore"):  # to -inf, whose exponential is the 0 it should be
         weights = np.exp((values - largest[row]) / tau)
     kept = sparse_rows(weights, matrix.indices, matrix.indptr, matrix.shape[1])
-    return Stored(tokens, kept, sum_by(row, weights, tokens.size))
+    return StoredAffinity(tokens, kept, sum_by(row, weights, tokens.size))
 
 
 def affinity_from_matrix(matrix: Any, *, tokens: Any = None) -> Affinity:
@@ -195,7 +195,7 @@ def affinity_from_matrix(matrix: Any, *, tokens: Any = None) -> Affinity:
             f"row {off.argmax()} of affinity sums to {totals[off.argmax()]:.6g} (allowed: 1 +/- {MASS_TOL:g}); divide "
             "rows by their sums. Counts? See otspec.vocab.affinity_from_counts. Covariances? See otspec.vocab.affinity."
         )
-    return Stored(ids, checked, totals)
+    return StoredAffinity(ids, checked, totals)
 
 
 def as_temperature(tau: float) -> float:

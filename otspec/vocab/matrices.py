@@ -83,7 +83,7 @@ class Affinity(ABC):
         values /= values.sum(axis=1, keepdims=True)
         kept = sparse_rows(values.ravel(), columns.ravel(), np.arange(size + 1) * count, self.vocab)
         kept.eliminate_zeros()
-        return Stored(self.tokens, kept, np.ones(size))
+        return StoredAffinity(self.tokens, kept, np.ones(size))
 
     def _blocks(self, rows: IntArray) -> Iterator[tuple[int, int]]:
         """Runs of neighbours among ascending row numbers, none of more than `BLOCK_CELLS` entries."""
@@ -94,7 +94,7 @@ class Affinity(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Stored(Affinity):
+class StoredAffinity(Affinity):
     """A matrix that is there, dense or sparse."""
 
     tokens: IntArray

@@ -13,7 +13,7 @@ from otspec.laws import BoolArray, FloatArray
 from otspec.proofs_check.claims import Unchecked, claim, inequality
 from otspec.proofs_check.global_resolution.split import iid_masses, mask_of
 from otspec.proofs_check.instances import iid, law
-from otspec.proofs_check.search import Descent, Instance, Listed
+from otspec.proofs_check.search import Descent, Exhaustive, Instance
 
 
 def inclusion_exclusion(q: FloatArray, n: int, term: BoolArray, inside: BoolArray) -> float:
@@ -77,7 +77,7 @@ def _sizes() -> Iterator[Instance]:
 @claim(
     "gr-equation-121",
     lambda rng: {"size": int(rng.integers(1, 7)), "n": int(rng.integers(1, 6))},
-    Listed(_sizes),
+    Exhaustive(_sizes),
     mutants={"Over i < n.": {"largest": -1}},
 )
 def equation_121(size: int, n: int, largest: int = 0) -> float:
@@ -99,7 +99,7 @@ def _large_sizes() -> Iterator[Instance]:
 @claim(
     "gr-equation-121-asymptotic",
     lambda rng: {"size": int(rng.integers(100, 1000)), "n": int(rng.integers(1, 6))},
-    Listed(_large_sizes),
+    Exhaustive(_large_sizes),
     mutants={"Up to a factor 1 + n**2 / (5 |T|).": {"times": 0.2}},
 )
 def equation_121_asymptotic(size: int, n: int, times: float = 1.0) -> float:

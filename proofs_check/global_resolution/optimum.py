@@ -24,7 +24,7 @@ from otspec.proofs_check.oracles import (
     token_sets,
     transport,
 )
-from otspec.proofs_check.search import Listed
+from otspec.proofs_check.search import Exhaustive
 from otspec.schemes import Greedy
 
 
@@ -216,7 +216,7 @@ def _greedy_draws() -> Iterator[dict[str, Any]]:
 @claim(
     "gr-greedy-support",
     lambda rng: {"q": positive_law(rng, 5), "n": int(distinct(rng)["n"])},
-    Listed(_greedy_draws),
+    Exhaustive(_greedy_draws),
     tol=0.0,
     mutants={"Of V - n.": {"more": 0}},
 )

@@ -23,7 +23,7 @@ from otspec.decode.drafters.hidden_states import three_layers  # noqa: E402
 from otspec.decode.drafters.sd2.model import Steered  # noqa: E402
 from otspec.decode.models.fingerprint import fingerprint  # noqa: E402
 from otspec.decode.pair.loading import Models, load_models  # noqa: E402
-from otspec.decode.training import KINDS, Lessons  # noqa: E402
+from otspec.decode.training import KINDS, TeacherData  # noqa: E402
 from otspec.decode.training.loop import measure  # noqa: E402
 
 AS_IT_IS, STEERED = Learner("shipped", "pretrained"), Learner("shipped", "sd2", "tvd")
@@ -79,7 +79,7 @@ def test_steering_that_was_not_trained_is_worth_nothing_at_any_offset(run: Path)
     target, draft, tokenizer = shipped.load()
     steered: Any = Steered.of(draft, three_layers(target), 128)
     found = measuring.by_offset(Models(target, tokenizer, steered, tokenizer), SMALL, run, "cpu")
-    aside = Lessons(target, learning.texts(SMALL, run, "cpu")[1], (), 3, memory=0)  # in single precision
+    aside = TeacherData(target, learning.texts(SMALL, run, "cpu")[1], (), 3, memory=0)  # in single precision
     [plain] = measure(KINDS["distilled"], draft, aside)
     np.testing.assert_allclose(found, [plain] * 8, rtol=1e-3)
     assert tables.held_out(measuring.gathered(run, SMALL), AS_IT_IS.name) == pytest.approx(plain, rel=1e-3)

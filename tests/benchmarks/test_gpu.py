@@ -94,7 +94,7 @@ def test_a_model_is_measured_with_its_drafter_by_every_rule(monkeypatch: pytest.
 def test_captures_are_counted_and_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphs, "capture", called_again)
     with model.captures() as count:
-        replayed = graphs.Replayed[Any]()
+        replayed = graphs.GraphedCallable[Any]()
         for _ in range(3):
             replayed.run(lambda _: (torch.zeros(1),), object())
     assert count == [1]

@@ -22,9 +22,9 @@ from otspec.decode.base.drafts import Drafts  # noqa: E402
 from otspec.decode.base.metrics import Clock  # noqa: E402
 from otspec.decode.base.sampling import Prefix, Sampling  # noqa: E402
 from otspec.decode.models.target import Target  # noqa: E402
-from otspec.decode.verify.laws import LocalTree, Merged, local_trees  # noqa: E402
+from otspec.decode.verify.laws import CompactTree, ReducedLaws, compact_trees  # noqa: E402
 from otspec.decode.verify.step import Greedy, OnHost, _gone_on, _matched, step_verifier  # noqa: E402
-from otspec.decode.verify.verifiers import Extension  # noqa: E402
+from otspec.decode.verify.verifiers import AcceptedTokens  # noqa: E402
 from otspec.verification import LayerVerification, Model, TokenWise  # noqa: E402
 from otspec.verification.reference.enumeration import PathLaw, law_over  # noqa: E402
 from otspec.verification.trees.topology import NONE, Topology  # noqa: E402
@@ -155,15 +155,16 @@ def law_of_step(
     trees, logits, after = step.drafts.trees, step.logits, _texts(prompt, step.drafts.trees)
     model = laws or after_prompt(settings, prompt, of.vocab)
     if isinstance(verifier, Greedy):
-        extensions = verifier.verify(step.drafts, verifier.look(logits, after), Clock(torch.device("cpu"))).extensions
+        chosen = verifier.prepare_target(logits, after)
+        extensions = verifier.verify(step.drafts, chosen, Clock(torch.device("cpu"))).extensions
         each = [_certain(tree, one.nodes, one.token, of.vocab) for tree, one in zip(trees, extensions, strict=True)]
     elif not len(step.drafts.laws):
-        seen = verifier.look(logits, after).numpy()
+        seen = verifier.prepare_target(logits, after).numpy()
         each = [_followed(tree, own) for tree, own in zip(trees, np.split(seen, len(trees)), strict=True)]
     else:
         assert isinstance(verifier, OnHost)
         judge = _judged if step.drafts.drawn is None else _judged_beside_fixed
-        each = judge(verifier, step.drafts, verifier.look(logits, after), model)
+        each = judge(verifier, step.drafts, verifier.prepare_target(logits, after), model)
     outcomes = [Outcome(tree, law) for tree, law in zip(trees, each, strict=True)]
     assert sum(step.chances) == pytest.approx(1.0)
     over: Any = zip(step.chances, outcomes, strict=True)
@@ -196,13 +197,13 @@ def _followed(tree: Topology, targets: Floats) -> Floats:
 def _judged(verifier: OnHost, drafts: Drafts, targets: Any, model: Model) -> list[Floats]:
     """Of drafts with laws: what a rule does with each tree as it is shown it."""
     rows = verifier._to_host(drafts, targets)
-    shown = local_trees(drafts, rows)
+    shown = compact_trees(drafts, rows)
     rule, laws = verifier.verifier, []
     if isinstance(rule, TokenWise | LayerVerification):
         rule = replace(rule, remember=1000)  # trees have nodes in common
     for tree, local in zip(drafts.trees, shown, strict=True):
         seen = rule.stop_law(local.tree)
-        whole = _spread if isinstance(rows, Merged) else _placed
+        whole = _spread if isinstance(rows, ReducedLaws) else _placed
         laws.append(whole(tree, local, seen, model))
     return laws
 
@@ -223,7 +224,7 @@ def _judged_beside_fixed(verifier: OnHost, drafts: Drafts, targets: Any, model: 
             tokens[fixed] = drawn
             for parent, token in zip(tree.parent[fixed].tolist(), tree.token[fixed].tolist(), strict=True):
                 if parent not in fixed:  # where what was drawn from laws ends, and the fixed path goes on
-                    found = _gone_on(tree, Extension(tree.line(parent), token), tokens.tolist())
+                    found = _gone_on(tree, AcceptedTokens(tree.line(parent), token), tokens.tolist())
                     moved = chance * seen[np.flatnonzero(part.node == parent)[0], token]
                     law[parent, token] -= moved
                     law[found.nodes[-1], found.token] += moved
@@ -231,14 +232,14 @@ def _judged_beside_fixed(verifier: OnHost, drafts: Drafts, targets: Any, model: 
     return laws
 
 
-def _placed(tree: Topology, local: LocalTree, seen: Floats, model: Model) -> Floats:
+def _placed(tree: Topology, local: CompactTree, seen: Floats, model: Model) -> Floats:
     """A law over the tokens that were shown, over all of them."""
     law = np.zeros((tree.size, len(model.target(()))))
     np.put_along_axis(law, local.tokens, seen, axis=1)
     return law
 
 
-def _spread(tree: Topology, local: LocalTree, seen: Floats, model: Model) -> Floats:
+def _spread(tree: Topology, local: CompactTree, seen: Floats, model: Model) -> Floats:
     """The same where all tokens that a node cannot draft were shown as one: it stands for each by the target's law."""
     law = np.zeros((tree.size, len(model.target(()))))
     for node, (tokens, own) in enumerate(zip(local.tokens, seen, strict=True)):

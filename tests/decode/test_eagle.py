@@ -19,13 +19,13 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
 import otspec
 from otspec.decode import train_router
+from otspec.decode.distillation.spec import DraftModelInit
+from otspec.decode.distillation.teacher import TeacherBatch, TeacherData
 from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.eagle.settings import EagleSettings
 from otspec.decode.drafters.eagle.training import KINDS, PASSES
 from otspec.decode.drafters.hidden_states import shifted
 from otspec.decode.drafters.sd2.model import PLACES, Steered
-from otspec.decode.lessons.kind import Origin
-from otspec.decode.lessons.lesson import Lesson, Lessons
 from otspec.decode.methods.assisted import assisted
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.passes import packed
@@ -161,14 +161,14 @@ def test_it_is_asked_as_it_is_in_decoding(name: str) -> None:
     target, kind, generator = tiny(8, layers=3), KINDS[name], torch.Generator().manual_seed(0)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model: Any = kind.begin(Origin(target, pair(8)[1])).double().eval()
+        model: Any = kind.begin(DraftModelInit(target, pair(8)[1])).double().eval()
     for part, weights in model.named_parameters():
         if part.startswith(("seen", "own", "token")):
             weights += 0.4 * torch.randn(weights.shape, generator=generator, dtype=weights.dtype)
     tokens = torch.randint(8, (2, 7), generator=generator)
     states = target(tokens[:, :-1], output_hidden_states=True).hidden_states
     features = torch.stack([states[layer] for layer in kind.layers(target)], dim=2)
-    lesson = Lesson(tokens, torch.empty(0), features)
+    lesson = TeacherBatch(tokens, torch.empty(0), features)
     found = kind.answers(model, lesson, generator, PASSES)
     assert [one.logits.shape for one in found] == [(2, 6, 8)] * PASSES
     known, first = (
@@ -199,8 +199,8 @@ def test_it_is_asked_as_it_is_in_decoding(name: str) -> None:
 def test_lessons_of_some_tokens_are_those_of_all_at_these(memory: int) -> None:
     target, kept = tiny(8), np.array(KEPT)
     texts = np.random.default_rng(0).integers(0, 8, (6, 9))
-    some = Lessons(target, texts, (0, 2), batch=3, memory=memory, kept=kept)
-    every = Lessons(target, texts, (0, 2), batch=3, memory=0)
+    some = TeacherData(target, texts, (0, 2), batch=3, memory=memory, kept=kept)
+    every = TeacherData(target, texts, (0, 2), batch=3, memory=0)
     for rows in ([0, 1, 2], [4, 0, 5]):
         own, whole = some.lesson(rows), every.lesson(rows)
         torch.testing.assert_close(own.log_law, whole.log_law[..., kept], rtol=5e-3, atol=5e-3)

@@ -13,7 +13,7 @@ from transformers import LogitsProcessorList, MaxLengthCriteria, StoppingCriteri
 
 from otspec.decode import MultiDraft
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.base.text import Ending, Text
+from otspec.decode.base.text import Request, StoppingRules
 from otspec.decode.drafters.shortlists.selection import History, Level
 from otspec.decode.models.head import Head
 from otspec.decode.step.loop import Decoder
@@ -47,9 +47,9 @@ def waits(strategy: Callable[[Any], Any], model: Any, target: Any, temperature: 
         drafter, verifier = strategy(own).prepare(VOCAB, sampling, generator)
         rule = device_rule(verifier, device(), None)
         verification = step_verifier(verifier, sampling, np.random.default_rng(0), generator, rule)
-        ending = Ending(StoppingCriteriaList([MaxLengthCriteria(3 + NEW)]), device())
+        ending = StoppingRules(StoppingCriteriaList([MaxLengthCriteria(3 + NEW)]), device())
         with without_numbers(*told) as copies:
-            metrics, _ = Decoder(mine, drafter, verification, ending, False).run([Text(0, [], [1, 2, 3])])
+            metrics, _ = Decoder(mine, drafter, verification, ending, False).run([Request(0, [], [1, 2, 3])])
     assert metrics.tokens == NEW
     assert len(copies.to_host) <= 2 * metrics.target_calls
     return copies.to_host

@@ -13,17 +13,17 @@ from transformers import AutoModelForCausalLM
 
 import otspec
 from otspec.decode import MultiDraft
+from otspec.decode.distillation.spec import DraftModelInit
 from otspec.decode.drafters.decoders import layers_of
 from otspec.decode.drafters.eagle.layer import last_norm
 from otspec.decode.drafters.eagle.model import BORROWED, Eagle
 from otspec.decode.drafters.heads.model import MedusaHeads
 from otspec.decode.drafters.sd2.model import Steered
-from otspec.decode.lessons.kind import Origin
 from otspec.decode.models.head import softly_capped
 from otspec.decode.models.passes.fused import LlamaReader
 from otspec.decode.models.passes.signature import Conditioning, Inputs
 from otspec.decode.models.passes.transformers_reader import TransformersReader
-from otspec.decode.training import KINDS, Course, Lessons, train
+from otspec.decode.training import KINDS, TeacherData, TrainingConfig, train
 from otspec.errors import ProblemError
 from tests.contracts.draft_models import Models, logits_of_eagle, logits_of_parallel
 from tests.contracts.enumeration import every_draft
@@ -69,10 +69,10 @@ TRAINED = ("sd2", "eagle", "eagle1", "shared", "medusa", "parallel", "mlp")
 def test_trained_saved_and_loaded_it_drafts_the_targets_text(kind: str, name: str, tmp_path: Path) -> None:
     target, draft = (copy.deepcopy(family(name, seed=seed)).float() for seed in (0, 1))
     own, texts = KINDS[kind], np.random.default_rng(0).integers(0, VOCAB, (8, 9))
-    lessons = Lessons(target, texts, own.layers(target), batch=4)
-    model = own.begin(Origin(target, None if own.of_target else draft, ahead=2))
+    lessons = TeacherData(target, texts, own.layers(target), batch=4)
+    model = own.begin(DraftModelInit(target, None if own.of_target else draft, ahead=2))
     before = {key: weights.clone() for key, weights in model.named_parameters() if weights.requires_grad}
-    train(own, model, lessons, lessons, Course(steps=2, rate=1e-2, ahead=2))
+    train(own, model, lessons, lessons, TrainingConfig(steps=2, rate=1e-2, ahead=2))
     assert any(not torch.equal(weights, model.get_parameter(key)) for key, weights in before.items())
     model.save_pretrained(tmp_path)
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)

@@ -11,7 +11,7 @@ from otspec import ProblemError
 from otspec.decode.base.draft_laws import DRAFT_LAWS, draft_law
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.methods import Typical
-from otspec.decode.verify.laws import LocalTree, Merged, Rows, local_trees, merged_to_host, to_host
+from otspec.decode.verify.laws import CompactTree, LawRows, ReducedLaws, compact_trees, merged_to_host, to_host
 from otspec.decode.verify.verifiers import merges, verifier
 from otspec.verification import PathVerifier, Tree, synthetic
 from otspec.verification.rules.catalogue import BY_PLAN
@@ -69,18 +69,18 @@ def _trees(shape: Shape, law: str, count: int, hostile: bool) -> list[Tree]:
     return trees
 
 
-def _locally(trees: list[Tree], support: int = K) -> list[LocalTree]:
+def _locally(trees: list[Tree], support: int = K) -> list[CompactTree]:
     """What a decoding step hands to its verifier."""
     target = torch.tensor(np.concatenate([tree.target for tree in trees]))
     before = target.clone()
     drafts = Drafts(trees, torch.tensor(np.concatenate([tree.draft for tree in trees])), support)
     laws = merged_to_host(target, drafts, _generator())
     assert torch.equal(target, before)
-    assert isinstance(laws, Merged)
-    return local_trees(drafts, laws)
+    assert isinstance(laws, ReducedLaws)
+    return compact_trees(drafts, laws)
 
 
-def _apart(tree: Tree, local: LocalTree, node: int) -> Any:
+def _apart(tree: Tree, local: CompactTree, node: int) -> Any:
     """The tokens that a node keeps apart."""
     return local.tokens[node, :-1] if node < tree.inner else local.tokens[node, :0]
 
@@ -142,7 +142,7 @@ def test_what_a_rule_does_with_siblings_drawn_jointly_is_the_same(law: str, rule
         _same(made, tree, local, tol=1e-9)
 
 
-def _same(made: PathVerifier, tree: Tree, local: LocalTree, tol: float) -> None:
+def _same(made: PathVerifier, tree: Tree, local: CompactTree, tol: float) -> None:
     """Every node gives every token apart, and all others together, the same chance."""
     whole, seen = made.stop_law(tree), made.stop_law(local.tree)
     for node in range(tree.size):
@@ -175,9 +175,9 @@ def test_the_rest_stands_for_one_of_its_tokens_by_their_law(vocab: int) -> None:
     draft = torch.tensor(np.eye(vocab)[drafted]).expand(runs, -1)
     laws = merged_to_host(torch.tensor(target).repeat(2 * runs, 1), Drafts([root] * runs, draft, 1), _generator())
     if vocab == 2:  # nothing to gain
-        assert isinstance(laws, Rows)
+        assert isinstance(laws, LawRows)
         return
-    assert isinstance(laws, Merged)
+    assert isinstance(laws, ReducedLaws)
     others = target.copy()
     others[drafted] = 0.0
     for law, drawn in ((others, laws.drawn[::2]), (target, laws.drawn[1::2])):
@@ -194,7 +194,7 @@ def test_laws_of_more_tokens_than_foreseen_come_whole() -> None:
     draft = torch.tensor(np.concatenate([tree.draft for tree in trees]))
     for support in (K - 1, None):
         laws = merged_to_host(target, Drafts(trees, draft, support), _generator())
-        assert isinstance(laws, Rows)
+        assert isinstance(laws, LawRows)
         np.testing.assert_array_equal(laws.probability, torch.cat((target, draft)).numpy())
 
 
@@ -207,14 +207,14 @@ def test_laws_are_merged_where_drafts_are_few_enough(vocab: int, k: int, merged:
     draft = torch.zeros(1, vocab, dtype=torch.float64)
     draft[0, :k] = 1 / k
     laws = merged_to_host(target, Drafts([root], draft, k), _generator())
-    assert isinstance(laws, Merged) == merged
+    assert isinstance(laws, ReducedLaws) == merged
 
 
 def test_where_nothing_was_drafted_one_number_is_all() -> None:
     root = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
     target = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], dtype=torch.float64)
     drafts = Drafts([root, root], torch.empty(0, 3, dtype=torch.float64), 0)
-    trees = local_trees(drafts, merged_to_host(target, drafts, _generator()))
+    trees = compact_trees(drafts, merged_to_host(target, drafts, _generator()))
     assert [(local.tree.target.tolist(), local.tokens.tolist()) for local in trees] == [
         ([[1.0]], [[1]]),
         ([[1.0]], [[2]]),
@@ -230,7 +230,7 @@ def test_what_is_no_law_is_named() -> None:
             drafts = Drafts([tree], laws["draft"], K)
             on_host = merged_to_host(laws["target"], drafts, _generator())
             with pytest.raises(ProblemError, match=role):
-                local_trees(drafts, on_host)
+                compact_trees(drafts, on_host)
 
 
 def test_laws_come_whole_however_many_tokens_were_foreseen() -> None:

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import otspec
-from otspec.decode.models.passes.cache import SPARE, Block
+from otspec.decode.models.passes.cache import SPARE, KVBlock
 from tests.decode.models import pair
 
 PATHS, DEPTH, NEW, PROMPT = 3, 3, 200, 4
@@ -30,7 +30,7 @@ class Watched(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.total, self.at = 0, list[int]()
         self.fresh: list[tuple[int, str]] = []
-        self.blocks: dict[Block, list[tuple[int, ...]]] = {}
+        self.blocks: dict[KVBlock, list[tuple[int, ...]]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.total += 1
@@ -49,7 +49,7 @@ class Watched(TorchDispatchMode):
     def noting(self, method: Any) -> Any:
         """A method of blocks, after which their shape is noted where it is another."""
 
-        def noted(block: Block, *args: Any) -> None:
+        def noted(block: KVBlock, *args: Any) -> None:
             method(block, *args)
             shapes, shape = self.blocks.setdefault(block, []), tuple(block.entries.shape)
             if shape not in shapes[-1:]:
@@ -68,7 +68,7 @@ def written(request: pytest.FixtureRequest) -> tuple[Watched, Any]:
     otspec.generate(target, draft, prompt, **settings, max_new_tokens=2)  # the self-check has caches of its own
     with pytest.MonkeyPatch.context() as patched, seen:
         for name in ("__init__", "reserve"):
-            patched.setattr(Block, name, seen.noting(getattr(Block, name)))
+            patched.setattr(KVBlock, name, seen.noting(getattr(KVBlock, name)))
         return seen, otspec.generate(target, draft, prompt, **settings, max_new_tokens=NEW, streamer=seen)
 
 

@@ -10,7 +10,7 @@ from otspec import ProblemError, generate
 from otspec.decode import MultiDraft, run
 from otspec.decode.base import graphs
 from otspec.decode.base.drafts import Drafts
-from otspec.decode.verify.captured import MOST_COUNTED, Captured, Counted, DeviceRule, Inputs
+from otspec.decode.verify.captured import MOST_COUNTED, Counted, DeviceRule, GraphedVerifier, Inputs
 from otspec.decode.verify.on_device import can_be_stacked, device_rule, verify_on_device
 from otspec.verification import Block, Nested, TokenWise, Tree
 from otspec.verification.rules.nested import grid
@@ -120,7 +120,7 @@ def test_laws_that_are_none_are_named() -> None:
 def test_what_a_graph_reads_is_filled_anew_at_every_step(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphs, "capture", called_again)
     given = {seed: stacked(drawn("tiny", 3, (3, 1), 4, seed=seed)) for seed in range(5)}
-    captured = Captured(DeviceRule(rule), given[0], (3, 1), object())
+    captured = GraphedVerifier(DeviceRule(rule), given[0], (3, 1), object())
     outputs = {seed: captured.verify(trees) for seed, trees in given.items()}
     assert captured._replayed.captured
     assert len({len(trees.target) for trees in given.values()}) > 1

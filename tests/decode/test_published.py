@@ -15,10 +15,10 @@ from safetensors.torch import load_file  # noqa: E402
 from transformers import AutoModelForCausalLM, LogitsProcessorList  # noqa: E402
 
 from otspec.decode.base.sampling import Sampling  # noqa: E402
+from otspec.decode.distillation.spec import DraftModelInit  # noqa: E402
 from otspec.decode.drafters.hidden_states import check_features  # noqa: E402
 from otspec.decode.drafters.published.formats import read_published  # noqa: E402
 from otspec.decode.drafters.published.writing import write_published  # noqa: E402
-from otspec.decode.lessons.kind import Origin  # noqa: E402
 from otspec.decode.methods import assisted  # noqa: E402
 from otspec.decode.models.pairing import pair_up  # noqa: E402
 from otspec.decode.pair.loading import load_reader  # noqa: E402
@@ -291,7 +291,7 @@ def test_a_target_of_few_layers_is_told_what_it_can_train(layers: int) -> None:
     with pytest.raises(ProblemError, match=f"this one has {layers}; train eagle1, .* or shared"):
         KINDS["eagle3"].layers(of)
     for name in ("eagle1", "shared"):  # what is said can be followed
-        KINDS[name].begin(Origin(of, None, KINDS[name].ahead or 1))
+        KINDS[name].begin(DraftModelInit(of, None, KINDS[name].ahead or 1))
 
 
 def test_what_engines_do_not_compute_is_not_written(tmp_path: Path) -> None:

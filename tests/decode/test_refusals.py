@@ -30,7 +30,7 @@ from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
 from otspec.decode.drafters.sd2.model import Steered
 from otspec.decode.methods import Lookahead, PromptLookup, Typical, assisted, assisted_lookup, block, plain
-from otspec.decode.models.target import Look, Target
+from otspec.decode.models.target import Target, TargetOutput
 from otspec.decode.pair.loading import Models
 from otspec.decode.recording.accuracies import accuracies
 from otspec.decode.settings import RunSettings
@@ -297,15 +297,15 @@ REASONS = {"nan": "logits that are nan", "inf": "a logit of infinity", "-inf": "
 @contextmanager
 def spoilt(value: float, new: int, tokens: slice) -> Iterator[None]:
     """Targets whose logits are that of some tokens, after the second of two texts once it has so many new ones."""
-    read = Target.read_and_look
+    read = Target.read_and_prepare
 
-    def spoil(self: Target, texts: list[list[int]], trees: list[Topology], look: Look | None) -> Any:
+    def spoil(self: Target, texts: list[list[int]], trees: list[Topology], output: TargetOutput | None) -> Any:
         logits = read(self, texts, trees, None)[0].clone()
         if len(texts) == 2 and len(texts[1]) >= PROMPTS.shape[1] + new:
             logits[trees[0].size :, tokens] = value
         return logits, None
 
-    with mock.patch.object(Target, "read_and_look", spoil):
+    with mock.patch.object(Target, "read_and_prepare", spoil):
         yield
 
 

@@ -11,10 +11,10 @@ import torch
 
 from otspec import generate
 from otspec.decode.base import graphs
-from otspec.decode.base.graphs import Replayed, capture
+from otspec.decode.base.graphs import GraphedCallable, capture
 from otspec.decode.models.context import Context
 from otspec.decode.models.passes import static, workspace
-from otspec.decode.models.passes.single_graph import Run
+from otspec.decode.models.passes.single_graph import GraphedSequence
 from otspec.decode.models.passes.static import LEAST_COLUMNS, StaticReader, can_stand
 from otspec.decode.models.passes.transformers_reader import TransformersReader
 from otspec.decode.models.passes.workspace import Workspace, filled_up
@@ -125,13 +125,13 @@ def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict
     ids = torch.from_numpy(np.random.default_rng(1).integers(VOCAB, size=(len(lengths), max(lengths))))
     mask = torch.tensor([[0] * (max(lengths) - length) + [1] * length for length in lengths])
     rooms: list[Workspace] = []
-    runs: list[Run] = []
+    runs: list[GraphedSequence] = []
 
     def with_pool(*given: Any) -> WithPool:
         rooms.append(room := WithPool(*given))
         return room
 
-    class Counted(Run):
+    class Counted(GraphedSequence):
         def do(self, *given: Any) -> Any:
             runs.append(self)
             return super().do(*given)
@@ -141,7 +141,7 @@ def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(StaticReader, "takes", staticmethod(lambda model: standing and can_stand(model)))
             patch.setattr(static, "can_be_one", lambda _: in_one)
-            patch.setattr(workspace, "Run", Counted)
+            patch.setattr(workspace, "GraphedSequence", Counted)
             if pooled:
                 patch.setattr(static, "Workspace", with_pool)
                 patch.setattr(graphs, "capture", called_again)
@@ -300,7 +300,7 @@ class Work:
 
 def test_work_is_launched_then_captured_then_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphs, "capture", called_again)
-    work, replayed = Work(), Replayed[Any]()
+    work, replayed = Work(), GraphedCallable[Any]()
     generator, same = (torch.Generator().manual_seed(3) for _ in range(2))
     addresses = []
     for step in range(5):
@@ -317,7 +317,7 @@ def test_work_is_launched_then_captured_then_replayed(monkeypatch: pytest.Monkey
 
 def test_without_a_pool_or_a_capture_nothing_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be captured says so each time."""
-    work, replayed = Work(), Replayed[Any]()
+    work, replayed = Work(), GraphedCallable[Any]()
     for _ in range(3):
         replayed.run(work, None)
     assert not replayed.captured
@@ -327,7 +327,7 @@ def test_without_a_pool_or_a_capture_nothing_is_captured(monkeypatch: pytest.Mon
         raise RuntimeError("operation not permitted when stream is capturing")
 
     monkeypatch.setattr(graphs, "capture", refused)
-    replayed = Replayed[Any]()
+    replayed = GraphedCallable[Any]()
     replayed.run(work, object())
     for _ in range(2):
         with pytest.raises(RuntimeError, match="not permitted"):

@@ -9,7 +9,7 @@ import otspec
 from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.catalogue import CONDITIONED
-from otspec.decode.drafters.hidden_states import to_one_size
+from otspec.decode.drafters.hidden_states import rms_normalise
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter
 from otspec.decode.drafters.sd2.model import PLACES, Steered
 from otspec.verification.trees.shape import Shape
@@ -23,7 +23,7 @@ TEXTS = ([3, 1, 4, 1, 5], [2, 7], [6])
 
 def test_hidden_states_are_scaled_to_one_size() -> None:
     features = torch.tensor([[3.0, -4.0], [0.0, 0.0], [1e-30, 0.0]])
-    found = to_one_size(features)
+    found = rms_normalise(features)
     torch.testing.assert_close(found[0], features[0] / 12.5**0.5)
     assert found[1].tolist() == [0.0, 0.0]
     assert found.isfinite().all()

@@ -9,7 +9,7 @@ import pytest
 
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray
-from otspec.proofs_check import Descent, Listed, Verdict, check, claim
+from otspec.proofs_check import Descent, Exhaustive, Verdict, check, claim
 from otspec.proofs_check.evidence import ENOUGH
 from otspec.proofs_check.instances import law, pair
 
@@ -126,7 +126,7 @@ def test_costly_claims_get_fewer_trials_and_every_claim_gets_one() -> None:
 def test_tightness_is_the_largest_ratio_seen() -> None:
     tight = replace(TRUE, tightness=lambda p, q: float(p.max()))
     ratios = [float(tight.draw(np.random.default_rng(i))["p"].max()) for i in range(3)]
-    listed = Listed(lambda: (tight.draw(np.random.default_rng(i)) for i in range(3)))
+    listed = Exhaustive(lambda: (tight.draw(np.random.default_rng(i)) for i in range(3)))
     evidence = check(replace(tight, search=listed), 1)
     assert (evidence.tightest, evidence.trials) == (max(ratios), 3)
 

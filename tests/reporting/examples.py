@@ -14,10 +14,10 @@ from otspec.reporting.charts import (
 )
 from otspec.reporting.layers import band, behind, curve, histogram, line_at, points, shaded, words
 from otspec.reporting.means import SERIES, Row
-from otspec.reporting.style import RAMP, Look, looks
+from otspec.reporting.style import RAMP, Style, styles_of
 
 NAMES = ("interval", "max_flow:engine=igraph", "lp", "paper: General LP")
-STYLES = {**looks(NAMES[:3]), NAMES[3]: Look("ink", looks(NAMES)["lp"].marker, hollow=True)}
+STYLES = {**styles_of(NAMES[:3]), NAMES[3]: Style("ink", styles_of(NAMES)["lp"].marker, hollow=True)}
 PLACES = ("10", "100", "V")
 
 

@@ -11,7 +11,7 @@ from otspec.reporting.charts import Axis, Group, ends_of, line_chart, rows_of
 from otspec.reporting.layers import band, behind
 from otspec.reporting.page import answering
 from otspec.reporting.pictures import Part, sheet
-from otspec.reporting.style import LIGHT, looks
+from otspec.reporting.style import LIGHT, styles_of
 from tests.each import each
 from tests.reporting.examples import NAMES, STYLES, every_chart, rows
 
@@ -66,9 +66,9 @@ def test_more_is_drawn_above_or_below() -> None:
 
 
 def test_columns_of_one_hue_differ_in_their_shade() -> None:
-    styles = looks(["nested", "nested, sigma = 0", "nested, sigma = 1"])
-    assert len({look.colour() for look in styles.values()}) == 1
-    assert len({look.fill() for look in styles.values()}) == 3
+    styles = styles_of(["nested", "nested, sigma = 0", "nested, sigma = 1"])
+    assert len({style.colour() for style in styles.values()}) == 1
+    assert len({style.fill() for style in styles.values()}) == 3
 
 
 def test_shared_ends_hold_all_figures() -> None:

@@ -94,7 +94,7 @@ def test_the_key_explains_series_by_the_marks_that_show_them() -> None:
 
 def test_words_of_a_key_do_not_meet() -> None:
     for count in (1, 2, 5, 12):
-        names = {f"{'a long name of a series ' * 2}{at}": look for at, look in enumerate(list(STYLES.values()) * 3)}
+        names = {f"{'a long name of a series ' * 2}{at}": style for at, style in enumerate(list(STYLES.values()) * 3)}
         series = dict(list(names.items())[:count])
         rows = picture([CHARTS["places"]], series).spec["vconcat"][0]["data"]["values"]
         assert len({(row["words"], row["y"]) for row in rows}) == count

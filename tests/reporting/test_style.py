@@ -19,9 +19,9 @@ from otspec.reporting.style import (
     colour,
     hue_of,
     known_as,
-    looks,
     ordered,
     paler,
+    styles_of,
 )
 
 VISIONS = {
@@ -90,9 +90,9 @@ def test_a_name_keeps_its_colour_with_settings_notes_and_company() -> None:
     assert hue_of("RDK, eq. (3)") != hue_of("RDK, logits, tau = 1") == hue_of("RDK")
     assert known_as("my_package.rules:First:tol=1e-9") == "my package.rules:first"
     assert known_as("my_package.rules:Second") == "my package.rules:second"
-    everybody = looks(_own())
-    for name, look in everybody.items():
-        assert looks([name])[name] == look, name
+    everybody = styles_of(_own())
+    for name, style in everybody.items():
+        assert styles_of([name])[name] == style, name
 
     # Another name has the same colour in every process.
     assert [hue_of(name) for name in ("mine", "yours", "theirs")] == ["orange", "sky", "green"]
@@ -100,14 +100,14 @@ def test_a_name_keeps_its_colour_with_settings_notes_and_company() -> None:
 
 def test_series_of_a_picture_differ_in_more_than_their_dashes() -> None:
     spellings = [spelling for info in otspec.available() for spelling in (info.name, *info.variants)]
-    found = looks([*spellings, "mine", "yours"])
-    assert len({(look.hue, look.marker) for look in found.values()}) == len(found)
+    found = styles_of([*spellings, "mine", "yours"])
+    assert len({(style.hue, style.marker) for style in found.values()}) == len(found)
     assert len({found["max_flow"].dash, found["max_flow:engine=igraph"].dash}) == 2
 
 
 def test_an_ordered_series_runs_from_dark_to_light() -> None:
     found = list(ordered(["a", "b", "c", "d", "e"]).values())
-    light = [float(linear(look.colour()) @ [0.2126, 0.7152, 0.0722]) for look in found]
+    light = [float(linear(style.colour()) @ [0.2126, 0.7152, 0.0722]) for style in found]
     assert light == sorted(light)
     assert all(one.dash != other.dash for one, other in itertools.pairwise(found))
     assert max(light) < 0.7 < 1.0  # none vanishes on white paper

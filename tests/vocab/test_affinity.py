@@ -80,7 +80,7 @@ def test_counts_are_raised_to_a_power_and_stay_sparse(tau: float) -> None:
     dense, stored = affinity_from_counts(counts, tau), affinity_from_counts(sparse.csc_array(counts), tau)
     np.testing.assert_allclose(everything(dense), wanted, rtol=1e-12)
     np.testing.assert_allclose(everything(stored), wanted, rtol=1e-12)
-    assert isinstance(stored, matrices.Stored)
+    assert isinstance(stored, matrices.StoredAffinity)
     assert stored.matrix.nnz == np.count_nonzero(counts)
     q = rng.dirichlet(np.ones(7))
     np.testing.assert_allclose(rdk(q, stored), rdk(q, dense), rtol=1e-12)
@@ -180,7 +180,7 @@ def test_nearest_keeps_the_largest_entries_and_the_totals(make: Callable[[Floats
             wanted[i, kept] = row[kept] / row[kept].sum()
         nearest = make(given).nearest(count)
         np.testing.assert_allclose(everything(nearest), wanted, rtol=1e-13)
-        assert isinstance(nearest, matrices.Stored)
+        assert isinstance(nearest, matrices.StoredAffinity)
         assert nearest.matrix.nnz <= 7 * count
 
 

@@ -55,7 +55,7 @@ class Draws(NamedTuple):
         return (self.decided | (self.tokens == ENDED)).all(axis=1)
 
 
-class Reading(NamedTuple):
+class ControlledDraws(NamedTuple):
     """What was put out, and beside it what the control would have put out after the same prefixes."""
 
     drawn: Draws
@@ -85,7 +85,7 @@ def read(
     bias: float,
     tolerance: float,
     rng: np.random.Generator,
-) -> Reading:
+) -> ControlledDraws:
     """Put texts beside their laws.
 
     Parameters
@@ -135,7 +135,7 @@ def read(
     listed = list(texts)
     drawn = Draws(listed, tokens, p, np.minimum(ranks, 1.0), decided, support, raw)
     control = Draws(listed, shown, control_p, np.minimum(control_ranks, 1.0), decided, support, raw)
-    return Reading(drawn, control, off)
+    return ControlledDraws(drawn, control, off)
 
 
 class Node(NamedTuple):

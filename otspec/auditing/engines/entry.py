@@ -15,7 +15,7 @@ from otspec.auditing.engines.adapters.function import Completes, as_engine
 from otspec.auditing.engines.engine import DEFAULT_PROMPTS, Engine, EngineDied, Sampling, Text, as_text
 from otspec.auditing.engines.exact_law import ExactLawTest
 from otspec.auditing.engines.format_checks import compare, finding_of
-from otspec.auditing.engines.judge import LAW, Batch, Cell, Judge, conclude, next_batch
+from otspec.auditing.engines.judge import LAW, Batch, Judge, PromptCell, conclude, next_batch
 from otspec.auditing.engines.laws import Laws
 from otspec.auditing.engines.report import Control, Divergence, EngineAudit
 from otspec.auditing.engines.settings import EngineAuditOptions, EngineAuditSettings
@@ -31,7 +31,7 @@ LOOKS = 4
 """A bias of the law is not believed before so many: until then requests may turn out not to be independent."""
 
 
-Draw = Callable[[Cell, int, int], Batch]
+Draw = Callable[[PromptCell, int, int], Batch]
 """From a cell, how many texts and the number of the look to what was drawn."""
 
 
@@ -68,7 +68,7 @@ class Source:
     def batch(self, judge: Judge) -> Draw:
         """What draws a batch of a cell for this judge."""
 
-        def draw(cell: Cell, count: int, look: int) -> Batch:
+        def draw(cell: PromptCell, count: int, look: int) -> Batch:
             length, place = self._settings.length, (cell.number, look)
             drafted, plain = (
                 self.get(cell.prompt, count, length, cell.sampling, kind, place) for kind in ("drafted", "plain")
@@ -153,7 +153,8 @@ def audit_engine(
         list(dict.fromkeys(prompts)),
     )
     cells = [
-        Cell(number, prompt, sampling) for number, (sampling, prompt) in enumerate(itertools.product(drawn, distinct))
+        PromptCell(number, prompt, sampling)
+        for number, (sampling, prompt) in enumerate(itertools.product(drawn, distinct))
     ]
     if cells and settings.texts < len(cells):
         raise ProblemError(
@@ -220,7 +221,7 @@ def watch(
         for cell in judge.cells:
             judge.add(cell, draw(cell, count, look))
             progress(judge.texts, each * len(judge.cells))
-        done, look, tests = done + count, look + 1, judge.look()
+        done, look, tests = done + count, look + 1, judge.update()
         if judge.doubt() is not None:
             break
         if not settings.all_texts and any(test.rejected for test in tests):
@@ -284,7 +285,7 @@ def audit_texts(
     longest = max((len(one.tokens) for one in (*found, *without)), default=0) or 8
     asked: dict[str, Any] = {"texts": count, "length": longest, **options}
     settings = EngineAuditSettings(**asked)
-    cells = [Cell(0, prompt, Sampling())]
+    cells = [PromptCell(0, prompt, Sampling())]
     judge: Judge
     if laws is None:
         control, rule = repeated(without, np.random.default_rng((settings.seed, 2)))
@@ -293,7 +294,7 @@ def audit_texts(
         control, judge = [], ExactLawTest(cells, settings, laws)
     done = 0
 
-    def draw(cell: Cell, count: int, look: int) -> Batch:
+    def draw(cell: PromptCell, count: int, look: int) -> Batch:
         nonlocal done
         first, done = done, done + count
         return Batch(found[first:done], without[first:done], control[first:done])

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from otspec.auditing.engines import bounds
-from otspec.auditing.engines.draws import Draws, Reading, read, whole
+from otspec.auditing.engines.draws import ControlledDraws, Draws, read, whole
 from otspec.auditing.engines.engine import Sampling
 from otspec.auditing.engines.evidence import Positions, together
 from otspec.auditing.engines.independence import Neighbours
-from otspec.auditing.engines.judge import INDEPENDENCE, LAW, Batch, Cell, Judge
+from otspec.auditing.engines.judge import INDEPENDENCE, LAW, Batch, Judge, PromptCell
 from otspec.auditing.engines.laws import Laws
 from otspec.auditing.engines.report import Control, Place
 from otspec.auditing.engines.settings import EngineAuditSettings
@@ -27,7 +27,7 @@ class ExactLawTest(Judge):
 
     compared_with = "exact law"
 
-    def __init__(self, cells: Sequence[Cell], settings: EngineAuditSettings, laws: Laws) -> None:
+    def __init__(self, cells: Sequence[PromptCell], settings: EngineAuditSettings, laws: Laws) -> None:
         super().__init__(cells, settings, laws.ends)
         self._laws, length = laws, settings.length
         self._drafted, self._plain, self._control = ([Positions(length) for _ in cells] for _ in range(3))
@@ -39,7 +39,7 @@ class ExactLawTest(Judge):
     def control_sampling(self, sampling: Sampling) -> None:
         """None: the control is drawn from the law."""
 
-    def compare(self, cell: Cell, batch: Batch) -> None:
+    def compare(self, cell: PromptCell, batch: Batch) -> None:
         """Hold each token against its law."""
         for texts, drafts in ((batch.plain, False), (batch.drafted, True)):
             if any(text.text for text in texts) and not any(text.tokens for text in texts):
@@ -58,7 +58,7 @@ class ExactLawTest(Judge):
             self._off.append(reading.off[~np.isnan(reading.off)])
             self.undecided += int((~reading.drawn.decided & (reading.drawn.tokens >= 0)).sum())
 
-    def look(self) -> tuple[Test, ...]:
+    def update(self) -> tuple[Test, ...]:
         """The tests as of now; the control is looked at, too."""
         if self.caught is None and _together(self._control) >= self.threshold:
             self.caught = self.texts
@@ -108,7 +108,7 @@ class ExactLawTest(Judge):
             "model, in the same precision, with the same tokens of the prompt? Comparing two samples needs no law"
         )
 
-    def _read(self, cell: Cell, tokens: list[tuple[int, ...]]) -> Reading:
+    def _read(self, cell: PromptCell, tokens: list[tuple[int, ...]]) -> ControlledDraws:
         settings = self.settings
         return read(
             self._laws,

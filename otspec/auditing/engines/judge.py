@@ -26,7 +26,7 @@ FIRST_BATCH = 32
 """Texts of each cell that the first look is at; each following look has as many as all before, up to a batch."""
 
 
-class Cell(NamedTuple):
+class PromptCell(NamedTuple):
     """One prompt under one sampling."""
 
     number: int
@@ -57,7 +57,7 @@ class Judge(ABC):
     compared_with: str
     """In words: what texts with drafts are compared with."""
 
-    def __init__(self, cells: Sequence[Cell], settings: EngineAuditSettings, ends: frozenset[int]) -> None:
+    def __init__(self, cells: Sequence[PromptCell], settings: EngineAuditSettings, ends: frozenset[int]) -> None:
         self.cells, self.settings = cells, settings
         self.threshold = math.log(len(TESTS) / settings.alpha)
         self.texts = self.plain_texts = 0
@@ -71,7 +71,7 @@ class Judge(ABC):
     def control_sampling(self, sampling: Sampling) -> Sampling | None:
         """Where the control is another temperature of the plain engine: which; None if no more of it is needed."""
 
-    def add(self, cell: Cell, batch: Batch) -> None:
+    def add(self, cell: PromptCell, batch: Batch) -> None:
         """Take in what was drawn."""
         self.texts += len(batch.drafted)
         self.plain_texts += len(batch.plain)
@@ -79,11 +79,11 @@ class Judge(ABC):
         self.compare(cell, batch)
 
     @abstractmethod
-    def compare(self, cell: Cell, batch: Batch) -> None:
+    def compare(self, cell: PromptCell, batch: Batch) -> None:
         """Hold texts with drafts against what they should be, and the control as well."""
 
     @abstractmethod
-    def look(self) -> tuple[Test, ...]:
+    def update(self) -> tuple[Test, ...]:
         """The tests as of now; the control is looked at, too."""
 
     def dependence(self) -> float:
@@ -107,9 +107,9 @@ class Judge(ABC):
         """What texts show whatever their law."""
         return [*self.ends.findings(), *self.logprobs.findings()]
 
-    def by_sampling(self) -> dict[Sampling, list[Cell]]:
+    def by_sampling(self) -> dict[Sampling, list[PromptCell]]:
         """The cells of each sampling."""
-        found: dict[Sampling, list[Cell]] = {}
+        found: dict[Sampling, list[PromptCell]] = {}
         for cell in self.cells:
             found.setdefault(cell.sampling, []).append(cell)
         return found

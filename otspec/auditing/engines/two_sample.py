@@ -14,7 +14,7 @@ import numpy as np
 
 from otspec.auditing.engines import bounds
 from otspec.auditing.engines.engine import Sampling, Text
-from otspec.auditing.engines.judge import INDEPENDENCE, LAW, Batch, Cell, Judge
+from otspec.auditing.engines.judge import INDEPENDENCE, LAW, Batch, Judge, PromptCell
 from otspec.auditing.engines.report import Control, Place
 from otspec.auditing.engines.settings import EngineAuditSettings
 from otspec.auditing.evidence import log_average_and_product
@@ -92,7 +92,7 @@ class TwoSampleTest(Judge):
 
     def __init__(
         self,
-        cells: Sequence[Cell],
+        cells: Sequence[PromptCell],
         settings: EngineAuditSettings,
         ends: frozenset[int] = frozenset(),
         control: Control | None = None,
@@ -108,7 +108,7 @@ class TwoSampleTest(Judge):
         """The same at a lower temperature, until the control is caught."""
         return replace(sampling, temperature=COOLER * sampling.temperature) if self.caught is None else None
 
-    def compare(self, cell: Cell, batch: Batch) -> None:
+    def compare(self, cell: PromptCell, batch: Batch) -> None:
         """Bet on pairs of texts, and on pairs with the control's."""
         self._begin(batch)
         self.logprobs.add(cell.number, batch.plain, drafts=False)
@@ -124,7 +124,7 @@ class TwoSampleTest(Judge):
         self._texts[cell.number][0].extend(plain)
         self._texts[cell.number][1].extend(drafted)
 
-    def look(self) -> tuple[Test, ...]:
+    def update(self) -> tuple[Test, ...]:
         """The tests as of now; the control is looked at, too."""
         if self.caught is None and _together(self._control) >= self.threshold:
             self.caught = self.texts

@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple
 
 import numpy as np
 
-from otspec.auditing.outcome import AuditVerdict, Figures, Outcome, Witness
+from otspec.auditing.outcome import AuditVerdict, Figures, Outcome, WorstCase
 from otspec.auditing.rules import findings as found
 from otspec.auditing.rules.answers import Invalid, OutOfTime, Refused
 from otspec.auditing.rules.case import Law
@@ -137,7 +137,7 @@ def _unopposed(
     return AuditVerdict.LOSSLESS, f"{words.right} on every {words.case}{within}"
 
 
-def _witness(worst: Enumerated[C] | None, broken: Sequence[Invalid], seed: int) -> Witness | None:
+def _witness(worst: Enumerated[C] | None, broken: Sequence[Invalid], seed: int) -> WorstCase | None:
     if broken:
         assert broken[0].case is not None, "a rule that gives its law is called on one case at a time"
         return found.witness(broken[0].case, seed, [], broken[0])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from otspec.auditing.outcome import Figures, Finding, Witness
+from otspec.auditing.outcome import Figures, Finding, WorstCase
 from otspec.auditing.rules.answers import Invalid
 from otspec.auditing.rules.case import Case
 
@@ -53,8 +53,8 @@ def of_refusals(refusals: Sequence[str], cases: int) -> list[Finding]:
     return [Finding(f"refused on {len(refusals)} of {cases} instances: {refusals[0]}", bias=False)]
 
 
-def witness(case: Case, seed: int, output: Any, invalid: Invalid | None = None) -> Witness:
+def witness(case: Case, seed: int, output: Any, invalid: Invalid | None = None) -> WorstCase:
     """All that is needed to see a case again; `output` has the shape of the case's p, or is empty."""
     drafts = None if invalid is None or invalid.drafts is None else invalid.drafts.tolist()
     shown = np.asarray(output, dtype=np.float64).tolist()
-    return Witness(case.name, case.p.tolist(), case.q.tolist(), case.shown.tolist(), case.n, seed, shown, drafts)
+    return WorstCase(case.name, case.p.tolist(), case.q.tolist(), case.shown.tolist(), case.n, seed, shown, drafts)

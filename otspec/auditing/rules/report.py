@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from otspec.auditing.outcome import AuditVerdict, Figures, Outcome, Witness
+from otspec.auditing.outcome import AuditVerdict, Figures, Outcome, WorstCase
 from otspec.auditing.report import Report, plain
 from otspec.auditing.settings import AuditSettings
 
@@ -42,7 +42,7 @@ class Audit(Report[AuditVerdict]):
         return self.outcome.instances
 
     @property
-    def worst(self) -> Witness | None:
+    def worst(self) -> WorstCase | None:
         """The worst instance, replayable."""
         return self.outcome.worst
 

@@ -9,7 +9,7 @@ from typing import Generic
 import numpy as np
 
 from otspec.auditing.evidence import log_average_and_product
-from otspec.auditing.outcome import AuditVerdict, Figures, Finding, Outcome, Test, Witness
+from otspec.auditing.outcome import AuditVerdict, Figures, Finding, Outcome, Test, WorstCase
 from otspec.auditing.rules import findings as found
 from otspec.auditing.rules.answers import Invalid, OutOfTime, Refused
 from otspec.auditing.rules.case import TEXT
@@ -154,7 +154,7 @@ class SequentialAudit(Generic[C]):
         drawn = self._subject.sample([self._cases[tally] for tally in tallies], texts)
         for tally, more in zip(tallies, drawn, strict=True):
             tally.add(more)
-            tally.look(self._miss)
+            tally.update(self._miss)
         self.draws += len(tallies) * texts * TEXT
         self.tests = tuple(self._test(name) for name in self._names)
 
@@ -248,7 +248,7 @@ class SequentialAudit(Generic[C]):
         findings += found.of_mutations(self._subject.mutations)
         return findings + found.of_refusals(self._refusals, self._number)
 
-    def _witness(self) -> Witness | None:
+    def _witness(self) -> WorstCase | None:
         """The case that broke the rule, or speaks against it most, or else is known least."""
         seed = self._settings.seed
         if (invalid := self._invalid) is not None:

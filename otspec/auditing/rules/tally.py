@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from otspec.auditing.evidence import at_look, log_dependence, log_evidence, log_excess, mean_of, rate_radius, tv_radius
-from otspec.auditing.outcome import Figures, Witness
+from otspec.auditing.outcome import Figures, WorstCase
 from otspec.auditing.rules import findings
 from otspec.auditing.rules.case import Case, Sample
 from otspec.laws import FloatArray, IntArray, falling_ratio, likeliest, sum_by
@@ -156,7 +156,7 @@ class Tally:
         law = self.case.declared_law
         return 0.0 if law is None or self.drafts is None else log_evidence(self.drafts, law)
 
-    def look(self, miss: float) -> None:
+    def update(self, miss: float) -> None:
         """Bring the figures up to date; their intervals hold at all looks together, but with probability `miss`."""
         miss = at_look(miss, self.looks)
         self.looks += 1
@@ -177,7 +177,7 @@ class Tally:
         }
         self.figures = self.case.figures(measured)
 
-    def witness(self, seed: int) -> Witness:
+    def witness(self, seed: int) -> WorstCase:
         """The case, with the shares of the draws."""
         return findings.witness(self.case, seed, self.tokens / self.draws)
 

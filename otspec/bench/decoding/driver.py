@@ -28,7 +28,7 @@ from otspec.decode.pair.conversations import Conversation, converse, turn_seed
 from otspec.decode.pair.loading import Models, batch_of
 from otspec.decode.step.harness import Generation
 from otspec.reporting.machine import load_average, processor, versions
-from otspec.reporting.means import grouped
+from otspec.reporting.means import group_by
 from otspec.results import SolveError
 
 MOMENT = 1e-3
@@ -141,7 +141,7 @@ class DecodingBenchmark:
     def _together(self, repeat: int, size: int) -> dict[int, tuple[int, ...]]:
         """The prompts in groups of that size, by the first of each."""
         mine = [prompt for at, prompt in self.texts if at == repeat]
-        of_tasks = grouped(mine, lambda prompt: self.tasks[prompt] if self.tasks else "")
+        of_tasks = group_by(mine, lambda prompt: self.tasks[prompt] if self.tasks else "")
         groups = [
             tuple(task[start : start + size]) for task in of_tasks.values() for start in range(0, len(task), size)
         ]

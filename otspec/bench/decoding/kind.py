@@ -39,13 +39,13 @@ from otspec.bench.decoding.tables import (
     speed_up_table,
     task_tables,
 )
-from otspec.bench.report import Kind, Report, Run, in_words
+from otspec.bench.report import Benchmark, Report, Run, in_words
 from otspec.decode.base.metrics import Metrics
 from otspec.reporting.charts import HOVER, Axis, Group, bar_chart, dot_chart, hover_text, line_chart
 from otspec.reporting.layers import line_at
 from otspec.reporting.means import SERIES, Row, number
 from otspec.reporting.page import Section
-from otspec.reporting.style import Look, looks
+from otspec.reporting.style import Style, styles_of
 from otspec.reporting.tables import TextTable
 
 PICTURE, DRAFTERS = "report.png", "drafters.png"
@@ -57,9 +57,9 @@ FASTER = (
 )
 
 
-def series_of(summaries: Sequence[DecodingSummary]) -> dict[str, Look]:
+def series_of(summaries: Sequence[DecodingSummary]) -> dict[str, Style]:
     """The rules and methods as charts show them, by label; K and L tell no two apart."""
-    return looks(dict.fromkeys(label(one) for one in summaries if one.prompts))
+    return styles_of(dict.fromkeys(label(one) for one in summaries if one.prompts))
 
 
 def chart_groups(summaries: Sequence[DecodingSummary]) -> list[Group]:
@@ -80,7 +80,7 @@ def chart_groups(summaries: Sequence[DecodingSummary]) -> list[Group]:
     return [group for group in groups if group.charts]
 
 
-def _efficiencies(summaries: Sequence[DecodingSummary], styles: dict[str, Look]) -> list[alt.LayerChart]:
+def _efficiencies(summaries: Sequence[DecodingSummary], styles: dict[str, Style]) -> list[alt.LayerChart]:
     """Every rule by K, a chart for each L, as in the table of them; what has no drafts, so 1, is left out."""
     drafting = [one for one in summaries if one.cell.depth or one.cell.paths > 1]
     settings = shapes(drafting)
@@ -99,7 +99,7 @@ def _efficiencies(summaries: Sequence[DecodingSummary], styles: dict[str, Look])
     return charts
 
 
-def _speed_up(summaries: Sequence[DecodingSummary], styles: dict[str, Look], baseline: DecodingCell) -> alt.LayerChart:
+def _speed_up(summaries: Sequence[DecodingSummary], styles: dict[str, Style], baseline: DecodingCell) -> alt.LayerChart:
     """Over one baseline, the fastest cell first."""
     beside = [(one, one.speed_ups[baseline]) for one in fastest_first(summaries) if baseline in one.speed_ups]
     rows = [
@@ -124,10 +124,10 @@ def _phases(summaries: Sequence[DecodingSummary]) -> list[alt.LayerChart]:
         for one in fastest_first(summaries)
         for phase, ms in one.ms_by_phase.items()
     ]
-    return [bar_chart(rows, Axis("ms per token"), looks(Metrics().seconds), "the fastest first")] if rows else []
+    return [bar_chart(rows, Axis("ms per token"), styles_of(Metrics().seconds), "the fastest first")] if rows else []
 
 
-def _drafters(summaries: Sequence[DecodingSummary], styles: dict[str, Look]) -> list[alt.LayerChart]:
+def _drafters(summaries: Sequence[DecodingSummary], styles: dict[str, Style]) -> list[alt.LayerChart]:
     """Acceptance by depth, as in Figure 5 of [berdozsteering], a chart for each rule and K with several drafters."""
     panels: dict[str, list[DecodingSummary]] = {}
     for one in compared(summaries):
@@ -135,7 +135,7 @@ def _drafters(summaries: Sequence[DecodingSummary], styles: dict[str, Look]) -> 
     return [_by_depth(mine, styles, title) for title, mine in panels.items()]
 
 
-def _by_depth(summaries: Sequence[DecodingSummary], styles: dict[str, Look], title: str) -> alt.LayerChart:
+def _by_depth(summaries: Sequence[DecodingSummary], styles: dict[str, Style], title: str) -> alt.LayerChart:
     rows: list[Row] = [
         {
             SERIES: label(one),
@@ -209,7 +209,7 @@ def _labels(cell: DecodingCell) -> tuple[str, str]:
     return setting, ", ".join([cell.name, *beside_shape(cell)])
 
 
-KIND = Kind(
+KIND = Benchmark(
     name="decoding",
     cell_of=decoding_cell_of,
     cell=DecodingCell,

@@ -18,7 +18,7 @@ from otspec.bench.records import Record
 from otspec.bench.schema import SCHEMAS
 from otspec.decode.base.metrics import Metrics
 from otspec.decode.methods.catalogue import METHODS
-from otspec.reporting.means import grouped
+from otspec.reporting.means import group_by
 
 REFERENCE = "interval"
 """The rule that others are compared with at the same K and L: optimal token by token."""
@@ -98,7 +98,7 @@ def summarise(records: Sequence[Record], reference: str = REFERENCE) -> list[Dec
 
 def chosen(records: Sequence[Record], cell: DecodingCell) -> DecodingCell:
     """An open cell with those of its settings that gave a token in the least time in the trials."""
-    trials = grouped((record for record in records if record["trial"]), decoding_cell_of)
+    trials = group_by((record for record in records if record["trial"]), decoding_cell_of)
 
     def seconds_per_token(candidate: DecodingCell) -> float:
         mine = trials.get(candidate, [])
@@ -110,7 +110,7 @@ def chosen(records: Sequence[Record], cell: DecodingCell) -> DecodingCell:
 
 def by_task(records: Sequence[Record]) -> dict[str, list[DecodingSummary]]:
     """Summaries of the prompts of each task, by its name; none where prompts are of no task."""
-    held = grouped((record for record in records if record.get("task")), lambda record: str(record["task"]))
+    held = group_by((record for record in records if record.get("task")), lambda record: str(record["task"]))
     return {task: summarise(held[task]) for task in sorted(held)}
 
 

@@ -28,7 +28,7 @@ from otspec.bench.decoding.summary import (
 )
 from otspec.bench.intervals import FEWEST, NONE, Estimate, mean, paired, quotient
 from otspec.bench.records import Record
-from otspec.reporting.means import grouped, welch
+from otspec.reporting.means import group_by, welch
 from otspec.reporting.published import BLOCK_EFFICIENCY, BLOCK_EFFICIENCY_DEPTH
 from otspec.reporting.tables import NOTHING, Column, TextTable, table
 
@@ -217,7 +217,7 @@ def _over_vanilla(one: DecodingSummary) -> Estimate:
 
 def choice_table(records: Sequence[Record]) -> TextTable | None:
     """The trials from which settings were chosen, or None if there were none."""
-    trials = grouped((record for record in records if record["trial"]), decoding_cell_of)
+    trials = group_by((record for record in records if record["trial"]), decoding_cell_of)
     if not trials:
         return None
 
@@ -274,7 +274,7 @@ UNTESTED = (NOTHING, NOTHING)
 def drafters_table(summaries: Sequence[DecodingSummary], records: Sequence[Record], title: str) -> TextTable | None:
     """A row for every drafter with every rule, summaries of one temperature; None where there is one drafter."""
     shown = compared(summaries)
-    held = grouped(records, decoding_cell_of)
+    held = group_by(records, decoding_cell_of)
     taus = {cell: efficiencies(mine) for cell, mine in held.items()}
 
     tests = {one.cell: welch(taus[one.cell], taus.get(_as_it_is(one.cell), [])) for one in shown if one.cell.drafter}
@@ -309,7 +309,7 @@ def compared(summaries: Sequence[DecodingSummary]) -> list[DecodingSummary]:
 
 def efficiencies(records: Sequence[Record]) -> list[float]:
     """Block efficiency of a cell in each repeat, of all its records."""
-    repeats = grouped(records, lambda record: int(record["repeat"]))
+    repeats = group_by(records, lambda record: int(record["repeat"]))
     sums = [
         (sum(text["tokens"] for text in repeats[at]), sum(text["sequence_steps"] for text in repeats[at]))
         for at in sorted(repeats)

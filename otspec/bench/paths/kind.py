@@ -20,18 +20,18 @@ from otspec.bench.paths.tables import (
     times_table,
     verifiers_table,
 )
-from otspec.bench.report import Kind, Report, Run, in_words
+from otspec.bench.report import Benchmark, Report, Run, in_words
 from otspec.reporting.charts import HOVER, Axis, Group, dot_chart, hover_text, line_chart
 from otspec.reporting.means import SERIES
 from otspec.reporting.page import Section
-from otspec.reporting.style import Look, looks
+from otspec.reporting.style import Style, styles_of
 
 PICTURE, OF_ALL = "report.png", "recordings.png"
 
 
-def series_of(rows: Sequence[Row]) -> dict[str, Look]:
+def series_of(rows: Sequence[Row]) -> dict[str, Style]:
     """The rules as charts show them, by label."""
-    return looks(dict.fromkeys(one["label"] for one in _rules(rows)))
+    return styles_of(dict.fromkeys(one["label"] for one in _rules(rows)))
 
 
 def chart_groups(rows: Sequence[Row]) -> list[Group]:
@@ -50,7 +50,7 @@ def _rules(rows: Sequence[Row]) -> list[Row]:
     return [one for one in rows if one["trees"]]
 
 
-def _accepted(rules: Sequence[Row], styles: Mapping[str, Look]) -> alt.LayerChart:
+def _accepted(rules: Sequence[Row], styles: Mapping[str, Style]) -> alt.LayerChart:
     points = [
         {SERIES: one["label"], "y": one["label"], **one["accepted"].along("x")}
         | {HOVER: hover_text(one["label"], accepted=one["accepted"].shown(".3f"), trees=one["trees"])}
@@ -59,7 +59,7 @@ def _accepted(rules: Sequence[Row], styles: Mapping[str, Look]) -> alt.LayerChar
     return dot_chart(points, Axis("accepted tokens of a tree"), styles)
 
 
-def _reach(rules: Sequence[Row], styles: Mapping[str, Look]) -> alt.LayerChart:
+def _reach(rules: Sequence[Row], styles: Mapping[str, Style]) -> alt.LayerChart:
     points = [
         {
             SERIES: one["label"],
@@ -77,7 +77,7 @@ def _reach(rules: Sequence[Row], styles: Mapping[str, Look]) -> alt.LayerChart:
 
 def _section(overview: Overview, reference: str) -> Section:
     """The part of the page that has all recordings."""
-    series = looks(rules_of(overview))
+    series = styles_of(rules_of(overview))
     points = [
         {
             SERIES: rule,
@@ -133,7 +133,7 @@ def _labels(cell: PathsCell) -> tuple[str, str]:
     return f"{cell.data}, K = {cell.paths}, L = {cell.depth}", cell.rule
 
 
-KIND = Kind(
+KIND = Benchmark(
     name="paths",
     cell_of=paths_cell_of,
     cell=PathsCell,

@@ -11,7 +11,7 @@ from otspec.bench.intervals import FEWEST
 from otspec.bench.paths.summary import Row
 from otspec.bench.records import Record
 from otspec.bench.report import Run
-from otspec.reporting.means import grouped
+from otspec.reporting.means import group_by
 from otspec.reporting.tables import NOTHING, Column, TextTable, figure, table
 
 EXACT = (
@@ -80,7 +80,7 @@ Overview = Mapping[str, Mapping[str, Row]]
 
 def overview_of(summaries: Sequence[Row]) -> Overview:
     """All summaries, by recording and by rule."""
-    by_recording = grouped(summaries, lambda one: str(one["data"]))
+    by_recording = group_by(summaries, lambda one: str(one["data"]))
     return {recording: {one["label"]: one for one in mine} for recording, mine in by_recording.items()}
 
 
@@ -118,7 +118,7 @@ def times_table(overview: Overview, reference: str) -> TextTable:
 
 def recordings_table(run: Run) -> TextTable:
     """Where every recording is from, and where it was measured."""
-    measured = grouped(run.records, lambda record: str(record["data"]))
+    measured = group_by(run.records, lambda record: str(record["data"]))
     columns: Sequence[Column[str]] = [
         Column("recording", str, label=True),
         Column("target", lambda name: _model(run, name, "target"), label=True),

@@ -12,12 +12,12 @@ from typing import Any
 from otspec.bench.code import package_digest
 from otspec.bench.records import Record, RecordFolder
 from otspec.bench.solvers.cells import cell_of
-from otspec.bench.solvers.driver import Benchmark, Todo, Worker, records_of, single_threaded, todo_of
+from otspec.bench.solvers.driver import Benchmark, PendingCell, Worker, records_of, single_threaded, todo_of
 from otspec.bench.solvers.worker import Questions
 from otspec.errors import ProblemError
 from otspec.extras import require
 from otspec.reporting.machine import versions
-from otspec.reporting.means import grouped
+from otspec.reporting.means import group_by
 
 BACKENDS: Mapping[str, tuple[str, ...]] = {"dask": ("joblib", "dask", "distributed"), "ray": ("joblib", "ray")}
 """Names of backends, and the packages that each needs."""
@@ -38,7 +38,7 @@ def run_on(
         If a worker has other code or versions, or there is no cluster, or it was lost.
     """
     joblib: Any = require("joblib")
-    held, environment = grouped(folder.records, cell_of), _environment()
+    held, environment = group_by(folder.records, cell_of), _environment()
 
     def tasks() -> Iterator[Any]:
         for cell in benchmark.cells:  # made as they are handed out: of a million cells, those under way
@@ -56,7 +56,9 @@ def run_on(
             progress(len(todo.positions))
 
 
-def _results(backend: str, results: Iterator[tuple[Todo, list[Record]]]) -> Iterator[tuple[Todo, list[Record]]]:
+def _results(
+    backend: str, results: Iterator[tuple[PendingCell, list[Record]]]
+) -> Iterator[tuple[PendingCell, list[Record]]]:
     """What workers hand back, as it comes; that there are none left is said in a line."""
     lost: tuple[type[BaseException], ...] = (RuntimeError, CancelledError, OSError)  # joblib's, and Dask's
     lost += (require("ray.exceptions").RayError,) if backend == "ray" else ()
@@ -68,7 +70,9 @@ def _results(backend: str, results: Iterator[tuple[Todo, list[Record]]]) -> Iter
         raise ProblemError(told) from error
 
 
-def measure_cell(questions: Questions, todo: Todo, environment: Mapping[str, Any]) -> tuple[Todo, list[Record]]:
+def measure_cell(
+    questions: Questions, todo: PendingCell, environment: Mapping[str, Any]
+) -> tuple[PendingCell, list[Record]]:
     """A task: what is left of one cell, in a process of its own, if the code and versions here are those of the run."""
     for name, here in _environment().items():
         if here != environment[name]:

@@ -20,7 +20,7 @@ from otspec.bench.solvers.cells import Cell, Sampling, cell_of
 from otspec.bench.solvers.worker import Questions, serve
 from otspec.data import Source, check_positions
 from otspec.reporting.machine import processor, versions
-from otspec.reporting.means import grouped
+from otspec.reporting.means import group_by
 
 PREPARATION_S = 300.0
 """Longest wait for what is not charged to a cell: imports, compilation, and figures computed off the clock."""
@@ -83,7 +83,7 @@ def run(benchmark: Benchmark, folder: RecordFolder, progress: Callable[[int], No
 
     `progress` is called with the number of positions just dealt with, measured or not.
     """
-    held = grouped(folder.records, cell_of)
+    held = group_by(folder.records, cell_of)
     cells: queue.Queue[Cell] = queue.Queue()
     for cell in benchmark.cells:
         cells.put(cell)
@@ -131,7 +131,7 @@ def _run_threads(threads: Sequence[threading.Thread], stop: threading.Event) -> 
 
 
 @dataclass(frozen=True)
-class Todo:
+class PendingCell:
     """What is left to measure of a cell."""
 
     cell: Cell
@@ -142,7 +142,7 @@ class Todo:
     """All of its time."""
 
 
-def todo_of(benchmark: Benchmark, held: Sequence[Record], cell: Cell) -> Todo:
+def todo_of(benchmark: Benchmark, held: Sequence[Record], cell: Cell) -> PendingCell:
     """What is left of a cell of which some records are held; no positions where its time is spent."""
     # What ran out of a smaller budget is tried again, and only then replaced.
     done = [
@@ -154,10 +154,10 @@ def todo_of(benchmark: Benchmark, held: Sequence[Record], cell: Cell) -> Todo:
     places = {record["position"] for record in done}
     left_s = benchmark.budget_s - sum(record["wall_s"] for record in done)
     left = [index for index in range(benchmark.positions) if index not in places] if left_s > 0 else []
-    return Todo(cell, left, left_s, benchmark.budget_s)
+    return PendingCell(cell, left, left_s, benchmark.budget_s)
 
 
-def records_of(worker: Worker, todo: Todo, stop: threading.Event) -> Iterator[Record]:
+def records_of(worker: Worker, todo: PendingCell, stop: threading.Event) -> Iterator[Record]:
     """Records of a cell as they are measured, until its time is spent or `stop` is set."""
     about = {"budget_s": todo.budget_s, "code": solver_digest(todo.cell.solver), "machine": processor()}
     left_s = todo.left_s

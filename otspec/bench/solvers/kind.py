@@ -12,7 +12,7 @@ import polars as pl
 
 from otspec.bench.frame import frame_of
 from otspec.bench.intervals import Ratio
-from otspec.bench.report import Kind, Report, Run, in_words
+from otspec.bench.report import Benchmark, Report, Run, in_words
 from otspec.bench.schema import SCHEMAS
 from otspec.bench.solvers.cells import Cell, Sampling, cell_of
 from otspec.bench.solvers.summary import Row, summarise
@@ -29,7 +29,7 @@ from otspec.reporting.layers import words
 from otspec.reporting.means import SERIES
 from otspec.reporting.page import Section
 from otspec.reporting.published import OURS, PUBLISHED, PublishedTime
-from otspec.reporting.style import INK, MARKERS, Look, hue_of, looks
+from otspec.reporting.style import INK, MARKERS, Style, hue_of, styles_of
 from otspec.reporting.tables import TextTable, milliseconds
 
 Point = dict[str, Any]
@@ -39,14 +39,14 @@ OPEN = "An open end, dotted to the top, marks a lower bound: the time budget of 
 LETTERS = {"k": "k, draft tokens kept", "n": "n, drafts per position"}
 
 
-def series_of(rows: Sequence[Row], profile: str = "") -> dict[str, Look]:
+def series_of(rows: Sequence[Row], profile: str = "") -> dict[str, Style]:
     """The solvers as charts show them, by label, and what the paper has of a profile, hollow."""
     labels = labels_of(rows)
-    ours = {labels[solver]: look for solver, look in looks(labels).items()}
+    ours = {labels[solver]: style for solver, style in styles_of(labels).items()}
     printed = dict.fromkeys(method for _, method, _ in _printed(rows, profile))
     markers = dict(zip(OURS.values(), MARKERS[1:], strict=True))
     hues = {method: hue_of(solver) for solver, method in OURS.items()}
-    return ours | {f"paper: {method}": Look(hues[method], markers[method], hollow=True) for method in printed}
+    return ours | {f"paper: {method}": Style(hues[method], markers[method], hollow=True) for method in printed}
 
 
 def chart_groups(rows: Sequence[Row], profile: str = "", suffix: str = "") -> list[Group]:
@@ -68,7 +68,7 @@ def chart_groups(rows: Sequence[Row], profile: str = "", suffix: str = "") -> li
     return [group for group in groups if group.charts]
 
 
-def _time_at_settings(rows: Sequence[Row], styles: Mapping[str, Look], profile: str) -> Group:
+def _time_at_settings(rows: Sequence[Row], styles: Mapping[str, Style], profile: str) -> Group:
     """Times side by side at every (k, n), and those that the paper prints, hollow."""
     labels = labels_of(rows)
     points = [{SERIES: labels[one["solver"]], "x": one["setting"], **_time(one)} for one in rows if not one["refused"]]
@@ -79,7 +79,7 @@ def _time_at_settings(rows: Sequence[Row], styles: Mapping[str, Look], profile: 
     ]
     across = Axis("(k, n): draft tokens kept, drafts per position", places=_settings(rows))
     upright = Axis(MS, log=10, ends=ends_of(points, 10))
-    hollow = " Hollow: the paper's mean." if any(look.hollow for look in styles.values()) else ""
+    hollow = " Hollow: the paper's mean." if any(style.hollow for style in styles.values()) else ""
     charts = [line_chart(points, across, upright, styles, joined=False, height=300)] if points else []
     return Group("Time", f"Median and quartiles. {OPEN}{hollow}", charts, columns=1)
 
@@ -92,7 +92,7 @@ def _best_at_settings(rows: Sequence[Row]) -> Group:
         for setting, mean in best.items()
     ]
     axes = Axis("(k, n)", places=_settings(rows)), Axis("mean alpha*")
-    chart = line_chart(points, *axes, {BEST: Look(INK, MARKERS[2])}, joined=False, height=100)
+    chart = line_chart(points, *axes, {BEST: Style(INK, MARKERS[2])}, joined=False, height=100)
     numbers = words([{"x": at, "y": mean, "text": f"{mean:.3f}"} for at, mean in best.items()], align="left", right=8)
     note = "Optimal acceptance, mean over every position measured there."
     return Group("Optimum", note, [chart + numbers] if points else [], columns=1)
@@ -302,7 +302,7 @@ def _labels(cell: Cell) -> tuple[str, str]:
     return f"{cell.data} {cell.setting}".strip(), cell.solver
 
 
-KIND = Kind(
+KIND = Benchmark(
     name="solvers",
     cell_of=cell_of,
     cell=Cell,

@@ -125,7 +125,7 @@ def _nodes_in(whole: Topology, tree: Topology) -> IntArray:
     return node
 
 
-def widest(*supports: int | None) -> int | None:
+def max_support(*supports: int | None) -> int | None:
     """How many tokens any of several laws has at most; None where one of them has all."""
     counted = [support for support in supports if support is not None]
     return max(counted, default=None) if len(counted) == len(supports) else None

@@ -33,7 +33,7 @@ def capture(
         return graph, work(generator)
 
 
-class Replayed(Generic[Outputs]):
+class GraphedCallable(Generic[Outputs]):
     """Work at tensors of its own: launched the first time, captured the second, and replayed from then on.
 
     The first time kernels may still be chosen and compiled, which a capture must not do.  What goes in is copied into

@@ -25,7 +25,7 @@ class Streamer(Protocol):
         """Flush."""
 
 
-class Block(NamedTuple):
+class StepRecord(NamedTuple):
     """What one step drafted for a text, and what came of it; a text that ends within it has fewer of its tokens."""
 
     accepted: list[int]
@@ -36,7 +36,7 @@ class Block(NamedTuple):
     """The target's own token after them: in place of a rejected one, or a bonus where nothing was drafted there."""
 
     @classmethod
-    def of(cls, tree: Topology, nodes: list[int], token: int) -> Block:
+    def of(cls, tree: Topology, nodes: list[int], token: int) -> StepRecord:
         """What is told of a drafted tree, by the accepted nodes and the token after them."""
         lines = [tree.line(node) for node, below in enumerate(tree.children) if not below.size]
         others = [line[len(nodes) :] for line in lines if line[: len(nodes)] == nodes]
@@ -44,7 +44,7 @@ class Block(NamedTuple):
 
 
 @dataclass
-class Text:
+class Request:
     """One sequence of the batch."""
 
     row: int
@@ -55,7 +55,7 @@ class Text:
     """Prompt and new tokens."""
     prompt: int = field(init=False)
     """Length of the prompt."""
-    blocks: list[Block] | None = None
+    blocks: list[StepRecord] | None = None
     """One for each step, where they are kept."""
     scores: list[TokenLogprob] = field(default_factory=list)
     """One for each new token, where they are asked for."""
@@ -80,7 +80,7 @@ class Text:
         return [*self.padding, *self.tokens, *more]
 
 
-def texts_of(input_ids: torch.Tensor, attention_mask: torch.Tensor | None, pad: int) -> list[Text]:
+def texts_of(input_ids: torch.Tensor, attention_mask: torch.Tensor | None, pad: int) -> list[Request]:
     """The prompts of a batch, wherever their padding is.
 
     Raises
@@ -95,11 +95,11 @@ def texts_of(input_ids: torch.Tensor, attention_mask: torch.Tensor | None, pad: 
         prompt = [token for token, kept in zip(tokens, keep, strict=True) if kept]
         if not prompt:
             raise ProblemError(f"prompt {row} is empty; begin it with the tokenizer's first token (bos_token_id)")
-        texts.append(Text(row, [pad] * (len(tokens) - len(prompt)), prompt))
+        texts.append(Request(row, [pad] * (len(tokens) - len(prompt)), prompt))
     return texts
 
 
-class Ending:
+class StoppingRules:
     """transformers' stopping criteria, asked after every single token.
 
     End-of-text tokens and lengths are checked here; all other criteria, stop strings say, are called with the text up
@@ -119,11 +119,11 @@ class Ending:
             else:
                 self.others.append(one)
 
-    def left(self, text: Text) -> float:
+    def left(self, text: Request) -> float:
         """How many tokens the text may still get."""
         return self.max_length - text.size
 
-    def extend(self, text: Text, tokens: Sequence[int]) -> bool:
+    def extend(self, text: Request, tokens: Sequence[int]) -> bool:
         """Add tokens until the text ends; whether it did."""
         for token in tokens:
             text.tokens.append(token)
@@ -131,7 +131,7 @@ class Ending:
                 return True
         return False
 
-    def _stopped(self, text: Text) -> bool:
+    def _stopped(self, text: Request) -> bool:
         if not self.others:
             return False
         ids = torch.tensor([text.padded()], device=self.device)

@@ -26,7 +26,7 @@ from otspec.decode.drafters.several import SeveralDrafters
 from otspec.decode.drafters.shortlists.restricted import Restriction
 from otspec.decode.drafters.shortlists.selection import Selection
 from otspec.decode.models.context import vocabulary
-from otspec.decode.models.passes.conditioned import Keeper
+from otspec.decode.models.passes.conditioned import DraftVocabMixin
 from otspec.decode.models.tokens.matching import Matching
 from otspec.errors import ProblemError
 from otspec.verification import Shape
@@ -56,7 +56,7 @@ def drafter_class(model: PreTrainedModel) -> type[LevelDrafter]:
 def kept_of(models: Sequence[PreTrainedModel]) -> Restriction | None:
     """The tokens of a draft model that drafts some of its target's only; None where there is no such model."""
     for model in models:
-        if isinstance(model, Keeper) and (kept := model.kept) is not None:
+        if isinstance(model, DraftVocabMixin) and (kept := model.kept) is not None:
             order = np.argsort(kept)
             return Restriction(kept[order], own=order)
     return None

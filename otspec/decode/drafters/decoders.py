@@ -29,7 +29,7 @@ LEFT_OUT = ("architectures", "model_type", "transformers_version", "dtype", "tor
 """What a configuration says of the class, which is another now."""
 
 
-class More(Conditioned, PreTrainedModel):  # type: ignore[misc]  # transformers is untyped here
+class ConditionedLayers(Conditioned, PreTrainedModel):  # type: ignore[misc]  # transformers is untyped here
     """What is added to a decoder; its direct subclasses are a decoder besides."""
 
     settings: ClassVar[type]
@@ -83,9 +83,9 @@ class More(Conditioned, PreTrainedModel):  # type: ignore[misc]  # transformers 
 
 
 class FolderConfig(PreTrainedConfig):  # type: ignore[misc]
-    """What a folder says before it is known which decoder it holds: it is read as that of a class that `More` makes."""
+    """What a folder says before it is known which decoder it holds: `ConditionedLayers` makes its class."""
 
-    more: ClassVar[type[More]]
+    more: ClassVar[type[ConditionedLayers]]
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **settings: Any) -> Any:
@@ -97,7 +97,7 @@ class FolderConfig(PreTrainedConfig):  # type: ignore[misc]
         return cls.more.class_of(decoder).config_class.from_dict(said, **settings)
 
     @classmethod
-    def register(cls, more: type[More], *former: str) -> None:
+    def register(cls, more: type[ConditionedLayers], *former: str) -> None:
         """Have `AutoModelForCausalLM` read folders of what adds this to a decoder, by its name and former ones."""
         for name in (more.model_type, *former):
             told = {"model_type": name, "more": more, "__module__": more.__module__}

@@ -24,7 +24,7 @@ UNLIKELY = -1e4
 """The logarithm of a probability that is as good as none."""
 
 
-class Looked(NamedTuple):
+class GrownLevel(NamedTuple):
     """The tokens that were looked at on a level, n of each text."""
 
     token: torch.Tensor
@@ -77,13 +77,13 @@ class GrowTree(WrappedDrafter):
         ]
         return drafts
 
-    def _level_by_level(self, texts: Sequence[Sequence[int]], depth: int) -> list[Looked]:
+    def _level_by_level(self, texts: Sequence[Sequence[int]], depth: int) -> list[GrownLevel]:
         inner = self.inner
         output = inner.after_texts(texts)
         rows, device = len(texts), output.device
         chance = torch.zeros(rows, 1, device=device)
         sees = torch.zeros(rows, 1, 0, dtype=torch.bool, device=device)  # of all that was read of the tree
-        levels, slots = list[Looked](), Level(0, partial(inner.history_of_roots, texts))
+        levels, slots = list[GrownLevel](), Level(0, partial(inner.history_of_roots, texts))
         for level in range(1, depth + 1):
             likely = self._likely(output, slots)
             children = min(self.width, likely.shape[-1])
@@ -91,7 +91,7 @@ class GrowTree(WrappedDrafter):
             token, chances = best.indices.flatten(1), best.values.flatten(1)
             parent = torch.arange(chance.shape[1], device=device).repeat_interleave(children).expand(rows, -1)
             kept = chances.topk(min(self.width, chances.shape[1]) if level < depth else 0, dim=1).indices
-            levels.append(Looked(token, chances, parent, kept))
+            levels.append(GrownLevel(token, chances, parent, kept))
             if level < depth:
                 chance, above = chances.gather(1, kept), parent.gather(1, kept)
                 before = sees.gather(1, above.unsqueeze(-1).expand(-1, -1, sees.shape[-1]))
@@ -102,10 +102,10 @@ class GrowTree(WrappedDrafter):
                 output = inner.after_level(read, level, above, sees)
         return levels
 
-    def _at_once(self, texts: Sequence[Sequence[int]], each: torch.Tensor) -> list[Looked]:
+    def _at_once(self, texts: Sequence[Sequence[int]], each: torch.Tensor) -> list[GrownLevel]:
         """The same from what the model gives for every level, shape (B, depth, ...)."""
         history, depth = partial(self.inner.history_of_roots, texts), each.shape[1]
-        chance, levels = torch.zeros(len(texts), 1, device=each.device), list[Looked]()
+        chance, levels = torch.zeros(len(texts), 1, device=each.device), list[GrownLevel]()
         for level, given in enumerate(each.split(1, dim=1), 1):
             likely = self._likely(given, Level(level - 1, history))
             chances, tokens = likely.topk(min(self.size, likely.shape[-1]), dim=-1)
@@ -113,7 +113,7 @@ class GrowTree(WrappedDrafter):
             both = (chance.unsqueeze(-1) + chances).flatten(1)
             parent = torch.arange(before, device=both.device).repeat_interleave(options).expand(len(texts), -1)
             kept = both.topk(min(self.size, both.shape[1]) if level < depth else 0, dim=1).indices
-            levels.append(Looked(tokens.squeeze(1).repeat(1, before), both, parent, kept))
+            levels.append(GrownLevel(tokens.squeeze(1).repeat(1, before), both, parent, kept))
             chance = both.gather(1, kept)
         return levels
 
@@ -134,7 +134,7 @@ def _tree(levels: Sequence[Sequence[Any]], size: int) -> tuple[list[list[int]], 
     Parameters
     ----------
     levels : sequence
-        What `Looked` has, of this text, as arrays.
+        What `GrownLevel` has, of this text, as arrays.
     size : int
     """
     tokens, chances, parents, kept = zip(*levels, strict=True)

@@ -125,7 +125,7 @@ def shifted(features: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
     return torch.where((source >= 0)[..., None, None], features.gather(1, index), 0)
 
 
-def to_one_size(features: torch.Tensor) -> torch.Tensor:
+def rms_normalise(features: torch.Tensor) -> torch.Tensor:
     """Hidden states of root mean square 1, and 0 where they are 0.
 
     The residual stream of a model may grow a hundredfold from layer to layer, and has outliers; a map that begins at 0

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from otspec.decode.base.draft_laws import DraftLaw
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.base.sending import send
+from otspec.decode.base.transfers import to_device
 from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.drafters.shortlists.selection import DraftHead, History, Level, Selection, WholeHead
 from otspec.decode.models.context import vocabulary
@@ -57,8 +57,8 @@ def _growth(shape: Shape, level: int, device: torch.device) -> Growth:
     parents = np.searchsorted(above, shape.parent[here])
     lineage = shape.lineage[np.ix_(here, inner[1 : ends[2]])]
     start, stop = shape.offsets[level : level + 2]
-    read = None if here.size == stop - start else send(here - start, device)
-    return Growth(read, send(parents[None], device), send(lineage[None], device))
+    read = None if here.size == stop - start else to_device(here - start, device)
+    return Growth(read, to_device(parents[None], device), to_device(lineage[None], device))
 
 
 class LevelDrafter(Drafter):
@@ -152,7 +152,7 @@ class LevelDrafter(Drafter):
         after = [shape.place[tree.slot[tree.drafted_after]] for tree in trees]
         if len(inner) > sum(map(len, after)):  # slots of equal prefixes, of which one is left
             kept = [row * self._drafted_slots + places for row, places in enumerate(after)]
-            inner = inner[send(np.concatenate(kept), self.model.device)]
+            inner = inner[to_device(np.concatenate(kept), self.model.device)]
         return Drafts(trees, inner, self.head.support, columns=self.head.columns)
 
     def _drafted(self, shape: Shape, texts: Sequence[Sequence[int]]) -> Levels:
@@ -213,7 +213,7 @@ class LevelDrafter(Drafter):
         owner = np.repeat(counts, counts)
         drawn = torch.empty(len(laws), owner.size, dtype=torch.int64, device=laws.device)
         for children in np.unique(counts).tolist():
-            mine, places = (send(np.flatnonzero(each == children), laws.device) for each in (counts, owner))
+            mine, places = (to_device(np.flatnonzero(each == children), laws.device) for each in (counts, owner))
             drawn[:, places] = self._drawn_alike(laws.index_select(1, mine), children, generator)
         return drawn
 

@@ -25,7 +25,7 @@ class Unread(NamedTuple):
     """Whether there are N of each text."""
 
 
-class Text(NamedTuple):
+class UnreadText(NamedTuple):
     """What a draft model has not read of each text, padded on the left."""
 
     tokens: torch.Tensor
@@ -38,7 +38,7 @@ class Text(NamedTuple):
     """Which of the columns hold text, shape (B, 1, N); None where all do."""
 
     @classmethod
-    def of(cls, unread: Unread) -> Text:
+    def of(cls, unread: Unread) -> UnreadText:
         """The same with its positions, on the device of what is packed."""
         packed = unread.packed
         tokens, size, before = packed[:, :-2], packed[:, -2:-1], packed[:, -1:]
@@ -64,7 +64,7 @@ class ModelDrafter(LevelDrafter):
     _on_trial: list[list[int]]
     """Of each text: the columns on trial that hold the text itself; those of the slots come after them."""
     _before_slots: int
-    _text: Text
+    _text: UnreadText
     """What is read before the slots."""
     _told: Sequence[torch.Tensor] = ()
     """What a model is told of its target in this step, each of shape (B, ...)."""
@@ -102,7 +102,7 @@ class ModelDrafter(LevelDrafter):
 
         def steps(packed: torch.Tensor, *given: Any) -> tuple[torch.Tensor, ...]:
             *self._told, generator = given
-            found = self._levels(shape, self._after(Text.of(unread._replace(packed=packed))), (), generator)
+            found = self._levels(shape, self._after(UnreadText.of(unread._replace(packed=packed))), (), generator)
             return found.tokens, found.laws
 
         columns = packed.shape[1] - 2 + shape.offsets[shape.depth] - 1
@@ -118,9 +118,9 @@ class ModelDrafter(LevelDrafter):
         """What the model gives after the texts, of which it reads what is new, shape (B, 1, ...)."""
         return self._after(self._on_device(self._unread_in(texts)))
 
-    def _on_device(self, unread: Unread) -> Text:
+    def _on_device(self, unread: Unread) -> UnreadText:
         packed = unread.packed.to(self.context.device, non_blocking=True)
-        return Text.of(unread._replace(packed=packed))
+        return UnreadText.of(unread._replace(packed=packed))
 
     def _unread_in(self, texts: Sequence[Sequence[int]]) -> Unread:
         """What is new in each text."""
@@ -135,7 +135,7 @@ class ModelDrafter(LevelDrafter):
         self._before_slots = columns.size
         return Unread(torch.from_numpy(packed), bool(own.all()))
 
-    def _after(self, text: Text) -> torch.Tensor:
+    def _after(self, text: UnreadText) -> torch.Tensor:
         self._text = text
         self._read = self.context.read(text.tokens, text.position, text.sees, 1, self._of_text())
         return self._read.logits

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from otspec.decode.base.drafts import Drafts, widest
+from otspec.decode.base.drafts import Drafts, max_support
 from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.drafters.levels import LevelDrafter
 from otspec.laws import IntArray
@@ -56,7 +56,7 @@ class SeveralDrafters(Drafter):
             next_row += [tree.inner for tree in own]
             self._tokens.append(tokens.T.ravel())
             trees.append(Topology.merge(Shape.paths(*tokens.shape), self._tokens[-1]))
-        support = widest(*(drafts.support for drafts in each))
+        support = max_support(*(drafts.support for drafts in each))
         return Drafts(trees, torch.cat([drafts.laws for drafts in each]), support, rows, each[0].columns)
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:

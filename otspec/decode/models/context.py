@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.base.sending import send
-from otspec.decode.models.passes.reader import Remembering, reader_of
+from otspec.decode.base.transfers import to_device
+from otspec.decode.models.passes.reader import OutputCacheReader, reader_of
 from otspec.decode.models.passes.signature import UNCONDITIONED, Conditioning, Inputs, Outputs
-from otspec.decode.models.passes.single_graph import Run, Steps
+from otspec.decode.models.passes.single_graph import GraphedSequence, Steps
 from otspec.decode.models.passes.static import StaticReader
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
@@ -81,7 +81,7 @@ class Context:
         """What was read after the prompts."""
         self.features: torch.Tensor | None = None
         """Hidden states at what it read first, shape (B, S, layers, width), where some are wanted."""
-        self._run: Run | None = None
+        self._run: GraphedSequence | None = None
         self._note_lengths()
         if self.end:
             self._read_first(texts, conditioning)
@@ -94,13 +94,13 @@ class Context:
     @property
     def after_texts(self) -> torch.Tensor:
         """The position of the token after each text, shape (B, 1), on the device."""
-        return send(self.length, self.device)[:, None] if self._run is None else self._run.length[:, None]
+        return to_device(self.length, self.device)[:, None] if self._run is None else self._run.length[:, None]
 
     def _note_lengths(self) -> None:
         self.end = int(self.length.max())
         """Columns that are settled."""
         gaps = np.arange(self.end) >= self.length[:, None]
-        self._gaps = send(gaps, self.device) if gaps.any() else None
+        self._gaps = to_device(gaps, self.device) if gaps.any() else None
         """Columns that are settled for other texts only, shape (B, end)."""
 
     def _read_first(self, texts: Sequence[Sequence[int]], conditioning: Conditioning = UNCONDITIONED) -> None:
@@ -110,7 +110,7 @@ class Context:
         columns = np.arange(self.end)
         present = columns < self.length[:, None]
         position = np.where(present, columns, 0)
-        read, there, places = (send(array, self.device) for array in (tokens, present, position))
+        read, there, places = (to_device(array, self.device) for array in (tokens, present, position))
         self.features = self.reader.read(Inputs(read, places, conditioning=conditioning, present=there)).features
 
     def read(
@@ -173,7 +173,7 @@ class Context:
         if not isinstance(self.reader, StaticReader) or self.trial:
             return None
 
-        def within(run: Run) -> Steps:
+        def within(run: GraphedSequence) -> Steps:
             def done(*given: Any) -> tuple[torch.Tensor, ...]:
                 self._run, self.trial = run, 0
                 run.passes.clear()
@@ -195,7 +195,7 @@ class Context:
 
     def given(self, columns: torch.Tensor) -> torch.Tensor:
         """What a model without a head gave at columns of each text, shape (B, n) to (B, n, d); 0 before the first."""
-        assert isinstance(self.reader, Remembering)
+        assert isinstance(self.reader, OutputCacheReader)
         return self.reader.given(columns)
 
     def _mask(self, count: int, sees: torch.Tensor | None) -> torch.Tensor | None:
@@ -230,11 +230,11 @@ class Context:
         blocks = self.reader.blocks
         if moved:
             # One copy for all layers, which the device need not be waited for.
-            columns = send(np.array(moved).T, self.device)
+            columns = to_device(np.array(moved).T, self.device)
             for block in blocks:
                 block.move(*columns)
         if list(rows) != list(range(len(self.length))):
-            kept = send(np.array(rows), self.device)
+            kept = to_device(np.array(rows), self.device)
             for block in blocks:
                 block.keep(kept)
         self.length = self.length[list(rows)] + np.array([len(chosen[row]) for row in rows])

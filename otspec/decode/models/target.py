@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.base.sending import send
+from otspec.decode.base.transfers import to_device
 from otspec.decode.models.context import Context, vocabulary
 from otspec.decode.models.passes.signature import Outputs
 from otspec.decode.models.passes.workspace import filled_up
@@ -20,7 +20,7 @@ MOST_BYTES = 1 << 29
 """Laws in float64 that a run of the target keeps, at most; beyond, the device has more to do than the host."""
 
 
-class Look(NamedTuple):
+class TargetOutput(NamedTuple):
     """What is done with a target's logits, and what that depends on beside them."""
 
     see: Callable[[torch.Tensor], torch.Tensor]
@@ -63,10 +63,10 @@ class Target:
 
     def read(self, texts: Sequence[Sequence[int]], trees: Sequence[Topology]) -> torch.Tensor:
         """Logits after all nodes, one tree after the other, shape (sum of N, V)."""
-        return self.read_and_look(texts, trees, None)[0]
+        return self.read_and_prepare(texts, trees, None)[0]
 
-    def read_and_look(
-        self, texts: Sequence[Sequence[int]], trees: Sequence[Topology], look: Look | None
+    def read_and_prepare(
+        self, texts: Sequence[Sequence[int]], trees: Sequence[Topology], output: TargetOutput | None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """The same, and what is seen in them.
 
@@ -76,7 +76,7 @@ class Target:
         ----------
         texts : sequence of sequences of int
         trees : sequence of Topology
-        look : Look, optional
+        output : TargetOutput, optional
             What is done with logits, in one run with the pass if that is captured; None in its place otherwise.
         """
         width = max(tree.size for tree in trees)
@@ -88,25 +88,25 @@ class Target:
             row[: tree.size, 1] = tree.depth
             row[: tree.size, 2 : 2 + tree.size] = tree.lineage
         sizes = [tree.size for tree in trees]
-        if look is not None and (found := self._in_one(packed, look)) is not None:
+        if output is not None and (found := self._in_one(packed, output)) is not None:
             return self._of_nodes(found[0], sizes), self._of_nodes(found[1], sizes)
         nodes = torch.from_numpy(packed[:, :width, : 2 + width])
         self._read = self._pass(nodes.to(self.context.device, non_blocking=True))
         return self._of_nodes(self._read.logits, sizes), None
 
-    def _in_one(self, packed: IntArray, look: Look) -> tuple[torch.Tensor, torch.Tensor] | None:
+    def _in_one(self, packed: IntArray, output: TargetOutput) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Logits and what is seen in them by a run, shape (B, N, ...) both; None where it is not captured."""
 
         def steps(nodes: torch.Tensor, generator: torch.Generator | None) -> tuple[torch.Tensor, ...]:
             found = self._pass(nodes)
-            seen = look.see(found.logits.flatten(0, 1)).unflatten(0, found.logits.shape[:2])
+            seen = output.see(found.logits.flatten(0, 1)).unflatten(0, found.logits.shape[:2])
             return (found.logits, seen, *(() if found.features is None else (found.features,)))
 
         batch, width = packed.shape[:2]
         if 8 * batch * width * vocabulary(self.context.model) > MOST_BYTES:
             return None
         inputs = [torch.from_numpy(packed)]
-        outputs = self.context.in_one_graph(("target", look.known_by), steps, inputs, width)
+        outputs = self.context.in_one_graph(("target", output.known_by), steps, inputs, width)
         if outputs is None:
             return None
         logits, seen, *features = outputs
@@ -126,12 +126,12 @@ class Target:
             return found[0, : sizes[0]]
         real = np.arange(found.shape[1]) < np.array(sizes)[:, None]
         flat = found.flatten(0, 1)
-        return flat if real.all() else flat[send(np.flatnonzero(real), flat.device)]
+        return flat if real.all() else flat[to_device(np.flatnonzero(real), flat.device)]
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep the roots and the accepted nodes of each tree, and drop the texts that do not go on."""
         kept = [[0, *nodes] for nodes in accepted]
         if self._layers:
             device, states = self.context.device, self._read.states
-            self.features = [states[row].index_select(0, send(np.array(kept[row]), device)) for row in rows]
+            self.features = [states[row].index_select(0, to_device(np.array(kept[row]), device)) for row in rows]
         self.context.commit(kept, rows)

@@ -20,7 +20,7 @@ from otspec.decode.base.logprobs import Scorer, TokenLogprob
 from otspec.decode.base.metrics import Metrics
 from otspec.decode.base.processors import for_trees
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.base.text import Block, Ending, Text, texts_of
+from otspec.decode.base.text import Request, StepRecord, StoppingRules, texts_of
 from otspec.decode.drafters.heads.model import Heads
 from otspec.decode.models.context import Pass, positions, sliding_window, vocabulary
 from otspec.decode.models.own_config import left_out
@@ -59,7 +59,7 @@ class Generation:
     """The new tokens of each text, without padding."""
     passes: Mapping[str, Sequence[Pass]] = field(default_factory=dict)
     """The models' passes after the prompts, in order, by phase."""
-    blocks: list[list[Block]] = field(default_factory=list)
+    blocks: list[list[StepRecord]] = field(default_factory=list)
     """Of each text what its steps drafted, accepted and added, with ``transcript=True``."""
     scores: list[list[TokenLogprob]] = field(default_factory=list)
     """Of each text what the target thought of every new token, with ``logprobs=k``."""
@@ -170,7 +170,7 @@ def decode(
         raise ProblemError(f"{len(input_ids)} prompts and one streamer, which could not tell their texts apart")
     if seed is None:
         seed = int(torch.randint(1 << 62, ()))  # so that torch.manual_seed makes a run repeatable
-    ending = Ending(stopping_criteria, target.device)
+    ending = StoppingRules(stopping_criteria, target.device)
     processors = for_trees(logits_processor, input_ids, vocabulary(target))
     sampling = Sampling(processors, generation_config.do_sample, len(input_ids), ending.eos)
     generator = torch.Generator(target.device)
@@ -241,7 +241,9 @@ def check_prompts(input_ids: torch.Tensor, attention_mask: torch.Tensor | None, 
         )
 
 
-def _check_lengths(target: PreTrainedModel, drafts: list[PreTrainedModel], texts: Sequence[Text], most: float) -> None:
+def _check_lengths(
+    target: PreTrainedModel, drafts: list[PreTrainedModel], texts: Sequence[Request], most: float
+) -> None:
     longest = max(len(text.tokens) for text in texts)
     for model, name in ((target, "target"), *((draft, "draft model") for draft in drafts)):
         if longest > positions(model):

@@ -14,13 +14,13 @@ from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.logprobs import Scorer, TokenLogprob
 from otspec.decode.base.metrics import Clock, Metrics
 from otspec.decode.base.sampling import Prefix
-from otspec.decode.base.text import Block, Ending, Streamer, Text
+from otspec.decode.base.text import Request, StepRecord, StoppingRules, Streamer
 from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.models.context import Pass
 from otspec.decode.models.target import Target
 from otspec.decode.verify.refusals import no_law
 from otspec.decode.verify.step import StepVerifier
-from otspec.decode.verify.verifiers import Extension
+from otspec.decode.verify.verifiers import AcceptedTokens
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 from otspec.verification.trees.topology import Topology
@@ -37,14 +37,14 @@ class Decoder:
     target: PreTrainedModel
     drafter: Drafter
     verifier: StepVerifier
-    ending: Ending
+    ending: StoppingRules
     reads_text: bool
     """Whether the target's laws depend on the texts beside its logits."""
     streamer: Streamer | None = None
     scorer: Scorer | None = None
     """Where log-probabilities are asked for."""
 
-    def run(self, texts: Sequence[Text]) -> tuple[Metrics, Mapping[str, Sequence[Pass]]]:
+    def run(self, texts: Sequence[Request]) -> tuple[Metrics, Mapping[str, Sequence[Pass]]]:
         """Make the texts longer, in place, until each has ended; what it took, and the models' passes by phase."""
         clock, metrics = Clock(self.target.device), Metrics()
         going = list(texts)
@@ -60,15 +60,15 @@ class Decoder:
         metrics.seconds = clock.seconds()
         return metrics, {"draft": self.drafter.passes, "target": target.context.passes}
 
-    def _step(self, going: list[Text], target: Target, clock: Clock, metrics: Metrics) -> list[Text]:
+    def _step(self, going: list[Request], target: Target, clock: Clock, metrics: Metrics) -> list[Request]:
         """One step; the texts that go on."""
         tokens = [text.tokens for text in going]
         drafts = self._draft(going, tokens, target.context.positions, clock)
         with clock.on_device("target"):
-            logits, seen = target.read_and_look(tokens, drafts.trees, self.verifier.blind_look)
+            logits, seen = target.read_and_prepare(tokens, drafts.trees, self.verifier.blind_output)
             prefixes = self._prefixes(going, drafts.trees)
             if seen is None:
-                seen = self.verifier.look(logits, prefixes)
+                seen = self.verifier.prepare_target(logits, prefixes)
         try:
             extensions, answers = self.verifier.verify(drafts, seen, clock)
         except ProblemError as error:
@@ -82,7 +82,7 @@ class Decoder:
         for row, (text, tree, extension, own) in enumerate(zip(going, drafts.trees, extensions, scores, strict=True)):
             before = len(text.tokens)
             if text.blocks is not None:
-                text.blocks.append(Block.of(tree, extension.nodes, extension.token))
+                text.blocks.append(StepRecord.of(tree, extension.nodes, extension.token))
             ended = self.ending.extend(text, extension.tokens(tree))
             for one in (metrics, text.metrics):
                 one.step(tree.length, len(extension.nodes), tree.size, len(text.tokens) - before)
@@ -107,7 +107,7 @@ class Decoder:
         logits: torch.Tensor,
         prefixes: Sequence[Prefix],
         trees: Sequence[Topology],
-        extensions: Sequence[Extension],
+        extensions: Sequence[AcceptedTokens],
         clock: Clock,
     ) -> list[list[TokenLogprob]]:
         """What the target thinks of each token that the texts get; nothing where nobody asks."""
@@ -122,7 +122,7 @@ class Decoder:
         return [list(islice(found, len(own))) for own in tokens]
 
     def _draft(
-        self, going: Sequence[Text], tokens: Sequence[Sequence[int]], target_positions: float, clock: Clock
+        self, going: Sequence[Request], tokens: Sequence[Sequence[int]], target_positions: float, clock: Clock
     ) -> Drafts:
         """Drafts as deep as the texts may still grow, the models' positions allow and the drafter will go."""
         lengths: IntArray = np.array([len(text) for text in tokens])
@@ -137,7 +137,7 @@ class Decoder:
         with clock.on_device(self.drafter.phase):
             return self.drafter.draft(tokens, int(depth))
 
-    def _prefixes(self, going: Sequence[Text], trees: Sequence[Topology]) -> list[Prefix]:
+    def _prefixes(self, going: Sequence[Request], trees: Sequence[Topology]) -> list[Prefix]:
         """The texts after which the target gives its laws, where anyone looks at them."""
         if not self.reads_text:
             return []

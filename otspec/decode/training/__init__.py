@@ -5,24 +5,24 @@ from otspec.extras import require
 require("torch")
 require("transformers")
 
-from otspec.decode.lessons.kind import Kind  # noqa: E402
-from otspec.decode.lessons.lesson import Lessons  # noqa: E402
-from otspec.decode.lessons.losses import LOSSES, Prediction  # noqa: E402
-from otspec.decode.lessons.texts import own_texts  # noqa: E402
-from otspec.decode.training.earlier import read_record, with_earlier  # noqa: E402
+from otspec.decode.distillation.losses import LOSSES, Prediction  # noqa: E402
+from otspec.decode.distillation.spec import DraftModelSpec  # noqa: E402
+from otspec.decode.distillation.teacher import TeacherData  # noqa: E402
+from otspec.decode.distillation.texts import own_texts  # noqa: E402
 from otspec.decode.training.folder import train_into  # noqa: E402
 from otspec.decode.training.kinds import KINDS  # noqa: E402
-from otspec.decode.training.loop import Course, Forecast, Point, train  # noqa: E402
+from otspec.decode.training.loop import Forecast, Point, TrainingConfig, train  # noqa: E402
+from otspec.decode.training.resume import read_record, with_earlier  # noqa: E402
 
 __all__ = [
     "KINDS",
     "LOSSES",
-    "Course",
+    "DraftModelSpec",
     "Forecast",
-    "Kind",
-    "Lessons",
     "Point",
     "Prediction",
+    "TeacherData",
+    "TrainingConfig",
     "own_texts",
     "read_record",
     "train",

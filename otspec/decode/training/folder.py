@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
-from otspec.decode.lessons.kind import Origin
-from otspec.decode.lessons.lesson import Lessons
+from otspec.decode.distillation.spec import DraftModelInit
+from otspec.decode.distillation.teacher import TeacherData
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.pair.loading import Models
 from otspec.decode.training.kinds import KINDS
-from otspec.decode.training.loop import Course, Forecast, Point, curve_of, save, train
+from otspec.decode.training.loop import Forecast, Point, TrainingConfig, curve_of, save, train
 from otspec.writing import named
 
 RECORD, CURVE, CHECKPOINT = "training.json", "curve.jsonl", "checkpoint.pt"
@@ -28,9 +28,9 @@ def train_into(
     name: str,
     models: Models,
     names: tuple[str, str | None],
-    lessons: Lessons,
-    held_out: Lessons,
-    course: Course,
+    lessons: TeacherData,
+    held_out: TeacherData,
+    course: TrainingConfig,
     *,
     every: int = 50,
     earlier: Mapping[str, Any] | None = None,
@@ -51,9 +51,9 @@ def train_into(
         weights change by less than half precision tells apart.
     names : pair of str
         What the user calls the two.
-    lessons, held_out : Lessons
+    lessons, held_out : TeacherData
         What is learnt from, and what the curve is measured on, with the layers at least that the kind looks at.
-    course : Course
+    course : TrainingConfig
     every : int
         Steps between two points of the curve.
     earlier : mapping, optional
@@ -81,7 +81,7 @@ def train_into(
     else:
         with torch.random.fork_rng():
             torch.manual_seed(course.seed)
-            model = kind.begin(Origin(models.target, models.draft, course.ahead or 1, lessons.kept))
+            model = kind.begin(DraftModelInit(models.target, models.draft, course.ahead or 1, lessons.kept))
     checkpoint = out / CHECKPOINT
     curve = curve_of(torch.load(checkpoint, map_location="cpu")) if checkpoint.exists() else []
     if forecast is not None and not checkpoint.exists():

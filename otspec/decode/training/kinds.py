@@ -8,20 +8,20 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from otspec.decode.distillation.losses import Prediction
+from otspec.decode.distillation.spec import DraftModelInit, DraftModelSpec
+from otspec.decode.distillation.teacher import TeacherBatch
 from otspec.decode.drafters.eagle import training as eagle
 from otspec.decode.drafters.heads import training as heads
 from otspec.decode.drafters.sd2 import training as sd2
-from otspec.decode.lessons.kind import Kind, Origin
-from otspec.decode.lessons.lesson import Lesson
-from otspec.decode.lessons.losses import Prediction
 
 
-def _copied(origin: Origin) -> PreTrainedModel:
+def _copied(origin: DraftModelInit) -> PreTrainedModel:
     model: PreTrainedModel = origin.draft
     return model
 
 
-def _plain(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Prediction]:
+def _plain(model: Any, lesson: TeacherBatch, generator: torch.Generator, passes: int) -> list[Prediction]:
     return [Prediction(model(input_ids=lesson.tokens[:, :-1], use_cache=False).logits)]
 
 
@@ -31,8 +31,8 @@ def family(name: str) -> list[str]:
     return [other for other, kind in KINDS.items() if (kind.like or other) == first]
 
 
-KINDS: Mapping[str, Kind] = {
-    "distilled": Kind("the draft model itself", _copied, lambda target: (), _plain),
+KINDS: Mapping[str, DraftModelSpec] = {
+    "distilled": DraftModelSpec("the draft model itself", _copied, lambda target: (), _plain),
     **sd2.KINDS,
     **eagle.KINDS,
     **heads.KINDS,

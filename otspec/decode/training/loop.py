@@ -16,10 +16,10 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 from transformers import PreTrainedModel
 
-from otspec.decode.lessons.kind import Kind
-from otspec.decode.lessons.lesson import SEEDS, Lesson, Lessons
-from otspec.decode.lessons.losses import Prediction, loss_named, tvd
-from otspec.decode.lessons.on_policy import own_lesson
+from otspec.decode.distillation.losses import Prediction, loss_named, tvd
+from otspec.decode.distillation.on_policy import own_lesson
+from otspec.decode.distillation.spec import DraftModelSpec
+from otspec.decode.distillation.teacher import SEEDS, TeacherBatch, TeacherData
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.pair.loading import save_model
 from otspec.decode.training.optimiser import Optimiser
@@ -31,7 +31,7 @@ FORWARD = 1 / 3
 
 
 @dataclass(frozen=True)
-class Course:
+class TrainingConfig:
     """How long and how fast a draft model learns: warm-up and cosine as in [berdozsteering, A.3]."""
 
     steps: int = 600
@@ -42,7 +42,7 @@ class Course:
     clip: float = 0.5
     """Of the norm of the gradient."""
     loss: str | None = None
-    """As `otspec.decode.lessons.losses.loss_named` takes it; None: as the kind has it."""
+    """As `otspec.decode.distillation.losses.loss_named` takes it; None: as the kind has it."""
     seed: int = 0
     ahead: int | None = None
     """How many drafts in a row it learns; None: as the kind has it."""
@@ -51,7 +51,7 @@ class Course:
     on_policy: float = 0.0
     """Share of the steps that learn from text of the draft model's own, as it is by then [zhou2024distillspec]."""
 
-    def of(self, kind: Kind) -> Course:
+    def of(self, kind: DraftModelSpec) -> TrainingConfig:
         """The same, with what the kind says where nothing else is said."""
         return replace(
             self,
@@ -114,7 +114,13 @@ class Forecast:
 
     @classmethod
     def of(
-        cls, kind: Kind, model: PreTrainedModel, lessons: Lessons, held_out: Lessons, course: Course, every: int
+        cls,
+        kind: DraftModelSpec,
+        model: PreTrainedModel,
+        lessons: TeacherData,
+        held_out: TeacherData,
+        course: TrainingConfig,
+        every: int,
     ) -> Forecast:
         """Ask the target once, and learn once without a step; the parameters are those of `train`."""
         course = course.of(kind)
@@ -147,11 +153,11 @@ class Forecast:
 
 
 def train(
-    kind: Kind,
+    kind: DraftModelSpec,
     model: PreTrainedModel,
-    lessons: Lessons,
-    held_out: Lessons,
-    course: Course,
+    lessons: TeacherData,
+    held_out: TeacherData,
+    course: TrainingConfig,
     report: Callable[[Point], None] = lambda point: None,
     every: int = 50,
     checkpoint: Path | None = None,
@@ -160,11 +166,11 @@ def train(
 
     Parameters
     ----------
-    kind : Kind
+    kind : DraftModelSpec
     model : PreTrainedModel
-    lessons, held_out : Lessons
+    lessons, held_out : TeacherData
         What it learns from, and what the curve is measured on, all of it.
-    course : Course
+    course : TrainingConfig
     report : callable
         Gets a point of the curve before the first step, every so many steps, and at the end.
     every : int
@@ -261,7 +267,9 @@ def _gone_on_with(checkpoint: Path, of: Mapping[str, Any], device: torch.device)
     return state
 
 
-def loss_of(kind: Kind, course: Course, answers: Sequence[Prediction], lesson: Lesson) -> torch.Tensor:
+def loss_of(
+    kind: DraftModelSpec, course: TrainingConfig, answers: Sequence[Prediction], lesson: TeacherBatch
+) -> torch.Tensor:
     """The mean over drafts in a row, weighted as the kind weighs them."""
     weights = [kind.decay**number for number in range(len(answers))]
     loss = loss_named(course.loss or kind.loss)
@@ -272,7 +280,7 @@ def loss_of(kind: Kind, course: Course, answers: Sequence[Prediction], lesson: L
 
 
 @torch.no_grad()
-def measure(kind: Kind, model: PreTrainedModel, held_out: Lessons) -> list[float]:
+def measure(kind: DraftModelSpec, model: PreTrainedModel, held_out: TeacherData) -> list[float]:
     """Acceptance of each of several drafts in a row, of one draft if the kind learns one, over all held-out texts."""
     found = []
     for rows in torch.arange(len(held_out.texts)).split(held_out.batch):
@@ -295,6 +303,6 @@ def save(model: PreTrainedModel, tokenizer: Any, out: Path, record: dict[str, ob
     write_text(out / "training.json", json.dumps(record, indent=2) + "\n")
 
 
-def _generator(course: Course, step: int) -> torch.Generator:
+def _generator(course: TrainingConfig, step: int) -> torch.Generator:
     """Random numbers of one step, whatever steps came before it in this process."""
     return torch.Generator().manual_seed((course.seed * 1_000_003 + step) % SEEDS)

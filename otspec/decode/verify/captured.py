@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from otspec.decode.base.graphs import Replayed
+from otspec.decode.base.graphs import GraphedCallable
 from otspec.verification.device import verify_trees
 
 MOST_BYTES = 1 << 29
@@ -75,7 +75,7 @@ class Inputs(NamedTuple):
         return Inputs(target, draft, self.uniforms.clone(), self.slots.to(target.device, copy=True))
 
 
-class Captured:
+class GraphedVerifier:
     """One rule for trees of one shape, which are copied to where its graph reads them.
 
     Parameters
@@ -92,7 +92,7 @@ class Captured:
         self._own = trees.with_rows(branching)
         self._verify = partial(self._own.verify, rule, branching)
         self._pool = pool
-        self._replayed: Replayed[torch.Tensor] = Replayed()
+        self._replayed: GraphedCallable[torch.Tensor] = GraphedCallable()
 
     @property
     def nbytes(self) -> int:
@@ -121,7 +121,7 @@ class Counted:
         return times
 
 
-_GRAPHS: dict[object, Captured] = {}
+_GRAPHS: dict[object, GraphedVerifier] = {}
 _COUNTED = Counted()
 _ONE_AT_A_TIME = Lock()
 """Threads that decode with one shape share a graph, and what it reads and writes."""
@@ -146,6 +146,6 @@ def verify_in_one(rule: DeviceRule, trees: Inputs, branching: tuple[int, ...]) -
                 return trees.verify(rule, branching)
             while _GRAPHS and (len(_GRAPHS) >= MOST_GRAPHS or _bytes_of_all() + size > MOST_BYTES_OF_ALL):
                 _GRAPHS.pop(next(iter(_GRAPHS)))
-            _GRAPHS[key] = Captured(rule, trees, branching, torch.cuda.graph_pool_handle())
+            _GRAPHS[key] = GraphedVerifier(rule, trees, branching, torch.cuda.graph_pool_handle())
         _GRAPHS[key] = _GRAPHS.pop(key)  # the last one used
         return _GRAPHS[key].verify(trees)

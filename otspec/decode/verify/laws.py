@@ -17,7 +17,7 @@ import torch
 
 from otspec.decode.base.draft_laws import inverse_arrivals
 from otspec.decode.base.drafts import Drafts
-from otspec.decode.base.sending import send
+from otspec.decode.base.transfers import to_device
 from otspec.laws import FloatArray, IntArray, as_laws
 from otspec.verification import Tree
 from otspec.verification.trees.topology import NONE, Topology
@@ -27,7 +27,7 @@ FEW = 64
 would take longer than it saves."""
 
 
-class Rows(NamedTuple):
+class LawRows(NamedTuple):
     """Laws on the host, of which only some tokens may be stored, the others having probability 0."""
 
     token: IntArray | None
@@ -36,7 +36,7 @@ class Rows(NamedTuple):
     """Shape (R, k)."""
 
 
-def to_host(laws: torch.Tensor, support: int | None) -> Rows:
+def to_host(laws: torch.Tensor, support: int | None) -> LawRows:
     """Copy laws, shape (R, V), to the host: one synchronisation, two where a law is wider than foreseen.
 
     Parameters
@@ -48,11 +48,11 @@ def to_host(laws: torch.Tensor, support: int | None) -> Rows:
         top = laws.topk(support + 1, dim=-1)  # one more than foreseen, which shows whether that was all
         probability, token = torch.stack((top.values.double(), top.indices.double())).cpu().numpy()
         if not probability[:, -1].any():
-            return Rows(token[:, :-1].astype(np.int64), probability[:, :-1])
-    return Rows(None, laws.cpu().double().numpy())
+            return LawRows(token[:, :-1].astype(np.int64), probability[:, :-1])
+    return LawRows(None, laws.cpu().double().numpy())
 
 
-class Merged(NamedTuple):
+class ReducedLaws(NamedTuple):
     """Laws on the host, the tokens that a node cannot draft merged into one; R draft laws, N nodes."""
 
     token: IntArray
@@ -67,7 +67,7 @@ class Merged(NamedTuple):
     """Shape (N,): one of those, drawn from the target law on them."""
 
 
-def merged_to_host(laws: torch.Tensor, drafts: Drafts, generator: torch.Generator) -> Merged | Rows:
+def merged_to_host(laws: torch.Tensor, drafts: Drafts, generator: torch.Generator) -> ReducedLaws | LawRows:
     """Copy what verification needs of the laws to the host, k numbers a node: one synchronisation.
 
     All laws come whole where drafts are not of few tokens, or, with a second one, of more than foreseen.
@@ -88,7 +88,7 @@ def merged_to_host(laws: torch.Tensor, drafts: Drafts, generator: torch.Generato
     top = drafts.over(vocab).topk(k + 1, dim=-1)  # one more than foreseen, which shows whether that was all
     token, order = top.indices[:, :k].sort(dim=-1)
     draft, surplus = top.values[:, :k].gather(-1, order), top.values[:, k:]
-    places = (send(drafts.nodes, laws.device)[:, None], token)
+    places = (to_device(drafts.nodes, laws.device)[:, None], token)
     target = laws[places]
     laws[places] = 0.0
     rest, drawn = _mass_and_token(laws, generator)
@@ -97,9 +97,9 @@ def merged_to_host(laws: torch.Tensor, drafts: Drafts, generator: torch.Generato
     host = torch.cat(parts).cpu().numpy()
     found = np.split(host, np.cumsum([part.numel() for part in parts[:-1]]))
     if found[3].any():
-        return Rows(None, torch.cat((laws, drafts.over(vocab))).cpu().numpy())
+        return LawRows(None, torch.cat((laws, drafts.over(vocab))).cpu().numpy())
     by_node = [part.reshape(len(token), k) for part in found[:3]]
-    return Merged(by_node[0].astype(np.int64), by_node[1], by_node[2], found[4], found[5].astype(np.int64))
+    return ReducedLaws(by_node[0].astype(np.int64), by_node[1], by_node[2], found[4], found[5].astype(np.int64))
 
 
 def _pays(support: int | None, vocab: int) -> bool:
@@ -107,12 +107,12 @@ def _pays(support: int | None, vocab: int) -> bool:
     return support is not None and support + 1 < vocab and not (support > FEW and 4 * support >= vocab)
 
 
-def _over_columns(laws: torch.Tensor, drafts: Drafts, columns: torch.Tensor, generator: torch.Generator) -> Merged:
+def _over_columns(laws: torch.Tensor, drafts: Drafts, columns: torch.Tensor, generator: torch.Generator) -> ReducedLaws:
     """As `merged_to_host`, where all draft laws are over the same tokens: nothing is to be sorted out.
 
     The target's laws are used up: what can be drafted at a node is no longer in them.
     """
-    nodes = send(drafts.nodes, laws.device)
+    nodes = to_device(drafts.nodes, laws.device)
     inner = laws.index_select(0, nodes)
     target = inner.index_select(1, columns)
     laws.index_copy_(0, nodes, inner.index_fill_(1, columns, 0.0))
@@ -122,7 +122,7 @@ def _over_columns(laws: torch.Tensor, drafts: Drafts, columns: torch.Tensor, gen
     token, draft, wanted, mass, token_of_rest = np.split(host, np.cumsum([part.numel() for part in parts[:-1]]))
     shape = tuple(drafts.laws.shape)
     tokens = np.broadcast_to(token.astype(np.int64), shape)
-    return Merged(tokens, draft.reshape(shape), wanted.reshape(shape), mass, token_of_rest.astype(np.int64))
+    return ReducedLaws(tokens, draft.reshape(shape), wanted.reshape(shape), mass, token_of_rest.astype(np.int64))
 
 
 def _mass_and_token(laws: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
@@ -144,7 +144,7 @@ def _mass_and_token(laws: torch.Tensor, generator: torch.Generator) -> tuple[tor
     return sums.sum(dim=-1), tokens.gather(-1, inside).squeeze(-1)
 
 
-class LocalTree(NamedTuple):
+class CompactTree(NamedTuple):
     """A tree over the tokens that matter at its nodes."""
 
     tree: Tree
@@ -152,22 +152,22 @@ class LocalTree(NamedTuple):
     """Shape (N, V'): vocabulary ids of the tokens that the laws of each node are over; `NONE` where it has fewer."""
 
 
-def local_trees(drafts: Drafts, laws: Rows | Merged) -> list[LocalTree]:
+def compact_trees(drafts: Drafts, laws: LawRows | ReducedLaws) -> list[CompactTree]:
     """Trees for verification.
 
     Parameters
     ----------
     drafts : Drafts
-    laws : Rows or Merged
+    laws : LawRows or ReducedLaws
         Rows are the target laws at the nodes of all trees, one tree after the other, then the draft laws; a tree is
         then over the tokens to which one of its laws gives a probability.
     """
-    if isinstance(laws, Rows):
+    if isinstance(laws, LawRows):
         return _over_possible(drafts, laws)
     return _over_drafted(drafts, laws) if drafts.rows is None else _over_drafted_by_several(drafts, drafts.rows, laws)
 
 
-def _over_drafted(drafts: Drafts, laws: Merged) -> list[LocalTree]:
+def _over_drafted(drafts: Drafts, laws: ReducedLaws) -> list[CompactTree]:
     """Trees over k + 1 tokens a node: those that it can draft, and the rest as the last."""
     count, k = laws.rest.size, laws.token.shape[1]
     after = drafts.nodes
@@ -185,12 +185,12 @@ def _over_drafted(drafts: Drafts, laws: Merged) -> list[LocalTree]:
         own, ends = tokens[node : node + tree.size], (node + tree.size, above + tree.inner)
         places = (own[tree.parent[1:]] == tree.token[1:, None]).argmax(axis=1)  # the first, so never the rest
         laws_of_tree = target[node : ends[0]], draft[above : ends[1]]
-        found.append(LocalTree(Tree.with_laws(tree, *laws_of_tree, np.append(NONE, places)), own))
+        found.append(CompactTree(Tree.with_laws(tree, *laws_of_tree, np.append(NONE, places)), own))
         node, above = ends
     return found
 
 
-def _over_drafted_by_several(drafts: Drafts, rows: Sequence[IntArray], laws: Merged) -> list[LocalTree]:
+def _over_drafted_by_several(drafts: Drafts, rows: Sequence[IntArray], laws: ReducedLaws) -> list[CompactTree]:
     """The same where a node has several draft laws: it keeps the tokens of all of them."""
     found, first = [], 0
     target_laws, draft_laws = laws.target, as_laws("draft", laws.draft)
@@ -210,12 +210,12 @@ def _over_drafted_by_several(drafts: Drafts, rows: Sequence[IntArray], laws: Mer
                 draft[path[:, None], level[:, None], places] = draft_laws[row]
         places = (tokens[tree.parent[1:]] == tree.token[1:, None]).argmax(axis=1)
         numbered = np.append(NONE, places)
-        found.append(LocalTree(Tree.with_laws(tree, as_laws("target", target), draft, numbered), tokens))
+        found.append(CompactTree(Tree.with_laws(tree, as_laws("target", target), draft, numbered), tokens))
         first += tree.size
     return found
 
 
-def _over_possible(drafts: Drafts, laws: Rows) -> list[LocalTree]:
+def _over_possible(drafts: Drafts, laws: LawRows) -> list[CompactTree]:
     found, node, inner = [], 0, sum(tree.size for tree in drafts.trees)
     for at, tree in enumerate(drafts.trees):
         places: IntArray | None = None
@@ -234,7 +234,7 @@ def _over_possible(drafts: Drafts, laws: Rows) -> list[LocalTree]:
     return found
 
 
-def _narrow(rows: Rows, own: IntArray) -> tuple[IntArray, FloatArray]:
+def _narrow(rows: LawRows, own: IntArray) -> tuple[IntArray, FloatArray]:
     """The tokens that some of these rows give a probability, shape (V',), and the rows over them, (len(own), V')."""
     probability = rows.probability if own.size == len(rows.probability) else rows.probability[own]
     if rows.token is None and probability.all():
@@ -250,9 +250,9 @@ def _narrow(rows: Rows, own: IntArray) -> tuple[IntArray, FloatArray]:
     return tokens, laws
 
 
-def _local(tree: Topology, tokens: IntArray, laws: FloatArray, places: IntArray | None) -> LocalTree:
+def _local(tree: Topology, tokens: IntArray, laws: FloatArray, places: IntArray | None) -> CompactTree:
     target, draft = as_laws("target", laws[: tree.size]), as_laws("draft", laws[tree.size :])
     numbered = np.searchsorted(tokens, tree.token)
     numbered[0] = NONE
     draft = draft if places is None else draft[places]
-    return LocalTree(Tree.with_laws(tree, target, draft, numbered), np.broadcast_to(tokens, (tree.size, tokens.size)))
+    return CompactTree(Tree.with_laws(tree, target, draft, numbered), np.broadcast_to(tokens, (tree.size, tokens.size)))

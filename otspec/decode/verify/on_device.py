@@ -7,7 +7,7 @@ import torch
 
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.verify.captured import DeviceRule, Inputs, verify_in_one
-from otspec.decode.verify.verifiers import Extension
+from otspec.decode.verify.verifiers import AcceptedTokens
 from otspec.errors import ProblemError
 from otspec.schemes import IID
 from otspec.verification import Block, Match, Nested, PathVerifier, TokenWise
@@ -59,7 +59,7 @@ def can_be_stacked(drafts: Drafts) -> bool:
 
 def verify_on_device(
     rule: DeviceRule, drafts: Drafts, laws: torch.Tensor, generator: torch.Generator
-) -> list[Extension]:
+) -> list[AcceptedTokens]:
     """What the texts get, by one copy of a few numbers a text to the host.
 
     Parameters
@@ -94,6 +94,6 @@ def verify_on_device(
     if not came[:, -1].all():
         trees.verify(rule, shape.branching, check=True)  # names what is wrong
     return [
-        Extension(own[picked[picked >= 0]].tolist(), int(token))
+        AcceptedTokens(own[picked[picked >= 0]].tolist(), int(token))
         for own, picked, token in zip(node, came[:, :-2], came[:, -2], strict=True)
     ]

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from otspec.decode.base.text import Text
+from otspec.decode.base.text import Request
 from otspec.errors import ProblemError
 from otspec.verification.trees.topology import NONE, Topology
 
 
 def no_law(
-    texts: Sequence[Text], trees: Sequence[Topology], logits: torch.Tensor, seen: torch.Tensor
+    texts: Sequence[Request], trees: Sequence[Topology], logits: torch.Tensor, seen: torch.Tensor
 ) -> ProblemError | None:
     """The error that names the first text after which the target has no law; None if it has one everywhere.
 
     Parameters
     ----------
-    texts : sequence of Text
+    texts : sequence of Request
         The B texts of a step.
     trees : sequence of Topology
         What was drafted after each, N nodes in all.

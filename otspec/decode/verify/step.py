@@ -17,15 +17,15 @@ import numpy as np
 import torch
 
 from otspec.decode.base.draft_laws import draw
-from otspec.decode.base.drafts import Drafts, widest
+from otspec.decode.base.drafts import Drafts, max_support
 from otspec.decode.base.metrics import Clock
 from otspec.decode.base.sampling import Prefix, Sampling
-from otspec.decode.base.sending import send
-from otspec.decode.models.target import Look
+from otspec.decode.base.transfers import to_device
+from otspec.decode.models.target import TargetOutput
 from otspec.decode.verify.captured import DeviceRule
-from otspec.decode.verify.laws import Merged, Rows, local_trees, merged_to_host, to_host
+from otspec.decode.verify.laws import LawRows, ReducedLaws, compact_trees, merged_to_host, to_host
 from otspec.decode.verify.on_device import can_be_stacked, verify_on_device
-from otspec.decode.verify.verifiers import Extension, merges, verify
+from otspec.decode.verify.verifiers import AcceptedTokens, merges, verify
 from otspec.errors import ProblemError
 from otspec.verification import PathVerifier
 from otspec.verification.trees.topology import NONE, Topology
@@ -34,7 +34,7 @@ from otspec.verification.trees.topology import NONE, Topology
 class Verified(NamedTuple):
     """What comes out of a step."""
 
-    extensions: list[Extension]
+    extensions: list[AcceptedTokens]
     """What each text gets."""
     answers: list[int] | None = None
     """The tokens that the target put after the nodes of all trees, one tree after the other, where they are known."""
@@ -47,13 +47,15 @@ class StepVerifier(ABC):
     """Of the target."""
 
     @cached_property
-    def blind_look(self) -> Look | None:
-        """`look` where it depends on logits and numbers alone, else None."""
-        known_by = None if self.sampling.reads_text else self.sampling.known_by
-        return None if known_by is None else Look(partial(self.look, prefixes=()), (type(self).look, known_by))
+    def blind_output(self) -> TargetOutput | None:
+        """`prepare_target` where it depends on logits and numbers alone, else None."""
+        if self.sampling.reads_text or self.sampling.known_by is None:
+            return None
+        compared = type(self).prepare_target, self.sampling.known_by
+        return TargetOutput(partial(self.prepare_target, prefixes=()), compared)
 
     @abstractmethod
-    def look(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
+    def prepare_target(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
         """What is needed of the target.
 
         Parameters
@@ -77,7 +79,7 @@ class StepVerifier(ABC):
         ----------
         drafts : Drafts
         seen : Tensor
-            What `look` returned.
+            What `prepare_target` returned.
         clock : Clock
 
         Raises
@@ -93,7 +95,7 @@ class Greedy(StepVerifier):
 
     sampling: Sampling
 
-    def look(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
+    def prepare_target(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
         """The choices, shape (N,)."""
         return self.sampling.target_choices(logits, prefixes)
 
@@ -112,7 +114,7 @@ class OnHost(StepVerifier):
     generator: torch.Generator
     """Of the device, for what is drawn there."""
 
-    def look(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
+    def prepare_target(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
         """The laws, shape (N, V)."""
         return self.sampling.target_laws(logits, prefixes)
 
@@ -128,7 +130,7 @@ class OnHost(StepVerifier):
             drawn = _or_none(draw(seen, self.generator), seen)
         return _followed(drafts.trees, drawn, clock)
 
-    def _beside_fixed(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[Extension]:
+    def _beside_fixed(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[AcceptedTokens]:
         """What a rule says of what was drawn from laws, and from where that ends a token drawn after each fixed node.
 
         What a lossless rule adds to a text, its last token included, has the target's law, whatever is drafted beside:
@@ -140,7 +142,7 @@ class OnHost(StepVerifier):
         rows = np.concatenate([start + part.node for start, part in zip(starts, drawn, strict=False)])
         fixed = np.setdiff1d(np.arange(starts[-1]), rows)
         with clock.on_device("verification"):
-            mine, others = (laws.index_select(0, send(which, laws.device)) for which in (rows, fixed))
+            mine, others = (laws.index_select(0, to_device(which, laws.device)) for which in (rows, fixed))
             after = _or_none(draw(others, self.generator), others)
         judged = self.judged(drafts.without_fixed(), mine, clock)
         tokens = np.full(starts[-1], NONE)
@@ -148,30 +150,30 @@ class OnHost(StepVerifier):
             tokens[fixed] = _tokens(after)
         with clock.on_host("verification"):
             return [
-                _gone_on(tree, Extension(part.node[one.nodes].tolist(), one.token), own.tolist())
+                _gone_on(tree, AcceptedTokens(part.node[one.nodes].tolist(), one.token), own.tolist())
                 for tree, part, one, own in zip(
                     drafts.trees, drawn, judged, np.split(tokens, starts[1:-1]), strict=True
                 )
             ]
 
-    def judged(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[Extension]:
+    def judged(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[AcceptedTokens]:
         """What a rule says of drafts that were drawn from laws."""
         with clock.on_device("verification"):
             on_host = self._to_host(drafts, laws)
         with clock.on_host("verification"):
-            local = local_trees(drafts, on_host)
+            local = compact_trees(drafts, on_host)
             return [verify(self.verifier, tree, one, self.rng) for tree, one in zip(drafts.trees, local, strict=True)]
 
-    def _to_host(self, drafts: Drafts, laws: torch.Tensor) -> Rows | Merged:
+    def _to_host(self, drafts: Drafts, laws: torch.Tensor) -> LawRows | ReducedLaws:
         """All laws: what a verifier of the user's looks at is not known."""
         both = torch.cat((laws, drafts.over(laws.shape[1])))
-        return to_host(both, widest(self.sampling.support, drafts.support))
+        return to_host(both, max_support(self.sampling.support, drafts.support))
 
 
 class OnHostMerged(OnHost):
     """The same for verifiers that may be shown all tokens which a node cannot draft as one."""
 
-    def _to_host(self, drafts: Drafts, laws: torch.Tensor) -> Rows | Merged:
+    def _to_host(self, drafts: Drafts, laws: torch.Tensor) -> LawRows | ReducedLaws:
         return merged_to_host(laws, drafts, self.generator)
 
 
@@ -181,7 +183,7 @@ class OnDevice(OnHostMerged):
 
     rule: DeviceRule
 
-    def judged(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[Extension]:
+    def judged(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[AcceptedTokens]:
         """What a rule says of drafts that were drawn from laws."""
         if not can_be_stacked(drafts):
             return super().judged(drafts, laws, clock)
@@ -225,7 +227,7 @@ def _followed(trees: Sequence[Topology], wanted: torch.Tensor, clock: Clock) -> 
         return Verified(_matched(trees, tokens), tokens)
 
 
-def _matched(trees: Sequence[Topology], tokens: Sequence[int]) -> list[Extension]:
+def _matched(trees: Sequence[Topology], tokens: Sequence[int]) -> list[AcceptedTokens]:
     """The longest drafted prefixes of what the target writes: all that lossless rules can accept of fixed drafts.
 
     Parameters
@@ -238,25 +240,25 @@ def _matched(trees: Sequence[Topology], tokens: Sequence[int]) -> list[Extension
         nodes, node = [], 0
         while (node := tree.node_of.get((node, tokens[start + node]), 0)) > 0:
             nodes.append(node)
-        found.append(Extension(nodes, tokens[start + (nodes[-1] if nodes else 0)]))
+        found.append(AcceptedTokens(nodes, tokens[start + (nodes[-1] if nodes else 0)]))
         start += tree.size
     return found
 
 
-def _gone_on(tree: Topology, extension: Extension, tokens: Sequence[int]) -> Extension:
+def _gone_on(tree: Topology, extension: AcceptedTokens, tokens: Sequence[int]) -> AcceptedTokens:
     """An extension, and below it the nodes that what the target puts after them agrees with.
 
     Parameters
     ----------
     tree : Topology
-    extension : Extension
+    extension : AcceptedTokens
     tokens : sequence of int
         What the target puts after each node; `NONE` of nodes that are not gone on to.
     """
     nodes, token = extension
     while tokens[node := tree.node_of.get((nodes[-1] if nodes else 0, token), 0)] != NONE:
         nodes, token = [*nodes, node], tokens[node]
-    return Extension(nodes, token)
+    return AcceptedTokens(nodes, token)
 
 
 def _or_none(drawn: torch.Tensor, laws: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from otspec.decode.base.draft_laws import DraftLaw
-from otspec.decode.verify.laws import LocalTree
+from otspec.decode.verify.laws import CompactTree
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, draw
 from otspec.schemes import IID, DraftScheme
@@ -103,7 +103,7 @@ def _of(scheme: Scheme, n: int) -> Callable[[FloatArray], DraftScheme]:
     return lambda q: scheme(q, min(n, int(np.count_nonzero(q))))
 
 
-class Extension(NamedTuple):
+class AcceptedTokens(NamedTuple):
     """What verification adds to a text."""
 
     nodes: list[int]
@@ -116,9 +116,9 @@ class Extension(NamedTuple):
         return [*tree.token[self.nodes].tolist(), self.token]
 
 
-def verify(verifier: PathVerifier, tree: Topology, local: LocalTree, rng: np.random.Generator) -> Extension:
+def verify(verifier: PathVerifier, tree: Topology, local: CompactTree, rng: np.random.Generator) -> AcceptedTokens:
     """Verify one drafted tree; of a batch, some may have no drafts, and get a draw from the target."""
     if tree.length == 0:
-        return Extension([], int(local.tokens[0, draw(local.tree.target[0], rng)]))
+        return AcceptedTokens([], int(local.tokens[0, draw(local.tree.target[0], rng)]))
     verified = verifier.verify(local.tree, rng)
-    return Extension(tree.line(verified.node), int(local.tokens[verified.node, verified.token]))
+    return AcceptedTokens(tree.line(verified.node), int(local.tokens[verified.node, verified.token]))

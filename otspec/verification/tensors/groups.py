@@ -94,7 +94,7 @@ def rare(p: Tensor, q: Tensor) -> Tensor:
     return (p.float() < RARE) & (q.float() < RARE)
 
 
-def grouped(p: Tensor, q: Tensor, of: Tensor) -> Groups:
+def group_rows(p: Tensor, q: Tensor, of: Tensor) -> Groups:
     """The groups of laws of shape (R, V), whose tokens are in these: laws as they came, whose totals may drift."""
     count = group_count(p.shape[1])
     small = rare(p, q)

@@ -18,7 +18,7 @@ from otspec.bench.solvers.summary import Row, summarise, went_wrong
 from otspec.bench.solvers.worker import Questions, warm_up
 from otspec.bench.solvers.worker import measure as measure_one
 from otspec.catalogue import get
-from otspec.reporting.means import grouped
+from otspec.reporting.means import group_by
 from otspec.schemes.catalogue import named_schemes
 from tests.bench.fakes import HoledSource, SmallSource, Unreadable, moods
 from tests.each import each
@@ -52,7 +52,7 @@ def statuses(folder: RecordFolder, cell: Cell) -> list[str]:
 
 def records_of(folder: RecordFolder, cell: Cell) -> list[Record]:
     """Of a cell, by position."""
-    return sorted(grouped(folder.records, cell_of).get(cell, []), key=lambda record: record["position"])
+    return sorted(group_by(folder.records, cell_of).get(cell, []), key=lambda record: record["position"])
 
 
 def summary_of(folder: RecordFolder, cell: Cell) -> Row:

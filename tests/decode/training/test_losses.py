@@ -9,7 +9,17 @@ from scipy.spatial.distance import jensenshannon
 from scipy.special import rel_entr, softmax
 
 from otspec.certificate import upper_bound
-from otspec.decode.lessons.losses import LEAST, LOSSES, OF_FEATURES, STEPS, Prediction, Refusal, Wanted, loss_named, tvd
+from otspec.decode.distillation.losses import (
+    LEAST,
+    LOSSES,
+    OF_FEATURES,
+    STEPS,
+    Prediction,
+    Refusal,
+    TeacherTargets,
+    loss_named,
+    tvd,
+)
 from otspec.errors import ProblemError
 from otspec.problem import Problem
 from otspec.schemes import IID
@@ -20,10 +30,10 @@ OF_LAWS = (*(name for name in LOSSES if name not in OF_FEATURES), "alpha:2", "to
 POINT, OTHER, HALF, EVEN = np.eye(6)[0], np.eye(6)[1], np.eye(6)[:2].mean(0), np.full(6, 1 / 6)
 
 
-def _told(p: Any, q: Any) -> tuple[Wanted, Prediction]:
+def _told(p: Any, q: Any) -> tuple[TeacherTargets, Prediction]:
     """What both say, with logits of the draft model that are not normalised."""
     with np.errstate(divide="ignore"):
-        return Wanted(torch.from_numpy(np.log(p))), Prediction(torch.from_numpy(np.log(q) + 3.0))
+        return TeacherTargets(torch.from_numpy(np.log(p))), Prediction(torch.from_numpy(np.log(q) + 3.0))
 
 
 def _laws(positions: int = 5) -> tuple[Any, Any]:
@@ -77,10 +87,12 @@ def test_what_is_infinite_elsewhere_is_far_and_not_forgotten() -> None:
     assert loss_named("reverse-kl")(*_told(POINT[None], OTHER[None])).item() == pytest.approx(-LEAST)
     assert loss_named("jsd")(*_told(POINT[None], OTHER[None])).item() == pytest.approx(np.log(2))
     logits = torch.tensor([[500.0, 0.0, 0.0]], requires_grad=True)  # as sure as can be, and wrong
-    loss_named("kl")(Wanted(torch.tensor([[-500.0, 0.0, -500.0]])), Prediction(logits)).backward()
+    loss_named("kl")(TeacherTargets(torch.tensor([[-500.0, 0.0, -500.0]])), Prediction(logits)).backward()
     torch.testing.assert_close(logits.grad, torch.tensor([[1.0, -1.0, 0.0]]))
     broken = Prediction(torch.tensor([[0.0, float("nan")]]))
-    assert all(torch.isnan(loss_named(name)(Wanted(torch.zeros(1, 2)), broken)) for name in ("kl", "reverse-kl", "jsd"))
+    assert all(
+        torch.isnan(loss_named(name)(TeacherTargets(torch.zeros(1, 2)), broken)) for name in ("kl", "reverse-kl", "jsd")
+    )
 
 
 NUMBERS = r"known: kl, .* alpha:n for n of 1 to 64 drafts, topk:K for K of 1 to 1048576 tokens, and"
@@ -139,7 +151,7 @@ def test_the_gradient_is_that_of_the_optimum(seed: int, n: int) -> None:
     """The envelope theorem: the best set stays, and the exact optimum changes by as much, to first order."""
     p, q = _pair(seed)
     logits = torch.tensor(np.log(q), requires_grad=True)
-    Refusal(n)(Wanted(torch.from_numpy(np.log(p))), Prediction(logits)).backward()
+    Refusal(n)(TeacherTargets(torch.from_numpy(np.log(p))), Prediction(logits)).backward()
     assert logits.grad is not None
     rng = np.random.default_rng(seed)
     for _ in range(3):

@@ -13,8 +13,8 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from scipy.stats import chisquare
 
-from otspec.decode.lessons.speakers import Speakers
-from otspec.decode.lessons.texts import own_texts, read_texts
+from otspec.decode.distillation.self_chat import Speakers
+from otspec.decode.distillation.texts import own_texts, read_texts
 from otspec.errors import DataError, ProblemError
 from tests.decode.models import law_after, tiny
 from tests.saved_pair import tokenizer

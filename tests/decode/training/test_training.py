@@ -15,23 +15,23 @@ import torch
 from scipy.special import softmax
 from scipy.stats import chisquare
 
+from otspec.decode.distillation.losses import OF_FEATURES, TeacherTargets
+from otspec.decode.distillation.spec import DraftModelInit
+from otspec.decode.distillation.teacher import TeacherBatch
 from otspec.decode.drafters.hidden_states import shifted, three_layers
 from otspec.decode.drafters.sd2.model import Steered
 from otspec.decode.drafters.sd2.training import LONGEST, _blocked_offsets, _random_offsets
-from otspec.decode.lessons.kind import Origin
-from otspec.decode.lessons.lesson import Lesson
-from otspec.decode.lessons.losses import OF_FEATURES, Wanted
-from otspec.decode.training import KINDS, LOSSES, Course, Forecast, Lessons, Prediction, own_texts, train
+from otspec.decode.training import KINDS, LOSSES, Forecast, Prediction, TeacherData, TrainingConfig, own_texts, train
 from otspec.decode.training.loop import loss_of
 from otspec.errors import DataError, ProblemError
 from tests.decode.models import law_after, pair, tiny
 
-COURSE = Course(steps=6, rate=1e-2)
+COURSE = TrainingConfig(steps=6, rate=1e-2)
 
 
-def _lessons(target: Any, layers: Any = (), count: int = 8, memory: int = 1 << 30) -> Lessons:
+def _lessons(target: Any, layers: Any = (), count: int = 8, memory: int = 1 << 30) -> TeacherData:
     texts = np.random.default_rng(0).integers(0, 8, (count, 7))
-    return Lessons(target, texts, layers, batch=4, memory=memory)
+    return TeacherData(target, texts, layers, batch=4, memory=memory)
 
 
 def test_texts_begin_with_their_prompts_and_have_the_targets_law() -> None:
@@ -153,7 +153,7 @@ def test_a_loss_of_hidden_states_has_its_value_by_hand() -> None:
     laws = softmax(p, axis=-1), softmax(q, axis=-1)
     states = 2 * rng.normal(size=(2, 3, 5, 4))
     given = (
-        Wanted(torch.from_numpy(p).log_softmax(-1), torch.from_numpy(states[0])),
+        TeacherTargets(torch.from_numpy(p).log_softmax(-1), torch.from_numpy(states[0])),
         Prediction(torch.from_numpy(q), torch.from_numpy(states[1])),
     )
     off = np.abs(states[0] - states[1])
@@ -169,14 +169,14 @@ def test_drafts_in_a_row_are_weighted_by_their_number() -> None:
     lesson = _lessons(target, (2,)).lesson([0, 1])
     rng = np.random.default_rng(1)
     said = [Prediction(torch.from_numpy(rng.normal(size=(2, 6 - number, 8)))) for number in range(3)]
-    each = [LOSSES["kl"](Wanted(lesson.log_law[:, number:]), one).item() for number, one in enumerate(said)]
+    each = [LOSSES["kl"](TeacherTargets(lesson.log_law[:, number:]), one).item() for number, one in enumerate(said)]
     for name, weights in (("medusa", (1, 0.8, 0.64)), ("eagle", (1, 1, 1))):
         found = loss_of(KINDS[name], COURSE, said, lesson).item()
         assert found == pytest.approx(np.average(each, weights=weights), rel=1e-6)
 
 
 def test_the_rate_rises_and_falls_between_a_tenth_and_its_height() -> None:
-    course = Course(steps=100, rate=2.0, warm_up=0.2)
+    course = TrainingConfig(steps=100, rate=2.0, warm_up=0.2)
     rates = [course.rate_at(step) for step in range(100)]
     assert rates[0] == pytest.approx(0.2)
     assert rates[20] == max(rates) == pytest.approx(2.0)
@@ -197,7 +197,7 @@ def test_steering_is_that_of_the_token_so_many_earlier() -> None:
 
 
 def test_offsets_are_random_or_as_in_decoding() -> None:
-    lesson = Lesson(torch.zeros(200, 20, dtype=torch.long), torch.empty(0), torch.empty(0))
+    lesson = TeacherBatch(torch.zeros(200, 20, dtype=torch.long), torch.empty(0), torch.empty(0))
     generator = torch.Generator().manual_seed(0)
     drawn = _random_offsets(lesson, generator)
     assert drawn.shape == (200, 19)
@@ -212,13 +212,13 @@ def test_three_layers_of_the_target_are_looked_at(layers: int, looked_at: tuple[
     assert three_layers(tiny(layers=layers)) == looked_at
 
 
-def _begun(name: str) -> tuple[Any, Any, Lessons]:
+def _begun(name: str) -> tuple[Any, Any, TeacherData]:
     target, draft = pair(noise=1.0, layers=3 if name == "eagle3" else 2)
     draft = copy.deepcopy(draft)  # it learns itself
     kind = KINDS[name]
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = kind.begin(Origin(target, None if kind.of_target else draft.float(), kind.ahead or 1))
+        model = kind.begin(DraftModelInit(target, None if kind.of_target else draft.float(), kind.ahead or 1))
     return kind, model.float(), _lessons(target, kind.layers(target))
 
 
@@ -234,7 +234,7 @@ def test_what_is_learnt_makes_the_loss_small(name: str, loss: str) -> None:
     kind, model, lessons = _begun(name)
     before = {key: value.clone() for key, value in model.state_dict().items()}
     points: list[Any] = []
-    course = Course(steps=40, rate=1e-2, loss=loss)
+    course = TrainingConfig(steps=40, rate=1e-2, loss=loss)
     train(kind, model, lessons, lessons, course, points.append, every=20)
     assert [point.step for point in points] == [0, 20, 40]
     assert math.isnan(points[0].loss)
@@ -278,7 +278,7 @@ def test_what_it_will_take_is_told_and_changes_nothing(
     [("sd2", COURSE), ("distilled", replace(COURSE, on_policy=0.5, rate=0.1))],
     ids=["sd2", "own text"],
 )
-def test_a_run_that_was_killed_ends_with_the_same_weights(name: str, course: Course, tmp_path: Path) -> None:
+def test_a_run_that_was_killed_ends_with_the_same_weights(name: str, course: TrainingConfig, tmp_path: Path) -> None:
     """Text of its own is written again."""
     kind, whole, lessons = _begun(name)
     train(kind, whole, lessons, lessons, course, every=2)
@@ -318,7 +318,7 @@ def test_what_a_checkpoint_is_not_of_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="began with another draft model than this one; remove it"):
         train(kind, whole, lessons, lessons, COURSE, checkpoint=checkpoint)
     _, model, _ = _begun("sd2")
-    fewer = Lessons(lessons.target, lessons.texts.numpy(), lessons.layers, batch=2)
+    fewer = TeacherData(lessons.target, lessons.texts.numpy(), lessons.layers, batch=2)
     with pytest.raises(DataError, match="is of batches of 4, not of batches of 2; remove it to start anew"):
         train(kind, model, fewer, lessons, COURSE, checkpoint=checkpoint)
     others = _lessons(lessons.target, lessons.layers, count=12)
@@ -363,17 +363,17 @@ def test_a_draft_model_learns_from_text_of_its_own(monkeypatch: pytest.MonkeyPat
     """At the share that is asked for, by its own law behind what the target wrote, and the target's laws as labels."""
     target, draft = tiny(4, seed=1), tiny(4, seed=2)
     texts = np.tile([[1, 2, 3]], (400, 1))
-    lessons = Lessons(target, texts, (), batch=200)
-    given: list[Lesson] = []
+    lessons = TeacherData(target, texts, (), batch=200)
+    given: list[TeacherBatch] = []
     lesson_on = lessons.lesson_on
 
-    def remembered(tokens: Any) -> Lesson:
+    def remembered(tokens: Any) -> TeacherBatch:
         given.append(lesson_on(tokens))
         return given[-1]
 
     monkeypatch.setattr(lessons, "lesson_on", remembered)
-    kind, course = KINDS["distilled"], Course(steps=60, rate=1e-9, on_policy=0.5)
-    train(kind, copy.deepcopy(draft), lessons, Lessons(target, texts[:2], (), batch=2), course, every=60)
+    kind, course = KINDS["distilled"], TrainingConfig(steps=60, rate=1e-9, on_policy=0.5)
+    train(kind, copy.deepcopy(draft), lessons, TeacherData(target, texts[:2], (), batch=2), course, every=60)
     assert 18 <= len(given) <= 42
     drawn = np.concatenate([one.tokens.numpy() for one in given])
     assert (drawn[:, 0] == 1).all()

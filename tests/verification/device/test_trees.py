@@ -19,7 +19,7 @@ from otspec.verification.rules.nested.tensor_sharing import share
 from otspec.verification.rules.nested.tensors import spread_of
 from otspec.verification.rules.token_wise.stages import Stage, stages_of
 from otspec.verification.tensors import groups, majorant
-from otspec.verification.tensors.groups import group, grouped
+from otspec.verification.tensors.groups import group, group_rows
 from otspec.verification.trees import layout
 from otspec.verification.trees.layout import branching_layout
 from otspec.verification.trees.shape import Shape
@@ -231,7 +231,7 @@ def test_the_law_of_a_picked_token_adds_up(dtype: Any, temperature: float) -> No
     groups = group(p, q)
     whole = grid.Labels(*(part.contiguous() for part in grid.everything((3,), p.device)))
     labels = grid.branch(whole, torch.full((3,), 4), 4)
-    shared = share(grouped(p, q, groups), labels, torch.ones(3, dtype=torch.float64), spread_of(0.5, 4, p.device))
+    shared = share(group_rows(p, q, groups), labels, torch.ones(3, dtype=torch.float64), spread_of(0.5, 4, p.device))
     law = q.double() / q.double().sum(dim=1, keepdim=True) * shared.factor.gather(1, groups)
     assert (law.sum(dim=1) - 1).abs().max() < 1e-11
 

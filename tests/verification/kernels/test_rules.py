@@ -13,7 +13,7 @@ from otspec.verification.rules.buckets.buckets import bucket_of, count
 from otspec.verification.rules.buckets.cut import Problems, workspace_for
 from otspec.verification.rules.token_wise import picking_kernels, stages, walk_kernels
 from otspec.verification.tensors import reading
-from otspec.verification.tensors.groups import group, grouped
+from otspec.verification.tensors.groups import group, group_rows
 from otspec.verification.tensors.measures import Counts
 from otspec.verification.tensors.reading_kernels import checked_rows
 from otspec.verification.trees.group_kernels import check_by_groups
@@ -247,7 +247,7 @@ def test_groups_and_totals_of_laws_are_those_of_torch(case: tuple[Any, int]) -> 
     layout = branching_layout((1,), 4, target.device)
     rows = torch.arange(4)[:, None].expand(4, 2).contiguous()
     mine, theirs, found = check_by_groups(target, draft, rows, rows, layout)
-    expected = grouped(target, draft, group(target, draft))
+    expected = group_rows(target, draft, group(target, draft))
     inner = (layout.children > 0).flatten()
     drawn = mine.valid & theirs.valid & (draft.double().sum(dim=1) > 0)
     for counted, right in zip(found, expected, strict=True):

@@ -11,7 +11,7 @@ from otspec.decode.drafters.conditioned import ConditionedDrafter
 from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.hidden_states import last_layer
 from otspec.decode.drafters.levels import Levels, after_parents
-from otspec.decode.drafters.model import ModelDrafter, Text
+from otspec.decode.drafters.model import ModelDrafter, UnreadText
 from otspec.decode.models.context import Context
 from otspec.decode.models.passes.signature import Conditioning
 from otspec.laws import IntArray
@@ -89,11 +89,11 @@ class ParallelDrafter(EagleDrafter):
         self._at_most = shape.depth
         return super()._drafted(shape, texts)
 
-    def _after(self, text: Text) -> torch.Tensor:
+    def _after(self, text: UnreadText) -> torch.Tensor:
         self._given = self._at_once(text, self._at_most)
         return self._given[:, :1]
 
-    def _at_once(self, text: Text, levels: int) -> torch.Tensor:
+    def _at_once(self, text: UnreadText, levels: int) -> torch.Tensor:
         """What the model gives for so many levels, shape (B, levels, ...)."""
         batch, masks = len(text.tokens), levels - 1
         more = torch.arange(1, levels, device=self.context.device)

@@ -17,7 +17,7 @@ from otspec.decode.drafters.decoders import layers_of
 from otspec.decode.drafters.hidden_states import head_of
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.head import SOFT_CAP
-from otspec.decode.models.passes.conditioned import OwnModule
+from otspec.decode.models.passes.conditioned import OtspecModule
 from otspec.decode.models.passes.fused import ALIKE
 
 TAKEN_OVER = (
@@ -101,7 +101,7 @@ def _of(norm: nn.Module, sign: torch.Tensor) -> torch.Tensor:
     return found
 
 
-class WideLayer(OwnModule, nn.Module):
+class WideLayer(OtspecModule, nn.Module):
     """The first layer of EAGLE-3: its attention reads a token and a hidden state, side by side.
 
     Parameters

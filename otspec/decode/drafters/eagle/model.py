@@ -34,14 +34,14 @@ from torch.nn.functional import embedding
 from transformers import CONFIG_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
-from otspec.decode.drafters.decoders import FolderConfig, More
+from otspec.decode.drafters.decoders import ConditionedLayers, FolderConfig
 from otspec.decode.drafters.eagle.layer import WideLayer, begin_norm, layer_settings
 from otspec.decode.drafters.eagle.settings import FORMER, EagleSettings, settings_in
-from otspec.decode.drafters.hidden_states import check_features, eagle3_layers, last_layer, to_one_size
+from otspec.decode.drafters.hidden_states import check_features, eagle3_layers, last_layer, rms_normalise
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.fingerprint import fingerprint, keep_fingerprint
 from otspec.decode.models.head import SOFT_CAP, lent_head, softly_capped
-from otspec.decode.models.passes.conditioned import Keeper
+from otspec.decode.models.passes.conditioned import DraftVocabMixin
 from otspec.decode.models.passes.packed import PackedLinear, pack_layers
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
@@ -51,7 +51,7 @@ BORROWED = (*EMBEDDING, *HEAD)
 """Weights that are the target's where a model does not have its own."""
 
 
-class Eagle(Keeper, More):
+class Eagle(DraftVocabMixin, ConditionedLayers):
     """A decoder that reads a target's hidden states; a fed one without them is the decoder of the same weights."""
 
     settings = EagleSettings
@@ -272,7 +272,7 @@ class Eagle(Keeper, More):
         else:
             found = embedding(tokens.clamp(max=vocab - 1), self._lent[0])
         if config.arithmetic == "shared":  # else states drown it
-            found = to_one_size(found)
+            found = rms_normalise(found)
         if not config.own_embedding:
             found = found.to(self.dtype)
         if not config.published and (config.drafts_features or config.arithmetic == "shared"):
@@ -291,7 +291,7 @@ class Eagle(Keeper, More):
         """
         config = self.config
         if not config.published:
-            added: torch.Tensor = self.seen(to_one_size(features).flatten(-2).to(self.dtype))
+            added: torch.Tensor = self.seen(rms_normalise(features).flatten(-2).to(self.dtype))
             return added
         states = features.to(self.dtype)
         if config.arithmetic == "eagle1":

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
+from otspec.decode.distillation.losses import Prediction
+from otspec.decode.distillation.spec import Begin, DraftModelInit, DraftModelSpec
+from otspec.decode.distillation.teacher import TeacherBatch
 from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.eagle.settings import LOOKED_AT
 from otspec.decode.drafters.hidden_states import eagle3_layers, last_layer, shifted, three_layers, two_layers
-from otspec.decode.lessons.kind import Begin, Kind, Origin
-from otspec.decode.lessons.lesson import Lesson
-from otspec.decode.lessons.losses import Prediction
 from otspec.errors import ProblemError
 
 PASSES = 3
@@ -25,7 +25,7 @@ NOISE = 0.1
 draft such states itself, which will be off, too [li2024eagle]."""
 
 
-def answers(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Prediction]:
+def answers(model: Any, lesson: TeacherBatch, generator: torch.Generator, passes: int) -> list[Prediction]:
     """What an `Eagle` model says, as the first, second, ... draft after what the target has read, each (B, N, ...).
 
     In the first pass every token is fed the target's features at the token before it.  In each that follows, it is fed
@@ -87,14 +87,14 @@ def _three_of(target: PreTrainedModel) -> Sequence[int]:
     return found if low < middle < high else (0, 1, 2)
 
 
-def _fed(origin: Origin) -> PreTrainedModel:
+def _fed(origin: DraftModelInit) -> PreTrainedModel:
     target = origin.target
     model: PreTrainedModel = Eagle.of(origin.draft, three_layers(target), target.config.get_text_config().hidden_size)
     return model
 
 
 def _layer(arithmetic: str, layers: Callable[[PreTrainedModel], Sequence[int]], *, at_once: bool = False) -> Begin:
-    def begin(origin: Origin) -> PreTrainedModel:
+    def begin(origin: DraftModelInit) -> PreTrainedModel:
         masks, target = (origin.ahead - 1) * at_once, origin.target
         model: PreTrainedModel = Eagle.of_target(target, arithmetic, layers(target), masks=masks, tokens=origin.kept)
         return model
@@ -102,8 +102,8 @@ def _layer(arithmetic: str, layers: Callable[[PreTrainedModel], Sequence[int]], 
     return begin
 
 
-KINDS: Mapping[str, Kind] = {
-    "eagle": Kind(
+KINDS: Mapping[str, DraftModelSpec] = {
+    "eagle": DraftModelSpec(
         "a draft model that reads the target's hidden states token by token",
         _fed,
         three_layers,
@@ -111,7 +111,7 @@ KINDS: Mapping[str, Kind] = {
         ahead=PASSES,
         measured=PASSES,
     ),
-    "eagle1": Kind(
+    "eagle1": DraftModelSpec(
         "EAGLE's layer, which drafts the target's last hidden state; engines serve it",
         _layer("eagle1", last_layer),
         last_layer,
@@ -122,7 +122,7 @@ KINDS: Mapping[str, Kind] = {
         drafts_features=True,
         of_target=True,
     ),
-    "eagle3": Kind(
+    "eagle3": DraftModelSpec(
         "EAGLE-3's layer, which engines serve",
         _layer("eagle3", _three_of),
         _three_of,
@@ -132,7 +132,7 @@ KINDS: Mapping[str, Kind] = {
         of_target=True,
         shares=True,
     ),
-    "shared": Kind(
+    "shared": DraftModelSpec(
         "a layer on two of the target's hidden states, with the target's embedding and head",
         _layer("shared", two_layers),
         two_layers,
@@ -143,7 +143,7 @@ KINDS: Mapping[str, Kind] = {
         of_target=True,
         shares=True,
     ),
-    "parallel": Kind(
+    "parallel": DraftModelSpec(
         "the same, and drafts all depths in one pass",
         _layer("shared", two_layers, at_once=True),
         two_layers,

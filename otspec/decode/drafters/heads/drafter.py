@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from otspec.decode.base.sending import send
+from otspec.decode.base.transfers import to_device
 from otspec.decode.drafters.conditioned import ConditionedDrafter
 from otspec.decode.drafters.heads.model import Heads, MedusaHeads
 from otspec.decode.drafters.levels import LevelDrafter, after_parents
@@ -31,7 +31,7 @@ class HeadsDrafter(ConditionedDrafter, LevelDrafter):
         """The first head's logits."""
         self._state = self.model.begin(self._last().to(self.model.dtype))
         last = np.array([self._readable(text[-1:]) for text in texts])
-        return self._step(send(last, self.model.device), 0)
+        return self._step(to_device(last, self.model.device), 0)
 
     def every_level(self, texts: Sequence[Sequence[int]], depth: int) -> torch.Tensor | None:
         """Of Medusa's heads, each of which sees the target's hidden state alone [cai2024medusa]."""

@@ -8,30 +8,30 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from otspec.decode.distillation.losses import Prediction
+from otspec.decode.distillation.spec import DraftModelInit, DraftModelSpec
+from otspec.decode.distillation.teacher import TeacherBatch
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
 from otspec.decode.drafters.hidden_states import last_layer, shifted
-from otspec.decode.lessons.kind import Kind, Origin
-from otspec.decode.lessons.lesson import Lesson
-from otspec.decode.lessons.losses import Prediction
 
 
-def _medusa(origin: Origin) -> PreTrainedModel:
+def _medusa(origin: DraftModelInit) -> PreTrainedModel:
     return MedusaHeads.of(origin.target, origin.ahead)
 
 
-def _mlp(origin: Origin) -> PreTrainedModel:
+def _mlp(origin: DraftModelInit) -> PreTrainedModel:
     return MlpSpeculator.of(origin.target, origin.ahead)
 
 
-def _heads_answers(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Prediction]:
+def _heads_answers(model: Any, lesson: TeacherBatch, generator: torch.Generator, passes: int) -> list[Prediction]:
     """Of every head: it goes on from what the target thought as many tokens earlier as its number says, and one."""
     tokens = lesson.tokens[:, :-1]
     features = shifted(lesson.features, torch.ones_like(tokens))[:, :, -1]
     return [Prediction(logits) for logits in model.along(tokens, features)]
 
 
-KINDS: Mapping[str, Kind] = {
-    "medusa": Kind(
+KINDS: Mapping[str, DraftModelSpec] = {
+    "medusa": DraftModelSpec(
         "heads on the target's last hidden state",
         _medusa,
         last_layer,
@@ -41,7 +41,7 @@ KINDS: Mapping[str, Kind] = {
         built=True,
         of_target=True,
     ),
-    "mlp": Kind(
+    "mlp": DraftModelSpec(
         "the same, and a state that reads the drafts",
         _mlp,
         last_layer,

@@ -20,9 +20,9 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.pytorch_utils import Conv1D
 
-from otspec.decode.drafters.decoders import FolderConfig, More, layers_of
-from otspec.decode.drafters.hidden_states import to_one_size
-from otspec.decode.models.passes.conditioned import OwnModule
+from otspec.decode.drafters.decoders import ConditionedLayers, FolderConfig, layers_of
+from otspec.decode.drafters.hidden_states import rms_normalise
+from otspec.decode.models.passes.conditioned import OtspecModule
 from otspec.errors import ProblemError
 
 PLACES = ("up", "after")
@@ -83,7 +83,7 @@ class Projection(NamedTuple):
         return layer.get_submodule(self.path if place == "up" else self.path.rpartition(".")[0])
 
 
-class Steering(OwnModule, nn.Module):
+class Steering(OtspecModule, nn.Module):
     """From the target's hidden states to what is added in each layer."""
 
     hml: nn.Linear
@@ -108,7 +108,7 @@ class Steering(OwnModule, nn.Module):
             weights.zero_()
 
 
-class Steered(More):
+class Steered(ConditionedLayers):
     """A decoder whose MLPs take a shift; without one it is the decoder of the same weights, to the last bit."""
 
     settings = SteeredSettings
@@ -177,7 +177,7 @@ class Steered(More):
         features : Tensor, shape (..., len(features), feature_width)
             0 for what the target has not read.
         """
-        shifts: torch.Tensor = self.steering(to_one_size(features).to(self.dtype))
+        shifts: torch.Tensor = self.steering(rms_normalise(features).to(self.dtype))
         return shifts
 
     def forward(

@@ -8,15 +8,15 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from otspec.decode.distillation.losses import Prediction
+from otspec.decode.distillation.spec import Begin, DraftModelInit, DraftModelSpec, OutputFn
+from otspec.decode.distillation.teacher import TeacherBatch
 from otspec.decode.drafters.hidden_states import shifted, three_layers
 from otspec.decode.drafters.sd2.model import Steered
-from otspec.decode.lessons.kind import Answers, Begin, Kind, Origin
-from otspec.decode.lessons.lesson import Lesson
-from otspec.decode.lessons.losses import Prediction
 
 
 def _steered(place: str = "up") -> Begin:
-    def begin(origin: Origin) -> PreTrainedModel:
+    def begin(origin: DraftModelInit) -> PreTrainedModel:
         width = origin.target.config.get_text_config().hidden_size
         return Steered.of(origin.draft, three_layers(origin.target), width, place)
 
@@ -27,44 +27,46 @@ LONGEST = 8
 """The largest offset, k in [berdozsteering]."""
 
 
-def _random_offsets(lesson: Lesson, generator: torch.Generator) -> torch.Tensor:
+def _random_offsets(lesson: TeacherBatch, generator: torch.Generator) -> torch.Tensor:
     """An offset for each token, from 1 to `LONGEST`."""
     shape = lesson.tokens[:, :-1].shape
     return torch.randint(1, LONGEST + 1, shape, generator=generator).to(lesson.tokens.device)
 
 
-def _blocked_offsets(lesson: Lesson, generator: torch.Generator) -> torch.Tensor:
+def _blocked_offsets(lesson: TeacherBatch, generator: torch.Generator) -> torch.Tensor:
     """1 to `LONGEST` again and again, as in decoding where all drafts are accepted; where it begins is random."""
     rows, columns = lesson.tokens[:, :-1].shape
     first = torch.randint(LONGEST, (rows, 1), generator=generator)
     return (1 + (first + torch.arange(columns)) % LONGEST).to(lesson.tokens.device)
 
 
-Offsets = Callable[[Lesson, torch.Generator], torch.Tensor]
+Offsets = Callable[[TeacherBatch, torch.Generator], torch.Tensor]
 
 
 def steered_by(
-    model: Steered, lesson: Lesson, generator: torch.Generator, offsets: Offsets = _random_offsets
+    model: Steered, lesson: TeacherBatch, generator: torch.Generator, offsets: Offsets = _random_offsets
 ) -> torch.Tensor:
     """What is added in every layer while a model reads the tokens of a lesson but the last, as of `Steered.shifts`."""
     return model.shifts(shifted(lesson.features, offsets(lesson, generator)))
 
 
-def _steered_answers(offsets: Offsets) -> Answers:
-    def answers(model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> list[Prediction]:
+def _steered_answers(offsets: Offsets) -> OutputFn:
+    def answers(model: Any, lesson: TeacherBatch, generator: torch.Generator, passes: int) -> list[Prediction]:
         shifts = steered_by(model, lesson, generator, offsets)
         return [Prediction(model(input_ids=lesson.tokens[:, :-1], shifts=shifts, use_cache=False).logits)]
 
     return answers
 
 
-KINDS: Mapping[str, Kind] = {
-    "sd2": Kind("steered by the target's hidden states", _steered(), three_layers, _steered_answers(_random_offsets)),
+KINDS: Mapping[str, DraftModelSpec] = {
+    "sd2": DraftModelSpec(
+        "steered by the target's hidden states", _steered(), three_layers, _steered_answers(_random_offsets)
+    ),
 }
 """By name."""
 
-ABLATIONS: Mapping[str, Kind] = {
-    "sd2-frozen": Kind(
+ABLATIONS: Mapping[str, DraftModelSpec] = {
+    "sd2-frozen": DraftModelSpec(
         "sd2, steering alone learns",
         _steered(),
         three_layers,
@@ -72,9 +74,11 @@ ABLATIONS: Mapping[str, Kind] = {
         learns=lambda name: name.startswith("steering."),
         like="sd2",
     ),
-    "sd2-blocked": Kind(
+    "sd2-blocked": DraftModelSpec(
         "sd2, offsets as in decoding", _steered(), three_layers, _steered_answers(_blocked_offsets), like="sd2"
     ),
-    "sd2-after": Kind("sd2, added after the MLP", _steered("after"), three_layers, _steered_answers(_random_offsets)),
+    "sd2-after": DraftModelSpec(
+        "sd2, added after the MLP", _steered("after"), three_layers, _steered_answers(_random_offsets)
+    ),
 }
 """Those of [berdozsteering, A.4]."""

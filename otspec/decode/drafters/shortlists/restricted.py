@@ -21,7 +21,7 @@ from otspec.errors import ProblemError
 from otspec.laws import IntArray
 from otspec.vocab import Affinity, affinity_from_matrix
 from otspec.vocab.intersection import as_mask
-from otspec.vocab.matrices import Stored, is_sparse
+from otspec.vocab.matrices import StoredAffinity, is_sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Restriction:
 
     tokens: IntArray
     """Their ids, ascending, shape (k,)."""
-    affinity: Stored | None = None
+    affinity: StoredAffinity | None = None
     """Where their mass goes: a row for each of them, in any order, and perhaps for others; None where it stays."""
     own: IntArray | None = None
     """Their ids in the draft model, shape (k,), where it has another tokenizer."""
@@ -61,7 +61,7 @@ class Restriction:
                     "leave out draft_tokens"
                 )
             affinity = draft_kernel if isinstance(draft_kernel, Affinity) else affinity_from_matrix(draft_kernel)
-            if not isinstance(affinity, Stored):
+            if not isinstance(affinity, StoredAffinity):
                 raise ProblemError(
                     "draft_kernel is a softmax of covariances, with an entry for every pair of tokens; pass its "
                     ".nearest(64), which keeps the 64 largest of each row"

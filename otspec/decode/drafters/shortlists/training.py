@@ -12,13 +12,13 @@ from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 from transformers import PreTrainedModel
 
+from otspec.decode.distillation.teacher import TeacherData
 from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.eagle.training import answers
 from otspec.decode.drafters.sd2.model import Steered
 from otspec.decode.drafters.sd2.training import steered_by
 from otspec.decode.drafters.shortlists.router import Network, Router, vectors_of
 from otspec.decode.drafters.shortlists.shortlists import Budget
-from otspec.decode.lessons.lesson import Lessons
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.head import without_head
@@ -202,7 +202,7 @@ def _cut(draft: PreTrainedModel, text: Sequence[int]) -> Sequence[int]:
 
 def _shifts(draft: Steered, target: PreTrainedModel, generator: torch.Generator, text: Sequence[int]) -> torch.Tensor:
     """What a target adds to a draft model's layers while it reads a text, as in training."""
-    lesson = Lessons(target, np.array([[*text, text[-1]]]), draft.config.features, 1, memory=0).lesson([0])
+    lesson = TeacherData(target, np.array([[*text, text[-1]]]), draft.config.features, 1, memory=0).lesson([0])
     return steered_by(draft, lesson, generator)
 
 
@@ -227,7 +227,7 @@ def _told(draft: PreTrainedModel, target: PreTrainedModel, text: Sequence[int]) 
     text = _cut(draft, text)
     if len(text) < 2:
         return []
-    lesson = Lessons(target, np.array([text]), draft.config.features, 1, memory=0).lesson([0])
+    lesson = TeacherData(target, np.array([text]), draft.config.features, 1, memory=0).lesson([0])
     steps = answers(draft, lesson, torch.Generator(), DRAFTS + 1)
     tokens = lesson.tokens[0, :-1]
     before = [_after_none(one.features[0]) for one in steps if one.features is not None]

@@ -13,7 +13,7 @@ SPARE = 64
 """Columns that a cache is first allocated for beyond those it is asked for."""
 
 
-class Block:
+class KVBlock:
     """Keys or values of layers of one shape, (layers, B, heads, capacity, size).
 
     Columns that nothing was written to are finite: what a mask hides of them is multiplied by zero.
@@ -54,14 +54,14 @@ class Block:
 class InPlaceLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyped here
     """A layer of a transformers cache whose keys and values are blocks: nothing is copied when it grows."""
 
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[KVBlock, ...] = ()
     used = 0
     """Columns that hold something, or are about to: the next pass writes after them."""
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Allocate."""
         super().lazy_initialization(key_states, value_states)
-        self.blocks = Block(1, key_states), Block(1, value_states)
+        self.blocks = KVBlock(1, key_states), KVBlock(1, value_states)
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
@@ -81,7 +81,7 @@ class InPlaceLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyp
         return self.used
 
 
-class FixedBlock(Block):
+class FixedBlock(KVBlock):
     """A block that never moves, of so many columns and no more: for passes that are captured with their addresses.
 
     Parameters

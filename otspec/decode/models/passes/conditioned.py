@@ -10,11 +10,11 @@ from transformers import PreTrainedModel
 from otspec.laws import IntArray
 
 
-class OwnModule:
+class OtspecModule:
     """A module of this package whose class says all that it computes, as those of transformers' architectures do."""
 
 
-class Conditioned(OwnModule):
+class Conditioned(OtspecModule):
     """A model that may be told more than tokens, by `otspec.decode.models.passes.signature.Conditioning`.
 
     Told nothing it computes what the decoder of the same weights does.
@@ -33,7 +33,7 @@ class Conditioned(OwnModule):
         return vectors
 
 
-class Keeper:
+class DraftVocabMixin:
     """A draft model whose head may have rows of some of its target's tokens only."""
 
     config: Any

@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.functional import embedding, rms_norm, scaled_dot_product_attention, silu
 from transformers import LlamaForCausalLM, MistralForCausalLM, PreTrainedModel, Qwen2ForCausalLM, Qwen3ForCausalLM
 
-from otspec.decode.models.passes.cache import Block
+from otspec.decode.models.passes.cache import KVBlock
 from otspec.decode.models.passes.conditioned import Conditioned
 from otspec.decode.models.passes.packed import Product, product_of
 from otspec.decode.models.passes.plain import is_plain
@@ -204,7 +204,7 @@ class LlamaReader:
 
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
         self._llama = Llama(model, layers)
-        self._block: Block | None = None
+        self._block: KVBlock | None = None
         self._cosine = self._sine = torch.empty(0, self._llama.size)
 
     @staticmethod
@@ -235,7 +235,7 @@ class LlamaReader:
         return self._llama.read(given, self._llama.through(angles, given.conditioning.shifts, attend))
 
     @property
-    def blocks(self) -> Sequence[Block]:
+    def blocks(self) -> Sequence[KVBlock]:
         """Keys and values of all layers in one."""
         return [] if self._block is None else [self._block]
 
@@ -244,7 +244,7 @@ class LlamaReader:
         llama = self._llama
         if self._block is None:
             first = llama.embedding.new_empty(batch, llama.key_heads, columns, llama.size)
-            self._block = Block(2 * llama.count, first)
+            self._block = KVBlock(2 * llama.count, first)
         self._block.reserve(columns)
         entries = self._block.entries
         if len(self._cosine) < entries.shape[3]:

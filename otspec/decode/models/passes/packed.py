@@ -19,7 +19,7 @@ from torch.nn.functional import linear, pad
 from transformers import PreTrainedModel
 
 from otspec.decode.models.fingerprint import keep_fingerprint
-from otspec.decode.models.passes.conditioned import OwnModule
+from otspec.decode.models.passes.conditioned import OtspecModule
 from otspec.decode.models.passes.plain import is_plain
 from otspec.errors import ProblemError
 
@@ -95,7 +95,7 @@ class PackedMatrix:
         return found
 
 
-class PackedLinear(OwnModule, nn.Module):
+class PackedLinear(OtspecModule, nn.Module):
     """A linear layer that holds its weights packed, and in no other way.
 
     Parameters

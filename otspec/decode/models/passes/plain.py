@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 from transformers import PreTrainedModel
 
-from otspec.decode.models.passes.conditioned import OwnModule
+from otspec.decode.models.passes.conditioned import OtspecModule
 
 KNOWN = (nn.Linear, nn.Embedding, nn.ModuleList, nn.SiLU, nn.Identity)
 ARCHITECTURES = ("transformers.models.", "transformers.activations")
@@ -22,7 +22,7 @@ def is_untouched(model: PreTrainedModel) -> bool:
 def is_plain(model: PreTrainedModel) -> bool:
     """Whether, besides, all layers are those of its architecture: no adapters, no quantised weights."""
     return is_untouched(model) and all(
-        type(module).__module__.startswith(ARCHITECTURES) or type(module) in KNOWN or isinstance(module, OwnModule)
+        type(module).__module__.startswith(ARCHITECTURES) or type(module) in KNOWN or isinstance(module, OtspecModule)
         for module in model.modules()
     )
 

@@ -8,14 +8,14 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from otspec.decode.models.passes.cache import Block
+from otspec.decode.models.passes.cache import KVBlock
 from otspec.decode.models.passes.fused import LlamaReader
 from otspec.decode.models.passes.signature import Inputs, Outputs, Reader
 from otspec.decode.models.passes.static import StaticReader
 from otspec.decode.models.passes.transformers_reader import TransformersReader
 
 
-class Remembering:
+class OutputCacheReader:
     """A reader of a model without a head that remembers what it gave, column by column.
 
     What it remembers is a block like keys and values, so it is moved and dropped with them.
@@ -23,14 +23,14 @@ class Remembering:
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
-        self._block: Block | None = None
+        self._block: KVBlock | None = None
 
     def read(self, given: Inputs) -> Outputs:
         """As `Reader.read`; a row more costs next to nothing where there is no head."""
         outputs, features = self.reader.read(given._replace(keep=given.tokens.shape[1]))
         stop = given.start + outputs.shape[1]
         if self._block is None:
-            self._block = Block(1, outputs.new_zeros(len(outputs), 1, stop, outputs.shape[2]))
+            self._block = KVBlock(1, outputs.new_zeros(len(outputs), 1, stop, outputs.shape[2]))
         self._block.reserve(stop)
         self._block.entries[0, :, 0, given.start : stop] = outputs
         return Outputs(outputs[:, -given.keep :], features)
@@ -46,7 +46,7 @@ class Remembering:
         return outputs.masked_fill((columns < 0).unsqueeze(-1), 0.0)
 
     @property
-    def blocks(self) -> Sequence[Block]:
+    def blocks(self) -> Sequence[KVBlock]:
         """Those of the reader, and what is remembered."""
         return self.reader.blocks if self._block is None else [*self.reader.blocks, self._block]
 
@@ -63,4 +63,4 @@ def reader_of(model: PreTrainedModel, layers: Sequence[int] = ()) -> Reader:
             break
     else:
         reader = TransformersReader(model, layers)
-    return Remembering(reader) if isinstance(model.get_output_embeddings(), nn.Identity) else reader
+    return OutputCacheReader(reader) if isinstance(model.get_output_embeddings(), nn.Identity) else reader

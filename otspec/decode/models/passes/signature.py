@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import torch
 
-from otspec.decode.models.passes.cache import Block
+from otspec.decode.models.passes.cache import KVBlock
 
 
 class Conditioning(NamedTuple):
@@ -66,5 +66,5 @@ class Reader(Protocol):
         """Read a block."""
 
     @property
-    def blocks(self) -> Sequence[Block]:
+    def blocks(self) -> Sequence[KVBlock]:
         """All of the cache."""

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from otspec.decode.base.graphs import Replayed
+from otspec.decode.base.graphs import GraphedCallable
 from otspec.laws import IntArray
 
 Steps = Callable[..., tuple[torch.Tensor, ...]]
 """Takes tensors and a generator, and asks the host for nothing."""
 
 
-class Run:
+class GraphedSequence:
     """Steps at inputs of one shape, where they find these, and the graph once there is one.
 
     Parameters
@@ -32,7 +32,7 @@ class Run:
             self._place = torch.zeros(batch + 1, dtype=torch.long, device=device)
         self.passes: list[Any] = []
         """What was read by the steps, in order; `start` counts from the first column on trial."""
-        self.replayed: Replayed[tuple[torch.Tensor, ...]] = Replayed()
+        self.replayed: GraphedCallable[tuple[torch.Tensor, ...]] = GraphedCallable()
 
     @property
     def length(self) -> torch.Tensor:

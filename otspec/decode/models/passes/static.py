@@ -23,7 +23,7 @@ from otspec.decode.models.passes.few_rows import Cache, FewRows
 from otspec.decode.models.passes.fused import Llama
 from otspec.decode.models.passes.plain import is_untouched
 from otspec.decode.models.passes.signature import Inputs, Outputs
-from otspec.decode.models.passes.single_graph import Run, Steps
+from otspec.decode.models.passes.single_graph import GraphedSequence, Steps
 from otspec.decode.models.passes.transformers_reader import TransformersReader
 from otspec.decode.models.passes.workspace import FixedPass, Workspace, Written, filled_up
 from otspec.laws import IntArray
@@ -98,11 +98,11 @@ class StaticReader:
     def do(
         self,
         key: object,
-        steps: Callable[[Run], Steps],
+        steps: Callable[[GraphedSequence], Steps],
         inputs: Sequence[torch.Tensor],
         place: tuple[IntArray, int, int],
         generator: torch.Generator | None,
-    ) -> tuple[Run, tuple[torch.Tensor, ...]] | None:
+    ) -> tuple[GraphedSequence, tuple[torch.Tensor, ...]] | None:
         """Do several passes, and what is between them, in one: what they gave, or None if they are to be launched.
 
         Parameters
@@ -132,12 +132,12 @@ class StaticReader:
             workspace.refuse(key)
             return None
 
-    def read_at(self, run: Run, given: Inputs, sees: torch.Tensor | None) -> Outputs:
+    def read_at(self, run: GraphedSequence, given: Inputs, sees: torch.Tensor | None) -> Outputs:
         """What comes after a block within a run: only the device knows where it is.
 
         Parameters
         ----------
-        run : Run
+        run : GraphedSequence
         given : Inputs
             Without a mask, and with as many columns on trial before it as it says that it starts at.
         sees : Tensor of bool, shape (B or 1, N, start + N), optional

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from transformers import Cache, PreTrainedModel
 
-from otspec.decode.models.passes.cache import Block, InPlaceLayer
+from otspec.decode.models.passes.cache import InPlaceLayer, KVBlock
 from otspec.decode.models.passes.signature import Inputs, Outputs
 
 
@@ -47,6 +47,6 @@ class TransformersReader:
         return Outputs(found.logits, states)
 
     @property
-    def blocks(self) -> Sequence[Block]:
+    def blocks(self) -> Sequence[KVBlock]:
         """Two for every layer that has been written to; some models have layers that share."""
         return [block for layer in self.cache.layers for block in layer.blocks]

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from transformers import Cache
 
-from otspec.decode.base.graphs import Replayed
+from otspec.decode.base.graphs import GraphedCallable
 from otspec.decode.models.passes.cache import FixedBlock, Place, fixed_layers
 from otspec.decode.models.passes.signature import UNCONDITIONED, Conditioning, Inputs, Outputs
-from otspec.decode.models.passes.single_graph import Run
+from otspec.decode.models.passes.single_graph import GraphedSequence
 
 MOST_PASSES = 32
 """Captured for one cache at a time: the last ones used; a pace has a dozen shapes, each after one new token or two."""
@@ -46,7 +46,7 @@ class FixedPass:
         self._masked = masked
         self._conditioning = UNCONDITIONED
         """Of all rows, where there is some: as large as what came first says."""
-        self.replayed: Replayed[Outputs] = Replayed()
+        self.replayed: GraphedCallable[Outputs] = GraphedCallable()
 
     def fill(self, given: Inputs) -> None:
         """Tell it what to read; rows and texts that fill it up read whatever was there, and see all of it.
@@ -113,7 +113,7 @@ class Workspace:
         self.blocks, layers = fixed_layers(written, columns, self.place)
         self.cache = Cache(layers=layers)
         self.passes: dict[tuple[int, int, bool, tuple[bool, ...]], FixedPass] = {}
-        self.runs: dict[object, Run] = {}
+        self.runs: dict[object, GraphedSequence] = {}
         self.refused: set[object] = set()
         """Runs that cannot be captured."""
         # What a graph leaves there is copied before the next is replayed, so they share it.
@@ -135,9 +135,9 @@ class Workspace:
         key = batch, rows, masked, told
         return _used(self.passes, key, lambda: FixedPass(batch, rows, self.columns, masked, like))
 
-    def a_run(self, key: object, inputs: Sequence[torch.Tensor], batch: int) -> Run:
+    def a_run(self, key: object, inputs: Sequence[torch.Tensor], batch: int) -> GraphedSequence:
         """The steps that are known by this."""
-        return _used(self.runs, key, lambda: Run(inputs, batch, self.blocks[0].entries.device))
+        return _used(self.runs, key, lambda: GraphedSequence(inputs, batch, self.blocks[0].entries.device))
 
     def refuse(self, key: object) -> None:
         """Capture no run of this key any more; what its passes do can still be captured.

@@ -37,7 +37,7 @@ from otspec.verification.rules.nested.sharing_kernels import (
     own,
     share,
 )
-from otspec.verification.rules.nested.tensor_sharing import FIRST, Looked
+from otspec.verification.rules.nested.tensor_sharing import FIRST, GroupsAt
 from otspec.verification.tensors import majorant
 from otspec.verification.tensors.arithmetic_kernels import running_maximum
 from otspec.verification.tensors.majorant_kernels import Search
@@ -292,13 +292,13 @@ def refine(
                 tl.debug_barrier()
 
 
-def grow_by_kernels(layout: Layout, looked: Looked, spread: Tensor | None) -> Grown:
+def grow_by_kernels(layout: Layout, looked: GroupsAt, spread: Tensor | None) -> Grown:
     """`otspec.verification.rules.nested.tensors.grow`, from what it needs to know of the laws, to the last bit.
 
     Parameters
     ----------
     layout : Layout
-    looked : Looked
+    looked : GroupsAt
         Of all slots, B * S: as prefixes, whose groups are read if they have children, and as children of their parents.
     spread : Tensor, shape (parts,), optional
     """

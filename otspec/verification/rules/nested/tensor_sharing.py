@@ -22,7 +22,7 @@ HEIGHTS, FIRST = 2.0**21, 512
 """Which groups come first is told by 21 digits of a height, and then by the order of at most so many groups."""
 
 
-class Looked(NamedTuple):
+class GroupsAt(NamedTuple):
     """What sharing needs to know of the laws at R prefixes, and of their C drafted children."""
 
     groups: Groups

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from otspec.verification.rules.block.lines import verify_line
 from otspec.verification.rules.nested.grid import Grown, Labels, branch, everything
-from otspec.verification.rules.nested.tensor_sharing import Looked, Sharing, owned, share
+from otspec.verification.rules.nested.tensor_sharing import GroupsAt, Sharing, owned, share
 from otspec.verification.tensors.fixed_point import at, before, first_above
-from otspec.verification.tensors.groups import SORTED, group, group_count, grouped
+from otspec.verification.tensors.groups import SORTED, group, group_count, group_rows
 from otspec.verification.tensors.measures import Counts, power
 from otspec.verification.trees.batch import Line, TreeBatch, TreeVerification
 from otspec.verification.trees.layout import NONE, Layout, follow, in_a_graph, take
@@ -96,7 +96,7 @@ def grow(batch: TreeBatch, spread: Tensor | None, kernels: bool = False) -> Grow
         # One row for each child from here on, but for what its parent has.
         parent = (torch.arange(rows, device=device)[:, None] * width + above).flatten()
         token = take(tokens, below).flatten()
-        groups, p, q, mine = look(batch, here, parent, token)
+        groups, p, q, mine = groups_at(batch, here, parent, token)
         last = level + 1 == layout.length
         found = share(groups, own, take(weight, here).flatten(), None if last else spread)
         factors = torch.where(competing.flatten()[:, None], found.factor, 1.0)
@@ -116,7 +116,7 @@ def grow(batch: TreeBatch, spread: Tensor | None, kernels: bool = False) -> Grow
     return Grown(ends[:, :slots], factor[:, :slots])
 
 
-def look(batch: TreeBatch, here: Tensor, parent: Tensor, token: Tensor) -> Looked:
+def groups_at(batch: TreeBatch, here: Tensor, parent: Tensor, token: Tensor) -> GroupsAt:
     """What some slots and their children need to know of the laws.
 
     Parameters
@@ -133,21 +133,21 @@ def look(batch: TreeBatch, here: Tensor, parent: Tensor, token: Tensor) -> Looke
         law[parent, token].double() * scale.flatten()[parent]
         for law, scale in zip((p, q), batch.scales_at(here), strict=True)
     )
-    return Looked(grouped(p, q, of), mine, theirs, of[parent, token])
+    return GroupsAt(group_rows(p, q, of), mine, theirs, of[parent, token])
 
 
-def _look_everywhere(batch: TreeBatch) -> Looked:
-    """`look`, of all slots at once, as prefixes and as children: by kernels where vocabularies are large."""
+def _look_everywhere(batch: TreeBatch) -> GroupsAt:
+    """`groups_at`, of all slots at once, as prefixes and as children: by kernels where vocabularies are large."""
     rows, slots = batch.tokens.shape
     if batch.vocab > SORTED:
         from otspec.verification.trees.group_kernels import group_by_kernels, look_up_by_kernels
 
         where = batch.target_row, batch.draft_row, batch.layout
         groups = batch.groups or group_by_kernels(batch.target.read.entries, batch.draft.read.entries, *where)
-        return Looked(groups, *look_up_by_kernels(batch.target, batch.draft, *where, batch.tokens))
+        return GroupsAt(groups, *look_up_by_kernels(batch.target, batch.draft, *where, batch.tokens))
     device = batch.tokens.device
     parent = (torch.arange(rows, device=device)[:, None] * slots + batch.layout.parent).flatten()
-    return look(batch, torch.arange(slots, device=device).expand(rows, -1), parent, batch.tokens.flatten())
+    return groups_at(batch, torch.arange(slots, device=device).expand(rows, -1), parent, batch.tokens.flatten())
 
 
 def pick(layout: Layout, grown: Grown, uniforms: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 
-def send(array: np.ndarray[Any, Any], device: torch.device) -> torch.Tensor:
+def to_device(array: np.ndarray[Any, Any], device: torch.device) -> torch.Tensor:
     """A copy of an array on a device; the array itself on the CPU.
 
     Memory that is not pinned is read before the call returns, so the array may change afterwards.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.lessons.losses import Wanted
+from otspec.decode.distillation.losses import TeacherTargets
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.head import without_head
 from otspec.laws import IntArray
@@ -26,7 +26,7 @@ TOKENS_AT_ONCE = 512
 """Tokens whose laws over the whole vocabulary are held at once, where those of some tokens are wanted only."""
 
 
-class Lesson(NamedTuple):
+class TeacherBatch(NamedTuple):
     """A batch of texts of N + 1 tokens."""
 
     tokens: torch.Tensor
@@ -37,12 +37,14 @@ class Lesson(NamedTuple):
     features: torch.Tensor
     """Its hidden states at each token but the last, shape (B, N, layers, width), float32."""
 
-    def wanted(self, count: int) -> Wanted:
+    def wanted(self, count: int) -> TeacherTargets:
         """What the target says after the last so many of these tokens."""
-        return Wanted(self.log_law[:, -count:], self.features[:, -count:, -1] if self.features.numel() else None)
+        return TeacherTargets(
+            self.log_law[:, -count:], self.features[:, -count:, -1] if self.features.numel() else None
+        )
 
 
-class Answers(NamedTuple):
+class TeacherOutputs(NamedTuple):
     """What the target said of some texts, and what is kept of it."""
 
     output: torch.Tensor
@@ -53,7 +55,7 @@ class Answers(NamedTuple):
     """Logarithm of the sum of exp(logits), shape (B, N), float32; of use where some tokens are drafted only."""
 
 
-class Lessons:
+class TeacherData:
     """Texts with the target's laws and hidden states, in an order of its own for every epoch.
 
     Parameters
@@ -97,7 +99,7 @@ class Lessons:
         self._most = _free(target.device) if memory is None else memory
         self._numbers = texts.shape[0] * (texts.shape[1] - 1) * width
         self._held = target.dtype if target.dtype == torch.bfloat16 else torch.float16
-        self._kept: dict[int, Answers] = {}
+        self._kept: dict[int, TeacherOutputs] = {}
 
     @property
     def keeps(self) -> bool:
@@ -118,7 +120,7 @@ class Lessons:
         """How many lessons of so many the target is asked for."""
         return min(steps, self.an_epoch) if self.keeps else steps
 
-    def again(self, seed: int) -> Lessons:
+    def again(self, seed: int) -> TeacherData:
         """The same texts in another order; the target's answers are kept once for both."""
         other = copy(self)
         other.seed = seed
@@ -132,7 +134,7 @@ class Lessons:
             for start in range(0, self.an_epoch * self.batch, self.batch):
                 yield shuffled[start : start + self.batch]
 
-    def lesson(self, rows: Sequence[int]) -> Lesson:
+    def lesson(self, rows: Sequence[int]) -> TeacherBatch:
         """The lesson of some texts."""
         tokens = self.texts[list(rows)].to(self.target.device)
         if missing := [row for row in rows if row not in self._kept]:
@@ -142,37 +144,37 @@ class Lessons:
             if not (_representable(answers.output, self._held) and _representable(answers.features, self._held)):
                 self._held = torch.float32
             half = (answers.output.to(self._held), answers.features.to(self._held), answers.total)
-            self._kept.update(zip(missing, map(Answers._make, zip(*half, strict=True)), strict=True))
+            self._kept.update(zip(missing, map(TeacherOutputs._make, zip(*half, strict=True)), strict=True))
         each = zip(*(self._kept[row] for row in rows), strict=True)
-        taught = self._taught(tokens, Answers(*(torch.stack([one.float() for one in every]) for every in each)))
+        taught = self._taught(tokens, TeacherOutputs(*(torch.stack([one.float() for one in every]) for every in each)))
         if not self.keeps:
             self._kept.clear()
         return taught
 
-    def lesson_on(self, tokens: torch.Tensor) -> Lesson:
+    def lesson_on(self, tokens: torch.Tensor) -> TeacherBatch:
         """The lesson of other texts, shape (B, N + 1), of which nothing is kept."""
         return self._taught(tokens, self._asked(tokens))
 
-    def _taught(self, tokens: torch.Tensor, answers: Answers) -> Lesson:
+    def _taught(self, tokens: torch.Tensor, answers: TeacherOutputs) -> TeacherBatch:
         output, features = answers.output.float(), answers.features.float()
         if self.kept is None:
-            return Lesson(tokens, output.log_softmax(-1), features)
-        return Lesson(
+            return TeacherBatch(tokens, output.log_softmax(-1), features)
+        return TeacherBatch(
             tokens, self._rows(answers.output.to(self.target.dtype)).float() - answers.total[..., None], features
         )
 
     @torch.no_grad()
-    def _asked(self, tokens: torch.Tensor) -> Answers:
+    def _asked(self, tokens: torch.Tensor) -> TeacherOutputs:
         model = self.target if self.kept is None else self._body
         found = model(input_ids=tokens[:, :-1], use_cache=False, output_hidden_states=bool(self.layers))
         states = [found.hidden_states[layer] for layer in self.layers]
         output = found.logits
         features = torch.stack(states, dim=2) if states else output.new_empty((*output.shape[:2], 0, 0))
         if self.kept is None:
-            return Answers(output, features, output.new_empty(output.shape[:2]))
+            return TeacherOutputs(output, features, output.new_empty(output.shape[:2]))
         head = self.target.get_output_embeddings()
         totals = [head(some).float().logsumexp(-1) for some in output.flatten(0, 1).split(TOKENS_AT_ONCE)]
-        return Answers(output, features, torch.cat(totals).view(output.shape[:2]))
+        return TeacherOutputs(output, features, torch.cat(totals).view(output.shape[:2]))
 
 
 def _representable(numbers: torch.Tensor, dtype: torch.dtype) -> bool:

@@ -10,13 +10,13 @@ import torch
 from torch.nn import Parameter
 from transformers import PreTrainedModel
 
-from otspec.decode.lessons.lesson import Lesson
-from otspec.decode.lessons.losses import LOSSES, OF_FEATURES, Prediction, loss_named, terms_of
+from otspec.decode.distillation.losses import LOSSES, OF_FEATURES, Prediction, loss_named, terms_of
+from otspec.decode.distillation.teacher import TeacherBatch
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 
 
-class Origin(NamedTuple):
+class DraftModelInit(NamedTuple):
     """What a draft model that is to learn is made of."""
 
     target: PreTrainedModel
@@ -28,14 +28,16 @@ class Origin(NamedTuple):
     """Those of the target's tokens that are drafted, ascending, shape (k,), if the kind can leave others out."""
 
 
-Begin = Callable[[Origin], PreTrainedModel]
+Begin = Callable[[DraftModelInit], PreTrainedModel]
 """Makes what learns."""
 
 
-class Answers(Protocol):
+class OutputFn(Protocol):
     """How a draft model is asked about a lesson."""
 
-    def __call__(self, model: Any, lesson: Lesson, generator: torch.Generator, passes: int) -> Sequence[Prediction]:
+    def __call__(
+        self, model: Any, lesson: TeacherBatch, generator: torch.Generator, passes: int
+    ) -> Sequence[Prediction]:
         """What it says after the tokens of a lesson but the last, first as the first draft, then as the second, ...
 
         The i-th, from 0 on, is of shape (B, N - i, ...) at least: what it says after all tokens, or after the last of
@@ -44,7 +46,7 @@ class Answers(Protocol):
         Parameters
         ----------
         model : PreTrainedModel
-        lesson : Lesson
+        lesson : TeacherBatch
         generator : Generator
             For what is random about it.
         passes : int
@@ -53,7 +55,7 @@ class Answers(Protocol):
 
 
 @dataclass(frozen=True)
-class Kind:
+class DraftModelSpec:
     """How a draft model of some kind is made and asked."""
 
     summary: str
@@ -61,7 +63,7 @@ class Kind:
     """Makes it."""
     layers: Callable[[PreTrainedModel], Sequence[int]]
     """What it looks at of the target."""
-    answers: Answers
+    answers: OutputFn
     ahead: int | None = None
     """How many drafts in a row it learns; None: one, as the next is made in the same way."""
     measured: int = 1
@@ -69,7 +71,7 @@ class Kind:
     decay: float = 1.0
     """What a draft counts for in the loss, over the one before it."""
     loss: str = "kl"
-    """What is made small if nothing else is said, a name of `otspec.decode.lessons.losses.LOSSES`."""
+    """What is made small if nothing else is said, a name of `otspec.decode.distillation.losses.LOSSES`."""
     optimiser: str = "adamw"
     """What changes its weights if nothing else is said, one of `otspec.decode.training.optimiser.OPTIMISERS`."""
     drafts_features: bool = False

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.lessons.speakers import Speakers
+from otspec.decode.distillation.self_chat import Speakers
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.passes.reader import reader_of

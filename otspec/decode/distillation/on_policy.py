@@ -8,11 +8,13 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from otspec.decode.lessons.lesson import Lesson, Lessons
-from otspec.decode.lessons.texts import continued
+from otspec.decode.distillation.teacher import TeacherBatch, TeacherData
+from otspec.decode.distillation.texts import continued
 
 
-def own_lesson(model: PreTrainedModel, lessons: Lessons, rows: Sequence[int], rng: np.random.Generator) -> Lesson:
+def own_lesson(
+    model: PreTrainedModel, lessons: TeacherData, rows: Sequence[int], rng: np.random.Generator
+) -> TeacherBatch:
     """Some of the target's texts as the draft model goes on with them [zhou2024distillspec], at temperature 1.
 
     It goes on from a random place, the same in all of them, as it does in decoding; so nothing need be known of where
@@ -22,7 +24,7 @@ def own_lesson(model: PreTrainedModel, lessons: Lessons, rows: Sequence[int], rn
     ----------
     model : PreTrainedModel
         The draft model as it is by now; it is left in evaluation mode.
-    lessons : Lessons
+    lessons : TeacherData
     rows : sequence of int
         The texts.
     rng : Generator

@@ -22,7 +22,7 @@ class Prediction(NamedTuple):
     """Hidden states as the head gets them, shape (..., width); only where they stand for the target's."""
 
 
-class Wanted(NamedTuple):
+class TeacherTargets(NamedTuple):
     """What the target says there."""
 
     log_law: torch.Tensor
@@ -32,7 +32,7 @@ class Wanted(NamedTuple):
     """Its hidden states as the head gets them, shape (..., width), where they are looked at."""
 
 
-Loss = Callable[[Wanted, Prediction], torch.Tensor]
+Loss = Callable[[TeacherTargets, Prediction], torch.Tensor]
 """What target and draft model say to the mean over positions."""
 
 
@@ -40,7 +40,7 @@ LEAST = math.log(torch.finfo(torch.float32).tiny)
 """What stands for the logarithm of 0: a law that is 0 where the other is not is far from it, and not infinitely far."""
 
 
-def _log_laws(target: Wanted, draft: Prediction) -> tuple[torch.Tensor, torch.Tensor]:
+def _log_laws(target: TeacherTargets, draft: Prediction) -> tuple[torch.Tensor, torch.Tensor]:
     """Logarithms of p and q, shape (..., k), in float32 at least, `LEAST` where a law is 0."""
     log_p, log_q = target.log_law, draft.logits
     log_p, log_q = (one.to(torch.promote_types(one.dtype, torch.float32)) for one in (log_p, log_q))
@@ -48,7 +48,7 @@ def _log_laws(target: Wanted, draft: Prediction) -> tuple[torch.Tensor, torch.Te
     return log_p, log_q
 
 
-def kl(target: Wanted, draft: Prediction) -> torch.Tensor:
+def kl(target: TeacherTargets, draft: Prediction) -> torch.Tensor:
     """KL(p || q), in nats [zhou2024distillspec; berdozsteering, Section 3.3]: the share of the tokens that are drafted.
 
     But for the entropy of p, on which q has no bearing, it is the cross-entropy that heads are trained with, of labels
@@ -58,13 +58,13 @@ def kl(target: Wanted, draft: Prediction) -> torch.Tensor:
     return kl_div(q, p, log_target=True, reduction="batchmean")
 
 
-def reverse_kl(target: Wanted, draft: Prediction) -> torch.Tensor:
+def reverse_kl(target: TeacherTargets, draft: Prediction) -> torch.Tensor:
     """KL(q || p), in nats [zhou2024distillspec]: q keeps to tokens that are likely under p, and need not have all."""
     log_p, log_q = _log_laws(target, draft)
     return (log_q.exp() * (log_q - log_p)).sum(-1).mean()
 
 
-def jsd(target: Wanted, draft: Prediction) -> torch.Tensor:
+def jsd(target: TeacherTargets, draft: Prediction) -> torch.Tensor:
     """The Jensen-Shannon divergence, in nats [zhou2024distillspec]: half of KL(p || m) + KL(q || m), m = (p + q) / 2.
 
     As with `kl` it is the share of the tokens that are drafted, at most log 2.
@@ -75,7 +75,7 @@ def jsd(target: Wanted, draft: Prediction) -> torch.Tensor:
     return each.sum(-1).mean() / 2
 
 
-def tvd(target: Wanted, draft: Prediction) -> torch.Tensor:
+def tvd(target: TeacherTargets, draft: Prediction) -> torch.Tensor:
     """Total variation, the probability that a single draft is refused [leviathan2023fast]."""
     p, q = (logits.exp() for logits in _log_laws(target, draft))
     return 1 - torch.minimum(p, q).sum(-1).mean()
@@ -92,7 +92,7 @@ class Likeliest:
     count: int
     """K: so many tokens, or all that are drafted where these are fewer."""
 
-    def __call__(self, target: Wanted, draft: Prediction) -> torch.Tensor:
+    def __call__(self, target: TeacherTargets, draft: Prediction) -> torch.Tensor:
         """The mean over positions."""
         log_p, log_q = _log_laws(target, draft)
         log_p, tokens = log_p.topk(min(self.count, log_p.shape[-1]), dim=-1)
@@ -115,7 +115,7 @@ class Refusal:
     n: int
     """Drafts."""
 
-    def __call__(self, target: Wanted, draft: Prediction) -> torch.Tensor:
+    def __call__(self, target: TeacherTargets, draft: Prediction) -> torch.Tensor:
         """The mean over positions."""
         log_p, log_q = _log_laws(target, draft)
         with torch.no_grad():
@@ -157,7 +157,7 @@ LAW_SHARE = 0.1
 """w_cls of EAGLE."""
 
 
-def eagle(target: Wanted, draft: Prediction) -> torch.Tensor:
+def eagle(target: TeacherTargets, draft: Prediction) -> torch.Tensor:
     """Smooth L1 of the hidden states, and a tenth of the cross-entropy of p and q [li2024eagle]."""
     assert target.features is not None
     assert draft.features is not None
@@ -203,14 +203,14 @@ def loss_named(spelling: str) -> Loss:
     Examples
     --------
     >>> import torch
-    >>> from otspec.decode.lessons.losses import Prediction, Wanted, loss_named
+    >>> from otspec.decode.distillation.losses import Prediction, Wanted, loss_named
     >>> p, q = Wanted(torch.tensor([[0.5, 0.25, 0.25]]).log()), Prediction(torch.zeros(1, 3))
     >>> [round(loss_named(name)(p, q).item(), 4) for name in ("kl", "topk:1", "kl+2*topk:1")]
     [0.0589, 0.5493, 1.1575]
     """
     terms = [(weight, _loss(name)) for weight, name in terms_of(spelling)]
 
-    def total(target: Wanted, draft: Prediction) -> torch.Tensor:
+    def total(target: TeacherTargets, draft: Prediction) -> torch.Tensor:
         return torch.stack([weight * loss(target, draft) for weight, loss in terms]).sum()
 
     return total
