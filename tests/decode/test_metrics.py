@@ -119,11 +119,11 @@ def test_what_waits_for_the_device_is_timed_there_and_nothing_is_timed_twice(cas
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Clock, "on_device", span("device"))
         patched.setattr(Clock, "on_host", span("host"))
-        for name in ("draw", "merged_to_host", "to_host", "local_trees", "verify"):
+        for name in ("draw", "merged_to_host", "to_host", "compact_trees", "verify"):
             patched.setattr(step, name, noting(name))
         run(pair()[0], strategy, torch.tensor([[1, 2, 3]]), max_new_tokens=7, seed=0)
     assert (comes, "verification on device") in seen
-    hosts = {"local_trees", "verify"}
+    hosts = {"compact_trees", "verify"}
     assert all(where == f"verification on {'host' if name in hosts else 'device'}" for name, where in seen), seen
 
 
