@@ -1,6 +1,7 @@
 """Tokens as bytes and texts in the tokens of another tokenizer, against the tokenizers themselves."""
 
 import copy
+import itertools
 import json
 import re
 from typing import Any
@@ -23,18 +24,8 @@ def _text(rng: Any, most: int = 12) -> str:
 
 
 def _matchings() -> dict[str, tuple[Any, Any]]:
-    pairs = [
-        ("gpt2", "gpt2, more"),
-        ("gpt2, more", "gpt2"),
-        ("gpt2, more", "prefixed"),
-        ("prefixed", "llama3"),
-        ("llama3", "unparted"),
-        ("unparted", "runs"),
-        ("runs", "sentencepiece"),
-        ("sentencepiece", "gpt2"),
-        ("metaspace", "llama3"),
-        ("llama3", "metaspace"),
-    ]
+    chain = ("gpt2", "gpt2, more", "prefixed", "llama3", "unparted", "runs", "sentencepiece", "gpt2")
+    pairs = [*itertools.pairwise(chain), ("gpt2, more", "gpt2"), ("metaspace", "llama3"), ("llama3", "metaspace")]
     return {f"{one} to {other}": (KINDS[one], KINDS[other]) for one, other in pairs}
 
 

@@ -66,10 +66,6 @@ class Ratios(NamedTuple):
     trees: FloatArray
     """Shape (samples, leaves, L): along the paths of drafted trees."""
 
-    def of_paths(self, count: int, length: int) -> Ratios:
-        """Of fewer and shorter paths, where paths are independent."""
-        return Ratios(self.texts[:, :length], self.trees[:, :count, :length])
-
 
 def causal_bound(
     models: Models, count: int, length: int, samples: int = 1000, rng: Seed = 0, windows: Iterable[int] | None = None

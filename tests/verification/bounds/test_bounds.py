@@ -31,7 +31,7 @@ from otspec.verification import (
     tree_bound,
     tree_law,
 )
-from otspec.verification.bounds.causal_bound import Ratios, Sums, _best_cuts, bound_of, draw_ratios, log_ratio
+from otspec.verification.bounds.causal_bound import Ratios, Sums, _best_cuts, bound_of, log_ratio
 from otspec.verification.reference.enumeration import prefixes
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.tree import Prefix
@@ -334,14 +334,6 @@ def test_sources_of_positions_are_laws_of_models() -> None:
     models = partial(scattered, open_source("shipped"))
     found = causal_bound(lambda seed: models(seed % 2**32), 2, 3, samples=40)
     assert 0.5 < found.value < 3.0
-
-
-def test_fewer_and_shorter_paths_are_part_of_more_and_longer_ones() -> None:
-    rng = np.random.default_rng(0)
-    drawn = draw_ratios(partial(synthetic, "mixed", 20), Shape.paths(4, 3), 10, rng)
-    part = drawn.of_paths(2, 2)
-    assert part.texts.shape == (10, 2)
-    np.testing.assert_array_equal(part.trees, drawn.trees[:, :2, :2])
 
 
 SOLVED = 1e-7
