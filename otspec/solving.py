@@ -124,8 +124,8 @@ BEST: tuple[tuple[type[DraftScheme], str], ...] = (
     (IID, "interval"),
     (FixedPlusOne, "closed_form"),
     (HubPairs, "spechub"),
-    (Independent, "luce"),
-    (WithoutReplacement, "release"),
+    (Independent, "distinct_drafters"),
+    (WithoutReplacement, "without_replacement"),
 )
 """The solver of choice for a kind of scheme, without a size limit: exact, or certified where nothing is exact."""
 
@@ -133,7 +133,7 @@ BEST: tuple[tuple[type[DraftScheme], str], ...] = (
 NEAR = 1e-6
 """By default a certified gap up to this is not worth the time of another solver."""
 
-FALLBACKS = (f"max_flow:max_cells={FLOW_CELLS}", "polymatroid:max_seconds=10")
+FALLBACKS = (f"max_flow:max_cells={FLOW_CELLS}", "submodular:max_seconds=10")
 """What follows a solver that stopped short: exact where that takes a second, then a search that always has a plan."""
 
 
@@ -147,12 +147,12 @@ def default_solver(problem: Problem) -> str:
 def default_chain(problem: Problem) -> tuple[str, ...]:
     """What `otspec.solve` tries by default: the solver of choice, and what steps in where it may stop short.
 
-    `luce` needs infinite weights where a set of tokens is tight, and `max_flow` stops at its size: for independent
-    drafts and for laws without a solver of their own, `FALLBACKS` follow.  The first plan with a certified gap up to
-    `NEAR` is taken, and if there is none the one of least gap: lossless, FEASIBLE, and its gap is known.
+    `distinct_drafters` needs infinite weights where a set of tokens is tight, and `max_flow` stops at its size: for
+    independent drafts and for laws without a solver of their own, `FALLBACKS` follow.  The first plan with a certified
+    gap up to `NEAR` is taken, and if there is none the one of least gap: lossless, FEASIBLE, and its gap is known.
     """
     first = default_solver(problem)
-    if first == "luce":
+    if first == "distinct_drafters":
         return first, *FALLBACKS
     return (first, FALLBACKS[-1]) if first == "max_flow" else (first,)
 

@@ -2,15 +2,15 @@
 
 from otspec.solvers.canonical import Canonical
 from otspec.solvers.closed_form import ClosedForm
+from otspec.solvers.distinct_drafters import DistinctDrafters
 from otspec.solvers.global_resolution import GlobalResolution
 from otspec.solvers.interval import Interval
 from otspec.solvers.lp import LP
-from otspec.solvers.luce import Luce
 from otspec.solvers.max_flow import MaxFlow
-from otspec.solvers.polymatroid import Polymatroid
-from otspec.solvers.release import Release
 from otspec.solvers.rules import RRS, RSD, KSeq, Naive, Single, SpecHub
 from otspec.solvers.slackness import Slackness
+from otspec.solvers.submodular import Submodular
+from otspec.solvers.without_replacement import WithoutReplacementSolver
 
 __all__ = [
     "LP",
@@ -18,15 +18,15 @@ __all__ = [
     "RSD",
     "Canonical",
     "ClosedForm",
+    "DistinctDrafters",
     "GlobalResolution",
     "Interval",
     "KSeq",
-    "Luce",
     "MaxFlow",
     "Naive",
-    "Polymatroid",
-    "Release",
     "Single",
     "Slackness",
     "SpecHub",
+    "Submodular",
+    "WithoutReplacementSolver",
 ]

@@ -77,7 +77,7 @@ LUCE = (("max_iterations", 0), ("height", 0.0), ("height", "nan"), ("height", 1e
 @pytest.mark.parametrize(
     ("spelling", "message"),
     [
-        ("lp2", "no solver 'lp2'; known: .*canonical.*lp, luce, max_flow"),
+        ("lp2", "no solver 'lp2'; known: .*canonical.*distinct_drafters, global_resolution.*lp, max_flow"),
         ("", "no solver ''"),
         ("lp:from=full", "lp has no setting 'from=full'; .*: form, engine, tol, max_cells, time_limit_s$"),
         ("lp:form", "lp has no setting 'form'"),
@@ -87,7 +87,7 @@ LUCE = (("max_iterations", 0), ("height", 0.0), ("height", "nan"), ("height", 1e
         ("lp:max_cells=1.5", "lp: max_cells takes int, not '1.5'"),
         ("max_flow:engine=steam", "no max-flow engine 'steam'; known: numba, igraph, graph_tool, networkx"),
         *((f"global_resolution:{name}={value}", f"{name} .*; take ") for name, value in RESOLUTION),
-        *((f"luce:{name}={value}", f"{name} .*; take ") for name, value in LUCE),
+        *((f"distinct_drafters:{name}={value}", f"{name} .*; take ") for name, value in LUCE),
         *((f"kseq:gamma={one}", "it is at least 1, or 0 to solve") for one in ("0.5", "-1.0", "nan", "inf")),
         ("rsd:max_histories=0", "max_histories is 0; follow at least one"),
         ("single:lenience=0", r"lenience is 0; it is in \(0, 1\]"),

@@ -214,8 +214,8 @@ def test_missing_extra_says_how_to_install_it(spelling: str, message: str, monke
         (Greedy(Q4, 2), "closed_form"),
         (TopK(Q4, 2).compact(), "closed_form"),
         (HubPairs(Q4), "spechub"),
-        (Independent(np.stack((P4, Q4))), "luce"),
-        (WithoutReplacement(Q4, 2), "release"),
+        (Independent(np.stack((P4, Q4))), "distinct_drafters"),
+        (WithoutReplacement(Q4, 2), "without_replacement"),
         (WithoutReplacement(Q4, 1), "closed_form"),
         (Independent(Q4[None]), "closed_form"),
         (Table(np.array([[0, 1]]), np.ones(1), 4), "max_flow"),
@@ -234,7 +234,7 @@ def test_by_default_tight_independent_drafts_are_solved_exactly() -> None:
     result = solve(Problem([0.75, 0.25], Independent([[0.5, 0.5], [0.5, 0.5]])))
     assert result.status is Status.OPTIMAL
     assert result.plan.acceptance == pytest.approx(1.0, abs=TOL)
-    assert [one.stats.solver for one in result.tried] == ["luce"]
+    assert [one.stats.solver for one in result.tried] == ["distinct_drafters"]
 
 
 @each(seed=range(40))
@@ -276,7 +276,7 @@ def test_by_default_a_law_without_a_solver_of_its_own_is_solved_at_any_size(monk
     monkeypatch.setattr("otspec.solving.BEST", ())
     qs = np.random.default_rng(0).dirichlet(np.full(300, 0.05), size=4)
     result = solve(Problem(qs.mean(axis=0), Independent(qs)))  # some 10**9 tuples
-    assert (result.stats.solver, result.success) == ("polymatroid", True)
+    assert (result.stats.solver, result.success) == ("submodular", True)
     assert [one.status for one in result.tried] == [Status.LIMIT]
 
 

@@ -14,8 +14,8 @@ from otspec.verification.rules.catalogue import CHAIN, JOINT
 
 SPELT = {
     "global_resolution": f"global_resolution{CHAIN}naive",
-    "polymatroid": "polymatroid:tol=1e-6",
-    "luce": "luce:tol=1e-6",
+    "submodular": "submodular:tol=1e-6",
+    "distinct_drafters": "distinct_drafters:tol=1e-6",
 }
 """Solvers that would soon fail as they are: one then draws from p, as printed, the others have a wider gap."""
 

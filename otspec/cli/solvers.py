@@ -77,9 +77,9 @@ def schemes_table() -> TextTable:
     note = (
         "exact: every plan is optimal, at any size; to a size: exact as well, but lists the draft sets and refuses "
         "more cells than its max_cells; certified: iterates until its gap is proved to be within tol, or says how far "
-        "it came; approximate: no optimum is promised; *: what otspec.solve runs unless told otherwise; where luce "
-        "stops short, max_flow up to 100 000 cells and then polymatroid step in, and polymatroid where max_flow meets "
-        "its limit. With n = 1, closed_form takes every scheme."
+        "it came; approximate: no optimum is promised; *: what otspec.solve runs unless told otherwise; where "
+        "distinct_drafters stops short, max_flow up to 100 000 cells and then submodular step in, and submodular where "
+        "max_flow meets its limit. With n = 1, closed_form takes every scheme."
     )
     header = ("solver", *problems)
     return TextTable("Which solver for which draft law?", header, rows, note, labels=len(header))

@@ -73,9 +73,8 @@ KNOWN: dict[str, tuple[str, int]] = {
     "rrs": ("purple", _DOT),
     "lp": (INK, _DOT),
     "canonical": (GREY, _SQUARE),
-    "polymatroid": ("purple", _DIAMOND),
-    "luce": ("orange", _DIAMOND),
-    "release": ("sky", _DIAMOND),
+    "submodular": ("purple", _DIAMOND),
+    "distinct drafters": ("orange", _DIAMOND),
     "closed form": ("blue", _DIAMOND),
     "naive": (GREY, _UP),
     "rsd": ("purple", _UP),
@@ -102,7 +101,7 @@ KNOWN: dict[str, tuple[str, int]] = {
     "iid": ("blue", _DOT),
     "greedy": ("orange", _DOT),
     "top n": ("vermillion", _DOT),
-    "without replacement": ("purple", _DOT),
+    "without replacement": ("purple", _CROSS),  # the law and its solver
     "hub pairs": ("sky", _DOT),
     # drafters of a part of the vocabulary
     "as it is": (INK, _DOT),

@@ -267,6 +267,6 @@ UNCHECKED = (
         "thomas2025global, Table 5",
         "A statement about running times: psi is submodular there as well (gr-theorem-C.1), and a minimum cut of the "
         "network of section 5.2, with a node per draft set, finds H* (own-optimum-independent). Certified optima for "
-        "n >= 3 are computed by polymatroid without either (own-three-distinct-laws).",
+        "n >= 3 are computed by submodular without either (own-three-distinct-laws).",
     ),
 )

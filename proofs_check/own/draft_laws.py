@@ -19,7 +19,7 @@ from otspec.proofs_check.oracles import prefixes, psi, psi_independent, token_se
 from otspec.proofs_check.own.systematic import Circle, systematic
 from otspec.proofs_check.search import Descent
 from otspec.schemes import Greedy, HubPairs, Independent, TopK, WithoutReplacement
-from otspec.solvers.luce.rule import LuceRule
+from otspec.solvers.distinct_drafters.rule import LuceRule
 
 Key: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
 KEYS: dict[str, tuple[str, Key, list[list[float]]]] = {
@@ -190,7 +190,7 @@ def _tuples(qs: FloatArray) -> tuple[IntArray, FloatArray]:
 @claim("own-luce-law", _racing, tol=1e-11, cost=6, mutants={"Its law is the mean of the laws.": {"mean": True}})
 def luce_law(qs: FloatArray, odds: FloatArray, mean: bool = False) -> float:
     """Among independent drafts, a pick with odds W is the first of n clocks to ring, and its law is one integral.
-    [otspec, docs/luce.md, Lemma 1]
+    [otspec, docs/distinct_drafters.md, Lemma 1]
 
     Remark: Against sums over all tuples; the quadrature is good to some 1e-13.
     """
@@ -214,8 +214,8 @@ def _boxed(rng: np.random.Generator) -> dict[str, Any]:
     "own-luce-box", _boxed, Descent("p qs"), tol=1e-9, cost=5, mutants={"Within nine tenths of that.": {"ratio": 0.9}}
 )
 def luce_box(p: FloatArray, qs: FloatArray, height: float) -> tuple[float, float]:
-    """With log weights in a box of height M, the convex program of luce ends within W((n - 1) / e) / (2 M) of alpha*,
-    with Lambert's W. [otspec, docs/luce.md, Theorem 2]
+    """With log weights in a box of height M, the convex program of distinct_drafters ends within
+    W((n - 1) / e) / (2 M) of alpha*, with Lambert's W. [otspec, docs/distinct_drafters.md, Theorem 2]
 
     Remark: Minimised by L-BFGS-B, sums over all tuples; alpha* from all token sets. Attained by p = (1, 0) and two
     drafts that are always the first and the second token, where 2 M is 1 + W.
@@ -273,7 +273,7 @@ def _no_order(name: str) -> Claim:
     minimiser H*. [otspec, otspec/schemes/independent.py; on thomas2025global, Table 5, second row]
 
     Beside: gr-prefix-minimiser
-    Instead: A minimum cut finds H* (gr-appendix-D); luce and polymatroid certify the optimum for any n.
+    Instead: A minimum cut finds H* (gr-appendix-D); distinct_drafters and submodular certify the optimum for any n.
     Remark: Nobody claims it: it is what one would try first where the paper uses a minimum cut.
     """
     return claim(

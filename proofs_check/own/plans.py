@@ -50,8 +50,8 @@ NARROWED = {
     "1.001 times the acceptance.": {"judge": partial(_narrowed, below=1.001)},
     "0.999 times the bound.": {"judge": partial(_narrowed, above=0.999)},
 }
-STOPPED = ("polymatroid:max_steps=1", "polymatroid:max_steps=3", "polymatroid")
-RACES = ("luce:max_iterations=1", "luce:max_iterations=20", "luce")
+STOPPED = ("submodular:max_steps=1", "submodular:max_steps=3", "submodular")
+RACES = ("distinct_drafters:max_iterations=1", "distinct_drafters:max_iterations=20", "distinct_drafters")
 
 
 def _iid_stopped(rng: np.random.Generator) -> dict[str, Any]:
@@ -60,11 +60,11 @@ def _iid_stopped(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim("own-certified", _iid_stopped, tol=1e-11, cost=100, mutants=NARROWED)
 def certified(p: FloatArray, q: FloatArray, n: int, solver: str, judge: Judge = _margin) -> float:
-    """luce and polymatroid are lossless wherever they stop, and alpha* lies between the plan's acceptance and bound:
-    i.i.d. drafts. [otspec, docs/luce.md, docs/without_replacement.md]
+    """distinct_drafters and submodular are lossless wherever they stop, and alpha* lies between the plan's acceptance
+    and bound: i.i.d. drafts. [otspec, docs/distinct_drafters.md, docs/without_replacement.md]
 
-    Remark: Over all tuples, against all token sets, stopped after one step and later. The law of luce is a quadrature,
-    good to some 1e-13.
+    Remark: Over all tuples, against all token sets, stopped after one step and later. The law of
+    distinct_drafters is a quadrature, good to some 1e-13.
     """
     return judge(Problem(p, scheme_of("iid", q, n)), solver)
 
@@ -75,11 +75,13 @@ def _independent_stopped(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim("own-certified-independent", _independent_stopped, tol=1e-11, cost=100, mutants=NARROWED)
 def certified_independent(p: FloatArray, qs: FloatArray, solver: str, judge: Judge = _margin) -> float:
-    """The same for independent drafts of distinct laws. [otspec, docs/luce.md, docs/without_replacement.md]"""
+    """The same for independent drafts of distinct laws. [otspec, docs/distinct_drafters.md,
+    docs/without_replacement.md]
+    """
     return judge(Problem(p, Independent(qs)), solver)
 
 
-LAYERS = ("release:max_steps=1", "release", "release:tol=1e-9")
+LAYERS = ("without_replacement:max_steps=1", "without_replacement", "without_replacement:tol=1e-9")
 
 
 def _distinct_stopped(rng: np.random.Generator) -> dict[str, Any]:
@@ -90,8 +92,8 @@ def _distinct_stopped(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim("own-certified-distinct", _distinct_stopped, tol=1e-11, cost=100, mutants=NARROWED)
 def certified_distinct(p: FloatArray, q: FloatArray, n: int, scheme: str, solver: str, judge: Judge = _margin) -> float:
-    """The same for polymatroid and release without replacement, and polymatroid for greedy and top-n drafts. [otspec,
-    docs/without_replacement.md]
+    """The same for submodular and without_replacement, whose drafts differ, and submodular for greedy and top-n drafts.
+    [otspec, docs/without_replacement.md]
     """
     return judge(Problem(p, scheme_of(scheme, q, n)), solver)
 
@@ -111,10 +113,10 @@ def _distinct_laws(rng: np.random.Generator) -> dict[str, Any]:
     _distinct_laws,
     tol=1e-11,
     cost=100,
-    mutants={"After one step.": {"solver": "polymatroid:max_steps=1"}},
+    mutants={"After one step.": {"solver": "submodular:max_steps=1"}},
 )
-def three_distinct_laws(p: FloatArray, qs: FloatArray, solver: str = "polymatroid") -> float:
-    """polymatroid finds the optimum of three drafts from three distinct laws, to a certified gap of 1e-9. [otspec,
+def three_distinct_laws(p: FloatArray, qs: FloatArray, solver: str = "submodular") -> float:
+    """submodular finds the optimum of three drafts from three distinct laws, to a certified gap of 1e-9. [otspec,
     docs/without_replacement.md; on thomas2025global, Table 5, third row]
     """
     return _optimal(Problem(p, Independent(qs)), solver, 1e-9)
@@ -129,15 +131,15 @@ def _tight(rng: np.random.Generator) -> dict[str, Any]:
 
 @claim("own-luce-ends", _tight, cost=30, counterexample={"p": [0.75, 0.25], "qs": [[0.5, 0.5], [0.5, 0.5]]})
 def luce_ends(p: FloatArray, qs: FloatArray) -> float:
-    """luce reaches its tolerance, a gap of 1e-9, in its 500 iterations. [otspec, docs/luce.md, which says that there is
-    no proof of it]
+    """distinct_drafters reaches its tolerance, a gap of 1e-9, in its 500 iterations. [otspec,
+    docs/distinct_drafters.md, which says that there is no proof of it]
 
     Beside: own-certified
-    Instead: Where it stops is lossless and its gap certified (own-certified); polymatroid ends with a closed gap.
+    Instead: Where it stops is lossless and its gap certified (own-certified); submodular ends with a closed gap.
     Remark: Targets with p(A) = f(A) for some set A need infinite ratios of weights, and steps towards them are slow.
     Targets at random have no such set.
     """
-    return _optimal(Problem(p, Independent(qs)), "luce", 1e-9)
+    return _optimal(Problem(p, Independent(qs)), "distinct_drafters", 1e-9)
 
 
 def _rule(problem: Problem, solver: str, optimal: bool = False) -> float:

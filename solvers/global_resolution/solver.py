@@ -90,7 +90,8 @@ class GlobalResolution(SolverBase):
         if isinstance(problem.scheme, Independent) and problem.n > 2:
             return (
                 f"global_resolution takes two independent drafts from laws of their own, not {problem.n}: for more, "
-                "nothing is known that finds H* in the time of a solve [thomas2025global, Table 5]; take luce"
+                "nothing is known that finds H* in the time of a solve [thomas2025global, Table 5]; "
+                "take distinct_drafters"
             )
         return super().supports(problem)
 

@@ -109,7 +109,7 @@ def test_nodes_keep_what_they_can_draft_and_the_total_of_all_else(hostile: bool)
 
 RULES: list[Any] = [
     *("nested", "greedy_multi_path", "traversal", "layer", "block"),
-    *("interval", "single", "naive", "kseq", "rrs", "polymatroid:tol=1e-9"),
+    *("interval", "single", "naive", "kseq", "rrs", "submodular:tol=1e-9"),
 ]
 BY_ACCEPTANCE = ("max_flow", "slackness", "lp")
 """Rules of couplings: what they put out given the drafts is one of many optimal answers, of which sizes may choose."""
@@ -127,7 +127,7 @@ def test_what_a_rule_does_with_a_tree_is_the_same(rule: str, hostile: bool) -> N
     made = verifier(rule, shape, draft_law("iid"))
     assert merges(made)
     for tree, local in zip(trees, _locally(trees), strict=True):
-        _same(made, tree, local, tol=1e-6 if rule in (*BY_ACCEPTANCE, "polymatroid:tol=1e-9") else 1e-11)
+        _same(made, tree, local, tol=1e-6 if rule in (*BY_ACCEPTANCE, "submodular:tol=1e-9") else 1e-11)
 
 
 @pytest.mark.parametrize("hostile", [False, True])

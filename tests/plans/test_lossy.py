@@ -39,7 +39,7 @@ def test_it_accepts_as_much_as_any_rule_at_its_price(scheme: Any, price: float) 
     assert np.abs(output - problem.p).sum() / 2 == pytest.approx(plan.price, abs=1e-12)
     assert plan.price <= price + 1e-12
     np.testing.assert_allclose(output, plan.output_law(), atol=1e-12)
-    within = 1e-4 if isinstance(scheme, WithoutReplacement) else 1e-7  # what `release` is certified to
+    within = 1e-4 if isinstance(scheme, WithoutReplacement) else 1e-7  # what `without_replacement` is certified to
     assert accepted == pytest.approx(best_at(problem, price), abs=within)
     assert plan.acceptance == pytest.approx(accepted, abs=1e-9)
     assert -1e-9 <= plan.gap <= within

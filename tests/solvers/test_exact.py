@@ -17,7 +17,7 @@ from tests.spellings import exact_spellings, installed, skipped
 PICK_TOL = 1e-13
 """The law of a pick, of at most 216 products."""
 
-AT_LEAST = {"closed_form": 150, "interval": 250, "luce": 250, "spechub": 40}
+AT_LEAST = {"closed_form": 150, "interval": 250, "distinct_drafters": 250, "spechub": 40}
 """How many of the problems a solver for some kinds of drafts has to meet; every other solver takes all of them."""
 
 

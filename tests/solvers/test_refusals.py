@@ -40,9 +40,12 @@ TUPLE = Table(np.array([[0, 1]]), np.ones(1), 4)
 OTHERS: dict[str, tuple[DraftScheme, str]] = {
     "closed_form": (IID(Q4, 2), "not 2 drafts of IID"),
     "interval": (TUPLE, "takes i.i.d. drafts"),
-    "luce": (TUPLE, "not Table"),
+    "distinct_drafters": (TUPLE, "not Table"),
     "global_resolution": (Independent([Q4, Q4, P4]), "takes two independent drafts from laws of their own, not 3"),
-    "release": (IID(Q4, 2), "release takes drafts without replacement (otspec.WithoutReplacement), not IID"),
+    "without_replacement": (
+        IID(Q4, 2),
+        "without_replacement takes drafts without replacement (otspec.WithoutReplacement), not IID",
+    ),
     "rrs": (
         WithoutReplacement(Q4, 2),
         "rrs is lossless for independent drafts only, not for WithoutReplacement: each test takes the draft for a "
@@ -65,7 +68,7 @@ def test_drafts_of_another_law_are_refused_with_a_reason(name: str) -> None:
 def test_the_minimum_norm_point_takes_any_law() -> None:
     tuples = np.stack(np.divmod(np.arange(16), 4), axis=1)
     for scheme in (IID(Q4, 3), WithoutReplacement(Q4, 3), Table(tuples, np.full(16, 1 / 16), 4)):
-        assert get("polymatroid").supports(Problem(P4, scheme)) is None
+        assert get("submodular").supports(Problem(P4, scheme)) is None
 
 
 P3, HALVES = np.array([0.5, 0.3, 0.2]), IID([0.5, 0.5, 0.0], 2)
@@ -75,10 +78,10 @@ TINY = Problem([0.5, 0.5], IID([1e-300, 1.0], 2))  # the pair (0, 0) has probabi
 IMPOSSIBLE: dict[str, tuple[Problem, list[int], str, tuple[str, ...]]] = {
     "never drafted": (Problem(P3, HALVES), [0, 2], "probability (is )?0", ()),
     "never drafted first": (Problem(P3, HALVES), [2, 0], "probability (is )?0", ()),
-    "not by the first": (Problem(P3, ONE_SIDED), [1, 0], "probability (is )?0", ("luce",)),
+    "not by the first": (Problem(P3, ONE_SIDED), [1, 0], "probability (is )?0", ("distinct_drafters",)),
     "underflow": (TINY, [0, 0], "have probability 0", ("max_flow", "slackness")),
-    "not by any": (Problem(P4, DISTINCT), [0, 3], "hold 3, whose draft probability is 0", ("release",)),
-    "twice": (Problem(P4, DISTINCT), [1, 1], r"drafts \[1, 1\] hold a token twice", ("release",)),
+    "not by any": (Problem(P4, DISTINCT), [0, 3], "hold 3, whose draft probability is 0", ("without_replacement",)),
+    "twice": (Problem(P4, DISTINCT), [1, 1], r"drafts \[1, 1\] hold a token twice", ("without_replacement",)),
     "not the likeliest": (Problem(P4, Greedy(Q4, 3)), [2, 3, 0], "probability 0 under the scheme", ("closed_form",)),
     "likeliest again": (Problem(P4, Greedy(Q4, 3)), [3, 2, 3], "probability 0 under the scheme", ("closed_form",)),
     "second twice": (Problem(P4, Greedy(Q4, 3)), [3, 2, 2], "probability 0 under the scheme", ("closed_form",)),

@@ -239,7 +239,7 @@ def written_out(q: Floats) -> DraftScheme:
 
 Scheme = Callable[[Floats], DraftScheme]
 SCHEMES: dict[str, tuple[Scheme, float]] = {
-    "without replacement": (lambda q: WithoutReplacement(q, 2), 1e-4),  # `release` errs by that in what is accepted
+    "without replacement": (lambda q: WithoutReplacement(q, 2), 1e-4),  # its solver errs by that in what is accepted
     "without replacement, written out": (written_out, 1e-8),
     "greedy": (lambda q: Greedy(q, 2), 1e-8),
     "top-n": (lambda q: TopK(q, 2), 1e-8),

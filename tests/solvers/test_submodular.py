@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from otspec import Independent, Problem, ProblemError, Status, Table, WithoutReplacement, optimum, solve
 from otspec.plans import Pick
-from otspec.solvers import Polymatroid
+from otspec.solvers import Submodular
 from otspec.solvers.minimum_norm_point import FLOOR, Atom, Corral, Goal, OrderMixtureRule
 from tests.each import each
 from tests.instances import BY_PREFIXES, Instance
@@ -31,7 +31,7 @@ def test_distinct_drafters(n: int) -> None:
     weights[1:, 40:60] *= rng.random((n, 20)) < 0.5  # some tokens are beyond some of the drafters
     laws = weights / weights.sum(axis=1, keepdims=True)
     problem = Problem(laws[0], Independent(laws[1:]))
-    plan = solve(problem, Polymatroid(tol=1e-5)).plan
+    plan = solve(problem, Submodular(tol=1e-5)).plan
     assert plan is not None
     assert -1e-12 <= plan.gap <= 1e-5
     assert plan.deviation <= 1e-12
@@ -49,7 +49,7 @@ def test_tokens_with_hardly_any_target_mass_do_no_harm(tiny: float) -> None:
     like = WithoutReplacement(rng.dirichlet(np.ones(12)), 3)
     problem = Problem(p / p.sum(), Table(*like.support(), 12))
     assert tiny < FLOOR
-    plan = solve(problem, "polymatroid").plan
+    plan = solve(problem, "submodular").plan
     assert plan is not None
     assert plan.acceptance == pytest.approx(optimum(problem).acceptance, abs=1e-9)
     assert np.isfinite(plan.conditional(np.array([0, 5, 7]))).all()
@@ -58,7 +58,7 @@ def test_tokens_with_hardly_any_target_mass_do_no_harm(tiny: float) -> None:
 @pytest.mark.parametrize(("limits", "steps"), [({"max_steps": 2}, 2), ({"max_seconds": 0.0}, 0)])
 def test_a_limit_returns_the_plan_so_far(limits: dict[str, float], steps: int) -> None:
     problem = table(60, 3, 400, 0)
-    result = solve(problem, Polymatroid(**limits), strict=False)  # type: ignore[arg-type]
+    result = solve(problem, Submodular(**limits), strict=False)  # type: ignore[arg-type]
     assert result.status is Status.FEASIBLE
     plan = result.plan
     assert isinstance(plan, Pick)
@@ -68,7 +68,7 @@ def test_a_limit_returns_the_plan_so_far(limits: dict[str, float], steps: int) -
     best = optimum(problem).acceptance
     assert plan.acceptance <= best + 1e-12 <= plan.bound + 2e-12
     check_plan(plan)
-    whole = solve(problem, "polymatroid").plan
+    whole = solve(problem, "submodular").plan
     assert whole.acceptance == pytest.approx(best, abs=1e-9)
     assert whole.bound == pytest.approx(best, abs=1e-9)
 

@@ -1,4 +1,4 @@
-"""`luce`: one weight per token, odds in proportion; for drafts from distinct laws, and without any sum over tuples."""
+"""`distinct_drafters`: one weight per token, odds in proportion; drafts from distinct laws, and no sum over tuples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from otspec.problem import Problem
 from otspec.schemes import IID, DraftScheme, Independent
 from otspec.solver import Solution, register
 from otspec.solvers.base import SolverBase
-from otspec.solvers.luce.rule import LuceRule, improve, laws_and_counts
+from otspec.solvers.distinct_drafters.rule import LuceRule, improve, laws_and_counts
 from otspec.tolerances import TOL
 
 COARSE, EXACTING = (1, 10), (2, 20)
@@ -24,14 +24,14 @@ ROUND = 10
 """Iterations between two certificates."""
 
 
-@register("luce")
+@register("distinct_drafters")
 @dataclass(frozen=True)
-class Luce(SolverBase):
+class DistinctDrafters(SolverBase):
     """Luce's choice rule, a softmax, without truncation: one weight per token, for drafts from one law or many.
 
     The pick is drawn with odds in proportion to one weight per token, as in the systems of [thomas2025global, section
     6]; but both systems are solved at once, in a box of log weights, and by a quadrature in place of sums over tuples.
-    Every plan is lossless up to rounding, and its gap certified.  See `docs/luce.md`.
+    Every plan is lossless up to rounding, and its gap certified.  See `docs/distinct_drafters.md`.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Luce(SolverBase):
     --------
     >>> import otspec
     >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.Independent([[0.2, 0.3, 0.5], [0.6, 0.4, 0.0]]))
-    >>> plan = otspec.solve(problem, otspec.solvers.Luce(tol=1e-6)).plan
+    >>> plan = otspec.solve(problem, otspec.solvers.DistinctDrafters(tol=1e-6)).plan
     >>> plan.gap <= 1e-6, plan.deviation < 1e-9
     (True, True)
     """

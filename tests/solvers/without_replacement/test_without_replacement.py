@@ -8,12 +8,12 @@ from otspec import Problem, Status, WithoutReplacement, solve
 from otspec.data import open_source
 from otspec.kernels.arrivals import Nodes
 from otspec.plans import Pick
-from otspec.solvers import Release
+from otspec.solvers import WithoutReplacementSolver
 from otspec.solvers.minimum_norm_point import Goal
-from otspec.solvers.release.fit import dirichlet_rule, merge
-from otspec.solvers.release.rule import Mixture, ReleaseRule
-from otspec.solvers.release.solver import fit
-from otspec.solvers.release.values import release, start_arrivals, staying_worth
+from otspec.solvers.without_replacement.fit import dirichlet_rule, merge
+from otspec.solvers.without_replacement.rule import Mixture, ReleaseRule
+from otspec.solvers.without_replacement.solver import fit
+from otspec.solvers.without_replacement.values import release, start_arrivals, staying_worth
 from tests import laws
 from tests.each import each
 from tests.instances import P4, Q4, SMALL, Instance, peaked_problem
@@ -31,7 +31,7 @@ def distinct(vocab: int, n: int, seed: int) -> Problem:
 @each(instance=DISTINCT)
 def test_every_tuple_of_small_problems(instance: Instance, tol: float) -> None:
     problem = instance.problem
-    result = solve(problem, Release(tol=tol), strict=False)
+    result = solve(problem, WithoutReplacementSolver(tol=tol), strict=False)
     plan = result.plan
     assert result.status is Status.OPTIMAL, result.message
     assert isinstance(plan, Pick)
@@ -46,7 +46,7 @@ def test_every_tuple_of_small_problems(instance: Instance, tol: float) -> None:
 @each(n=(2, 3, 4, 8))
 def test_a_thousand_tokens(n: int) -> None:
     problem = distinct(1000, n, 0)
-    plan = solve(problem, "release").plan
+    plan = solve(problem, "without_replacement").plan
     assert isinstance(plan, Pick)
     assert plan.gap <= 1e-4
     assert plan.deviation <= 1e-12
@@ -65,7 +65,7 @@ def starved() -> Problem:
 
 
 def test_orders_help_where_release_probabilities_do_not_suffice(starved: Problem) -> None:
-    plan = solve(starved, "release").plan
+    plan = solve(starved, "without_replacement").plan
     assert isinstance(plan, Pick)
     assert isinstance(plan.rule, Mixture)
     assert 0 < plan.rule.share < 1
@@ -83,7 +83,7 @@ def test_orders_help_where_release_probabilities_do_not_suffice(starved: Problem
 
 def test_stops_when_asked_and_says_how_far_it_got(starved: Problem) -> None:
     for limits, steps in (({"max_steps": 1}, 2), ({"max_seconds": 0.0}, 0)):
-        result = solve(starved, Release(**limits), strict=False)
+        result = solve(starved, WithoutReplacementSolver(**limits), strict=False)
         assert result.status is Status.FEASIBLE
         assert result.plan is not None
         assert 1e-4 < result.plan.gap < 0.01
@@ -108,7 +108,7 @@ FITTED = TAILS["subnormal"], TAILS["last-to-arrive"]
 
 @each(problem=TAILS)
 def test_tails_below_the_range_of_products(problem: Problem) -> None:
-    result = solve(problem, "release")
+    result = solve(problem, "without_replacement")
     plan = result.plan
     assert isinstance(plan, Pick)
     assert plan.gap <= 1e-4
@@ -120,7 +120,7 @@ def test_tails_below_the_range_of_products(problem: Problem) -> None:
 
 def test_a_fit_that_comes_to_nothing_leaves_plain_priority(monkeypatch: pytest.MonkeyPatch) -> None:
     lost = lambda arrivals, owed, worth, released, gained: np.full(owed.size, np.nan)  # noqa: E731
-    monkeypatch.setattr("otspec.solvers.release.fit.law_after_release", lost)
+    monkeypatch.setattr("otspec.solvers.without_replacement.fit.law_after_release", lost)
     scheme = WithoutReplacement(Q4, 2)
     goal = Goal.of(Problem(P4, scheme).compact().problem)
     layers, fitted = fit(scheme.compact(), goal, np.arange(4), 4, 1e-4)
@@ -158,7 +158,7 @@ def test_any_release_probabilities_give_the_law_that_their_recursions_say(n: int
 @each(n=(2, 3, 4, 8))
 def test_the_law_agrees_with_a_finer_grid(n: int) -> None:
     problem = distinct(1500, n, 7)
-    plan = solve(problem, Release(tol=2e-2)).plan  # so loose that the release probabilities do alone
+    plan = solve(problem, WithoutReplacementSolver(tol=2e-2)).plan  # so loose that the release probabilities do alone
     assert isinstance(plan, Pick)
     rule, scheme = plan.rule, problem.scheme
     assert isinstance(rule, ReleaseRule)

@@ -11,7 +11,7 @@ import numpy as np
 from otspec.jit import jit
 from otspec.kernels.arrivals import Nodes
 from otspec.laws import BoolArray, FloatArray, IntArray
-from otspec.solvers.release.values import Arrivals, release, start_arrivals, staying_worth
+from otspec.solvers.without_replacement.values import Arrivals, release, start_arrivals, staying_worth
 
 UNMERGED = 40
 """Blocks of at most so many tokens are not merged."""

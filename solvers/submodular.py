@@ -1,4 +1,4 @@
-"""`polymatroid`: a certified plan for any draft scheme, from its hit function alone."""
+"""`submodular`: a certified plan for any draft scheme, from its hit function alone."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from otspec.solvers.minimum_norm_point import Goal, OrderMixtureRule, Search
 from otspec.tolerances import TOL
 
 
-@register("polymatroid")
+@register("submodular")
 @dataclass(frozen=True)
-class Polymatroid(SolverBase):
+class Submodular(SolverBase):
     """Minimum-norm point of the base polytope: any draft scheme, at any size, with a certified gap at every step.
 
     The law of the pick nearest to p is sought as a mixture of priority orders [wolfe1976finding;
@@ -35,7 +35,7 @@ class Polymatroid(SolverBase):
     --------
     >>> import otspec
     >>> drafts = otspec.WithoutReplacement([0.1, 0.2, 0.3, 0.4], n=3)  # any draft law will do
-    >>> result = otspec.solve(otspec.Problem([0.4, 0.3, 0.2, 0.1], drafts), otspec.solvers.Polymatroid(tol=1e-6))
+    >>> result = otspec.solve(otspec.Problem([0.4, 0.3, 0.2, 0.1], drafts), otspec.solvers.Submodular(tol=1e-6))
     >>> result.plan.gap <= 1e-6, result.plan.deviation < 1e-9
     (True, True)
     """

@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 
 from otspec import IID, Independent, Problem, Status, solve
 from otspec.plans import Pick
-from otspec.solvers import Luce
-from otspec.solvers.luce.rule import LuceRule, laws_and_counts, luce_law
+from otspec.solvers import DistinctDrafters
+from otspec.solvers.distinct_drafters.rule import LuceRule, laws_and_counts, luce_law
 from tests.each import each
 from tests.instances import SMALL, Instance, peaked_problem
 from tests.oracles import law_of_the_pick
@@ -55,7 +55,7 @@ def test_slope_is_the_derivative_where_other_clocks_stay() -> None:
 @each(n=(2, 4, 9))
 def test_agrees_with_interval_on_larger_problems(n: int) -> None:
     problem = peaked_problem(200, n)
-    fitted, exact = solve(problem, Luce()).plan, solve(problem, "interval").plan
+    fitted, exact = solve(problem, DistinctDrafters()).plan, solve(problem, "interval").plan
     assert fitted is not None
     assert exact is not None
     assert fitted.acceptance == pytest.approx(exact.acceptance, abs=2e-9)
@@ -67,7 +67,7 @@ def test_certifies_distinct_laws_beyond_any_list_of_draft_sets() -> None:
     logits = 2 * rng.laplace(size=400)
     laws = np.exp(logits + rng.normal(size=(6, 400)) * 0.5)
     problem = Problem(np.exp(logits) / np.exp(logits).sum(), Independent(laws / laws.sum(axis=1, keepdims=True)))
-    plan = solve(problem, Luce()).plan
+    plan = solve(problem, DistinctDrafters()).plan
     assert isinstance(plan, Pick)
     assert abs(plan.gap) <= 1e-9
     assert plan.proposal.sum() == pytest.approx(1, abs=1e-12)
@@ -77,7 +77,7 @@ def test_certifies_distinct_laws_beyond_any_list_of_draft_sets() -> None:
 
 def test_a_plan_that_stops_early_is_lossless_and_knows_its_gap() -> None:
     problem = peaked_problem(200, 2)
-    result = solve(problem, Luce(max_iterations=1), strict=False)
+    result = solve(problem, DistinctDrafters(max_iterations=1), strict=False)
     assert result.status is Status.FEASIBLE
     assert result.plan is not None
     best = solve(problem, "interval").plan
@@ -93,4 +93,4 @@ def test_two_drafts_without_a_token_in_common_do_not_oscillate(seed: int) -> Non
     rng = np.random.default_rng(seed)
     first, second = rng.dirichlet(np.ones(2), size=2)
     q = np.block([[first, np.zeros(2)], [np.zeros(2), second]])
-    solve(Problem(0.9 * q.mean(axis=0) + 0.1 * rng.dirichlet(np.full(4, 0.5)), Independent(q)), Luce())
+    solve(Problem(0.9 * q.mean(axis=0) + 0.1 * rng.dirichlet(np.full(4, 0.5)), Independent(q)), DistinctDrafters())

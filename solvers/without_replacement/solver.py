@@ -1,4 +1,4 @@
-"""`release`: near-optimal verification of drafts without replacement, with one number per token, in milliseconds."""
+"""`without_replacement`: near-optimal plans of such drafts, with one number per token, in milliseconds."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from otspec.schemes import DraftScheme, WithoutReplacement
 from otspec.solver import Solution, register
 from otspec.solvers.base import SolverBase
 from otspec.solvers.minimum_norm_point import Atom, Goal, OrderMixture, OrderMixtureRule, Search
-from otspec.solvers.release.fit import fit_block
-from otspec.solvers.release.rule import Mixture, ReleaseRule
+from otspec.solvers.without_replacement.fit import fit_block
+from otspec.solvers.without_replacement.rule import Mixture, ReleaseRule
 
 NEGLIGIBLE = 0.02
 """Share of tol that a block may lose by plain priority before it is fitted."""
 
 
-@register("release")
+@register("without_replacement")
 @dataclass(frozen=True)
-class Release(SolverBase):
+class WithoutReplacementSolver(SolverBase):
     """Release probabilities for drafts without replacement: lossless, with a certified gap of 1e-4 in milliseconds.
 
     Every token owns a release probability; the first released draft in the order of p/q is picked, or any if none is.
@@ -44,7 +44,7 @@ class Release(SolverBase):
     --------
     >>> import otspec
     >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.WithoutReplacement([0.2, 0.3, 0.5], n=2))
-    >>> otspec.solve(problem, otspec.solvers.Release()).plan.gap <= 1e-4
+    >>> otspec.solve(problem, otspec.solvers.WithoutReplacementSolver()).plan.gap <= 1e-4
     True
     """
 
