@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 import otspec
-from benchmarks.measuring import laws_of, seconds
 from benchmarks.reporting import asking
+from benchmarks.timing import laws_of, seconds
 from otspec.data import Source, open_source
 from otspec.kernels.interval.exchange import (
     Sizes,

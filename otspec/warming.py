@@ -20,8 +20,8 @@ from otspec.schemes import (
 from otspec.solver import Solver, Stopped, TupleSolver
 from otspec.solving import default_chain, solve
 from otspec.verification import solve_batch, verify
+from otspec.verification.evaluation.accepted_length import accepted_length
 from otspec.verification.evaluation.synthetic import synthetic
-from otspec.verification.evaluation.walking import accepted_length
 from otspec.verification.rules.nested.nested import Nested
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from otspec.kernels.interval.exchange import memory
-from otspec.kernels.interval.measuring import solve_and_measure
+from otspec.kernels.interval.plan_figures import solve_and_measure
 from otspec.laws import FloatArray
 from otspec.plans import Pick
 from otspec.plans.pick import COSTLY, DRAWN, LONGEST, TRIED

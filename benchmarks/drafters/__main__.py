@@ -23,7 +23,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.drafters import elsewhere, measuring, pictures, running, tables
+from benchmarks.drafters import acceptance, elsewhere, pictures, running, tables
 from benchmarks.drafters import times as speeds
 from benchmarks.drafters.plan import TINY, WHOLE, Learner, Plan
 from benchmarks.drafters.small import make
@@ -100,7 +100,7 @@ def times(
 def report(out: Out, texts: Texts = None, steps: Steps = None, tiny: Tiny = False) -> None:
     """Write report.md, drafters.png and results.jsonl of what there is."""
     plan = _plan(tiny, texts, steps)
-    records = measuring.gathered(out, plan)
+    records = acceptance.gathered(out, plan)
     found = [one(plan, records, out) for one in (tables.table_1, tables.ablations, tables.table)]
     (out / "results.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     pictures.draw(plan, records, out / "drafters.png")

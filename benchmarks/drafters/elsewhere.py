@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from benchmarks.drafters.measuring import decoded, leave, models_with
+from benchmarks.drafters.acceptance import decoded, leave, models_with
 from benchmarks.drafters.plan import WAYS, Learner, Plan
 from benchmarks.drafters.tables import spread
 from benchmarks.reporting import Record

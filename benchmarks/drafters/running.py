@@ -9,7 +9,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from benchmarks.drafters import elsewhere, learning, measuring
+from benchmarks.drafters import acceptance, elsewhere, learning
 from benchmarks.drafters.plan import FREE, Plan
 from otspec.reporting.console import console
 
@@ -20,7 +20,7 @@ def learn(plan: Plan, out: Path, device: str, jobs: int, corpus: Path | None) ->
         first = [_submit(pool, "texts", learning.texts, plan, out, device)]
         first += [_submit(pool, f"process {number}", learning.as_worker) for number in range(1, jobs)]  # begin at once
         first += [
-            _submit(pool, one, learning.begin, one, plan, out, device, corpus) for one in measuring.beginnings(plan)
+            _submit(pool, one, learning.begin, one, plan, out, device, corpus) for one in acceptance.beginnings(plan)
         ]
         _finish(first)
         _finish(
@@ -34,18 +34,18 @@ def learn(plan: Plan, out: Path, device: str, jobs: int, corpus: Path | None) ->
 def decode(plan: Plan, out: Path, device: str, jobs: int) -> None:
     """Decode with all that is trained."""
     with _processes(jobs) as pool:
-        ready = [(one, seed) for one, seed in plan.jobs() if measuring.ready(one, seed, out)]
+        ready = [(one, seed) for one, seed in plan.jobs() if acceptance.ready(one, seed, out)]
         found = [
-            _submit(pool, f"{one.name} {seed}", measuring.measure, one, seed, plan, out, device) for one, seed in ready
+            _submit(pool, f"{one.name} {seed}", acceptance.measure, one, seed, plan, out, device) for one, seed in ready
         ]
-        found += [_submit(pool, method, measuring.measure_free, method, plan, out, device) for method in FREE]
+        found += [_submit(pool, method, acceptance.measure_free, method, plan, out, device) for method in FREE]
         _finish(found)
 
 
 def decode_elsewhere(plan: Plan, out: Path, tasks: elsewhere.Tasks, device: str, jobs: int) -> None:
     """Decode other kinds of text with all that is trained."""
     with _processes(jobs) as pool:
-        ready = [(one, seed) for one, seed in plan.jobs() if measuring.ready(one, seed, out)]
+        ready = [(one, seed) for one, seed in plan.jobs() if acceptance.ready(one, seed, out)]
         _finish(
             [
                 _submit(pool, f"{one.name} {seed}", elsewhere.measure, one, seed, plan, out, tasks, device)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import bootstrap
 
-from benchmarks.drafters.measuring import done
+from benchmarks.drafters.acceptance import done
 from benchmarks.drafters.plan import FREE, WAYS, Plan
 from benchmarks.reporting import Record
 from otspec.decode.pair.loading import SHIPPED

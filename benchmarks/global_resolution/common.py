@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 import otspec
-from benchmarks.measuring import laws_of
 from benchmarks.reporting import Record
+from benchmarks.timing import laws_of
 from otspec.data import Source
 from otspec.data.recorded import TopSource
 from otspec.laws import FloatArray

@@ -15,8 +15,8 @@ from contextlib import suppress
 import numpy as np
 
 import otspec
-from benchmarks.measuring import laws_of
 from benchmarks.reporting import Record, asking, show
+from benchmarks.timing import laws_of
 from otspec.catalogue import get
 from otspec.data import open_source
 from otspec.laws import IntArray

@@ -16,8 +16,8 @@ import numpy as np
 
 import otspec
 from benchmarks.global_resolution.common import NS, acceptances, ks_in, ks_of, label, mean, temperatures_of
-from benchmarks.measuring import laws_of
 from benchmarks.reporting import Record, finish, options
+from benchmarks.timing import laws_of
 from otspec.data import Source
 from otspec.laws import IntArray
 from otspec.reporting.charts import Axis, line_chart

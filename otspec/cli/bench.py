@@ -12,7 +12,7 @@ import typer
 from otspec.cli.bench_decode import bench_decode
 from otspec.cli.bench_paths import bench_paths
 from otspec.cli.groups import with_option_groups
-from otspec.cli.measuring import Against, asked, check_budget, conclude, only_compared, resumed
+from otspec.cli.run_folder import Against, asked, check_budget, conclude, only_compared, resumed
 from otspec.cli.sources import ArrayOptions, by_name
 from otspec.errors import ProblemError
 from otspec.extras import require, require_extra

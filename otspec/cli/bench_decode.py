@@ -13,9 +13,9 @@ import typer
 from otspec.cli import options
 from otspec.cli.drafters import DrafterFiles
 from otspec.cli.groups import OptionsFrom, with_option_groups
-from otspec.cli.measuring import Against, asked, check_budget, check_reference, conclude, only_compared, resumed
 from otspec.cli.names import COMPARED, RULES
 from otspec.cli.prompts import ChatOptions, Prompt, read_prompts, read_tasks
+from otspec.cli.run_folder import Against, asked, check_budget, check_reference, conclude, only_compared, resumed
 from otspec.cli.sampling import NONE, DecodingOptions, PairOptions, Truncation, sampling_of
 from otspec.decode.settings import DraftSettings
 from otspec.errors import DataError

@@ -9,7 +9,7 @@ import typer
 
 from otspec.cli import options
 from otspec.cli.groups import with_option_groups
-from otspec.cli.measuring import Against, asked, check_budget, check_reference, conclude, only_compared, resumed
+from otspec.cli.run_folder import Against, asked, check_budget, check_reference, conclude, only_compared, resumed
 from otspec.cli.sources import by_name
 from otspec.extras import require_extra
 from otspec.settings import Count, Seed

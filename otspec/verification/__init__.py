@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from otspec.verification.batch import Batch, solve_batch
     from otspec.verification.bounds.causal_bound import CausalBound, causal_bound, causal_tree_bound
     from otspec.verification.bounds.upper_bound import bound, tree_bound
+    from otspec.verification.evaluation.accepted_length import Estimate, Models, accepted_length
     from otspec.verification.evaluation.synthetic import REGIMES, Regime, scattered, synthetic
-    from otspec.verification.evaluation.walking import Estimate, Models, accepted_length
     from otspec.verification.logits import verify_logits
     from otspec.verification.one import Verification, verify
     from otspec.verification.reference.enumeration import PathLaw, path_law, tree_law

@@ -12,7 +12,7 @@ from otspec.laws import FloatArray
 from otspec.proofs_check.claims import claim
 from otspec.proofs_check.instances import model_laws, model_of
 from otspec.proofs_check.oracles import Row, Sums
-from otspec.proofs_check.own.reading import LEAVES, PATHS, TOKENS, WORLDS, Verifiers, laws_of_worlds
+from otspec.proofs_check.own.all_verifiers import LEAVES, PATHS, TOKENS, WORLDS, Verifiers, laws_of_worlds
 from otspec.verification import Model, bound
 from otspec.verification.reference.enumeration import prefixes
 from otspec.verification.trees.tree import Prefix

@@ -13,7 +13,7 @@ import pytest
 from otspec.bench import Cell
 from otspec.bench.records import Record
 from otspec.bench.report import kind_of, write
-from otspec.bench.solvers.kind import chart_groups, series_of
+from otspec.bench.solvers.benchmark import chart_groups, series_of
 from otspec.bench.solvers.summary import summarise
 from otspec.bench.solvers.tables import failures_table, overview_table, results_table
 from otspec.reporting.page import Section, sort_key, write_page
@@ -143,7 +143,7 @@ def test_charts_hold_every_point_with_its_interval_and_open_ends(page: Path) -> 
 
 def test_charts_of_decoding_have_the_intervals_of_the_tables(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from otspec.bench.decoding import kind as charts
+    from otspec.bench.decoding import benchmark as charts
     from otspec.bench.decoding import summary
     from otspec.bench.decoding.cells import DecodingCell
     from tests.bench.decoding.fakes import GENERATE, INTERVAL, NESTED, VANILLA, record

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("vl_convert")
 from safetensors.numpy import save_file  # noqa: E402
 
-from benchmarks.drafters import elsewhere, learning, measuring, small, tables, times  # noqa: E402
+from benchmarks.drafters import acceptance, elsewhere, learning, small, tables, times  # noqa: E402
 from benchmarks.drafters.pictures import draw  # noqa: E402
 from benchmarks.drafters.plan import TINY, WAYS, WHOLE, Learner  # noqa: E402
 from benchmarks.shipped_pair.recipe import Shape  # noqa: E402
@@ -48,12 +48,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("drafters")
     for learner, seed in SMALL.jobs():
         learning.learn(learner, seed, SMALL, out, "cpu")
-        measuring.measure(learner, seed, SMALL, out, "cpu")
+        acceptance.measure(learner, seed, SMALL, out, "cpu")
     return out
 
 
 def test_a_run_leaves_what_it_measured(run: Path) -> None:
-    records = measuring.gathered(run, SMALL)
+    records = acceptance.gathered(run, SMALL)
     whole = [one for one in records if "tokens" in one and "window" not in one]
     assert len(whole) == 2 * len(WAYS) + 2
     assert all(one["tokens"] == SMALL.prompts * SMALL.new for one in whole)
@@ -66,11 +66,11 @@ def test_what_is_there_is_not_done_again(run: Path, monkeypatch: pytest.MonkeyPa
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("nothing is left to load")
 
-    for module in (learning, measuring):
+    for module in (learning, acceptance):
         monkeypatch.setattr(module, "load_models", never)
     for learner, seed in SMALL.jobs():
         learning.learn(learner, seed, SMALL, run, "cpu")
-        measuring.measure(learner, seed, SMALL, run, "cpu")
+        acceptance.measure(learner, seed, SMALL, run, "cpu")
     with pytest.raises(AssertionError, match="nothing is left"):
         learning.learn(STEERED, 1, SMALL, run, "cpu")
 
@@ -78,15 +78,15 @@ def test_what_is_there_is_not_done_again(run: Path, monkeypatch: pytest.MonkeyPa
 def test_steering_that_was_not_trained_is_worth_nothing_at_any_offset(run: Path) -> None:
     target, draft, tokenizer = shipped.load()
     steered: Any = Steered.of(draft, three_layers(target), 128)
-    found = measuring.by_offset(Models(target, tokenizer, steered, tokenizer), SMALL, run, "cpu")
+    found = acceptance.by_offset(Models(target, tokenizer, steered, tokenizer), SMALL, run, "cpu")
     aside = TeacherData(target, learning.texts(SMALL, run, "cpu")[1], (), 3, memory=0)  # in single precision
     [plain] = measure(KINDS["distilled"], draft, aside)
     np.testing.assert_allclose(found, [plain] * 8, rtol=1e-3)
-    assert tables.held_out(measuring.gathered(run, SMALL), AS_IT_IS.name) == pytest.approx(plain, rel=1e-3)
+    assert tables.held_out(acceptance.gathered(run, SMALL), AS_IT_IS.name) == pytest.approx(plain, rel=1e-3)
     with torch.no_grad():
         for layer in steered.steering.layers:
             layer.weight.normal_(generator=torch.Generator().manual_seed(0))
-    moved = measuring.by_offset(Models(target, tokenizer, steered, tokenizer), SMALL, run, "cpu")
+    moved = acceptance.by_offset(Models(target, tokenizer, steered, tokenizer), SMALL, run, "cpu")
     assert len(set(moved)) == 8  # each looks at other states
 
 
@@ -108,7 +108,7 @@ def test_kinds_of_text_are_decoded_by_themselves(run: Path, tmp_path: Path) -> N
     whole = models.tokenizer("\n\n".join([asked[0][1]] * 4), add_special_tokens=False).input_ids
     assert qa[:, 0].tolist() == [models.tokenizer.bos_token_id] * len(qa)
     assert qa[:, 1:].flatten().tolist() == whole[: qa[:, 1:].numel()]
-    direct = measuring.decoded(WAYS[0], models, qa, SMALL.new, 0).metrics
+    direct = acceptance.decoded(WAYS[0], models, qa, SMALL.new, 0).metrics
     assert (direct.tokens, direct.sequence_steps) == (records[1]["tokens"], records[1]["calls"])
 
 
@@ -216,7 +216,7 @@ def test_speeds_are_ratios_over_the_same_prompts(tmp_path: Path) -> None:
 
 
 def test_reports_have_a_row_for_each_and_pictures_are_drawn(run: Path, tmp_path: Path) -> None:
-    records = measuring.gathered(run, SMALL)
+    records = acceptance.gathered(run, SMALL)
     first = tables.table_1(SMALL, records, run)
     assert [row[:2] for row in first.rows] == [("shipped", "pretrained"), ("shipped", "sd2")]
     every = tables.table(SMALL, records, run)

@@ -13,7 +13,7 @@ from otspec.auditing.rules.forms import Form
 from otspec.bench.records import RecordFolder
 from otspec.cli import names
 from otspec.cli.audit import EXIT
-from otspec.cli.measuring import resumed
+from otspec.cli.run_folder import resumed
 from otspec.data import NAMES
 from otspec.schemes.catalogue import OWN
 
@@ -83,7 +83,7 @@ def test_an_interrupt_is_status_130_after_the_report(
     """It leaves a closed folder, and says how to go on."""
     folder = RecordFolder(tmp_path / "run", {})
     reported: list[int] = []
-    monkeypatch.setattr("otspec.cli.measuring.report", lambda run, beside: reported.append(len(run.records)))
+    monkeypatch.setattr("otspec.cli.run_folder.report", lambda run, beside: reported.append(len(run.records)))
 
     def interrupted_run() -> None:
         with resumed(folder, "measuring", 2) as progress:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.measuring import laws_of
+from benchmarks.timing import laws_of
 from otspec import DataError, Problem, optimum
 from otspec.data import PROFILES, ProfileSource, open_source
 from otspec.schemes import IID, Greedy

@@ -23,7 +23,7 @@ from otspec.decode.methods import assisted  # noqa: E402
 from otspec.decode.models.pairing import pair_up  # noqa: E402
 from otspec.decode.pair.loading import load_reader  # noqa: E402
 from otspec.decode.recording.positions import drafting  # noqa: E402
-from otspec.decode.training.kinds import KINDS  # noqa: E402
+from otspec.decode.training.specs import KINDS  # noqa: E402
 from otspec.errors import DataError, ProblemError  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
 from otspec.verification import Shape  # noqa: E402

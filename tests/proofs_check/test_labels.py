@@ -8,8 +8,8 @@ import pytest
 
 from otspec.laws import FloatArray
 from otspec.proofs_check.oracles import Row, Sums
+from otspec.proofs_check.own.all_verifiers import TREES, WORLDS, Verifiers, laws_of_worlds
 from otspec.proofs_check.own.labels import hit, least_bound
-from otspec.proofs_check.own.reading import TREES, WORLDS, Verifiers, laws_of_worlds
 from tests.oracles import Floats
 
 EVEN = np.array([0.5, 0.5])

@@ -8,7 +8,7 @@ import pytest
 import otspec
 from otspec import IID, Problem
 from otspec.kernels.interval.exchange import Places, empty_compiled, empty_places
-from otspec.kernels.interval.measuring import numpy_sum, weights_are_chances
+from otspec.kernels.interval.plan_figures import numpy_sum, weights_are_chances
 from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule, quadrature
 from otspec.schemes.iid import power_increments

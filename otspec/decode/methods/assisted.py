@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.heads.model import Heads
-from otspec.decode.methods.measured import measured
+from otspec.decode.methods.transformers_own import measured
 from otspec.decode.models.pairing import check_devices, check_sizes
 from otspec.decode.step.harness import Generation
 from otspec.errors import ProblemError
@@ -39,7 +39,7 @@ def plain(target: PreTrainedModel, input_ids: torch.Tensor, **settings: Any) -> 
     Raises
     ------
     ProblemError
-        As `otspec.decode.methods.measured.measured` does.
+        As `otspec.decode.methods.transformers_own.measured` does.
     """
     return measured(target, input_ids, {"target": target}, **settings)
 

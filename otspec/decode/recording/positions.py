@@ -21,7 +21,7 @@ from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.catalogue import drafter_of, kept_of, looks_at_target
 from otspec.decode.drafters.levels import LevelDrafter
 from otspec.decode.methods.assisted import plain
-from otspec.decode.methods.measured import ending_tokens
+from otspec.decode.methods.transformers_own import ending_tokens
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.own_config import own_config

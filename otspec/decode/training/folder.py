@@ -15,8 +15,8 @@ from otspec.decode.distillation.spec import DraftModelInit
 from otspec.decode.distillation.teacher import TeacherData
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.pair.loading import Models
-from otspec.decode.training.kinds import KINDS
 from otspec.decode.training.loop import Forecast, Point, TrainingConfig, curve_of, save, train
+from otspec.decode.training.specs import KINDS
 from otspec.writing import named
 
 RECORD, CURVE, CHECKPOINT = "training.json", "curve.jsonl", "checkpoint.pt"

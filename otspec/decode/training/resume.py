@@ -10,7 +10,7 @@ from typing import Any
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.pair.loading import Models, load_draft, with_draft
 from otspec.decode.training.folder import RECORD
-from otspec.decode.training.kinds import KINDS, family
+from otspec.decode.training.specs import KINDS, family
 from otspec.errors import DataError, ProblemError
 
 

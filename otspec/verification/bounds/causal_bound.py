@@ -16,7 +16,7 @@ import numpy as np
 
 from otspec.errors import ProblemError
 from otspec.laws import BoolArray, FloatArray, Seed, as_count, as_generator, draw
-from otspec.verification.evaluation.walking import (
+from otspec.verification.evaluation.accepted_length import (
     Estimate,
     Line,
     Models,

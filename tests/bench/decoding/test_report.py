@@ -12,8 +12,8 @@ from scipy.stats import ttest_ind
 
 pytest.importorskip("torch")
 
+from otspec.bench.decoding.benchmark import chart_groups, report
 from otspec.bench.decoding.cells import DecodingCell
-from otspec.bench.decoding.kind import chart_groups, report
 from otspec.bench.decoding.summary import DecodingSummary, by_task, label, summarise
 from otspec.bench.decoding.tables import (
     choice_table,

@@ -15,7 +15,7 @@ from otspec.verification import (
     synthetic,
     tree_law,
 )
-from otspec.verification.evaluation.walking import Estimate, length_along, target_line
+from otspec.verification.evaluation.accepted_length import Estimate, length_along, target_line
 from otspec.verification.rules.nested.nested import LabelVerifier
 from otspec.verification.trees.shape import Shape
 from tests.oracles import Floats, Ints
