@@ -103,7 +103,7 @@ def available() -> tuple[SolverInfo, ...]:
     --------
     >>> import otspec
     >>> [solver.name for solver in otspec.available()][:4]
-    ['canonical', 'closed_form', 'global_resolution', 'interval']
+    ['canonical', 'closed_form', 'distinct_drafters', 'global_resolution']
     """
     _register_all()
     return tuple(_describe(REGISTRY[name]()) for name in sorted(REGISTRY))

@@ -157,5 +157,5 @@ class Benchmark:
 
 def kind_of(name: str) -> Benchmark:
     """The declaration of a benchmark by its name, one of `KINDS`; only that benchmark is imported."""
-    found: Benchmark = importlib.import_module(f"otspec.bench.{name}.kind").KIND
+    found: Benchmark = importlib.import_module(f"otspec.bench.{name}.benchmark").KIND
     return found

@@ -105,9 +105,9 @@ def picture(
     --------
     >>> from otspec.reporting.charts import Axis, line_chart
     >>> from otspec.reporting.means import SERIES
-    >>> from otspec.reporting.style import looks
+    >>> from otspec.reporting.style import styles_of
     >>> rows = [{SERIES: "interval", "x": n, "y": y} for n, y in ((1, 0.71), (2, 0.78), (4, 0.83))]
-    >>> chart = line_chart(rows, Axis("drafts n"), Axis("acceptance"), looks(["interval"]), "One position")
+    >>> chart = line_chart(rows, Axis("drafts n"), Axis("acceptance"), styles_of(["interval"]), "One position")
     >>> picture([chart]).spec["vconcat"][0]["concat"][0]["title"]["text"]
     'One position'
     """

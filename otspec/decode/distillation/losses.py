@@ -203,8 +203,8 @@ def loss_named(spelling: str) -> Loss:
     Examples
     --------
     >>> import torch
-    >>> from otspec.decode.distillation.losses import Prediction, Wanted, loss_named
-    >>> p, q = Wanted(torch.tensor([[0.5, 0.25, 0.25]]).log()), Prediction(torch.zeros(1, 3))
+    >>> from otspec.decode.distillation.losses import Prediction, TeacherTargets, loss_named
+    >>> p, q = TeacherTargets(torch.tensor([[0.5, 0.25, 0.25]]).log()), Prediction(torch.zeros(1, 3))
     >>> [round(loss_named(name)(p, q).item(), 4) for name in ("kl", "topk:1", "kl+2*topk:1")]
     [0.0589, 0.5493, 1.1575]
     """
