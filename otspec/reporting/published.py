@@ -28,7 +28,7 @@ class PublishedTime(NamedTuple):
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
-METHODS: tuple[str, ...] = tuple(_TABLES["times"]["llama3"]["columns"])
+METHODS: tuple[str, ...] = tuple(_TABLES["methods"])
 """The paper's columns; G.R. is global resolution at the two thresholds tau."""
 
 OURS = {
@@ -53,24 +53,22 @@ def _read(printed: str) -> PublishedTime | None:
     return PublishedTime(float(ms), bool(bound), None if percent is None else float(f"{percent}e-2"))
 
 
-def _by_method(table: dict[str, list[str]]) -> dict[tuple[int, int], dict[str, PublishedTime | None]]:
-    cells = {name: row for name, row in table.items() if name not in {"title", "columns"}}
-    return {
-        (int(k), int(n)): dict(zip(table["columns"], map(_read, row), strict=True))
-        for (k, n), row in ((name.split(), row) for name, row in cells.items())
-    }
+def _by_setting(rows: dict[str, list[str]]) -> dict[tuple[int, int], dict[str, PublishedTime | None]]:
+    found = {}
+    for setting, cells in rows.items():
+        k, n = map(int, setting.split())
+        found[k, n] = dict(zip(METHODS, map(_read, cells), strict=True))
+    return found
 
 
 PUBLISHED: dict[str, tuple[str, dict[tuple[int, int], dict[str, PublishedTime | None]]]] = {
-    profile: (table["title"], _by_method(table)) for profile, table in _TABLES["times"].items()
+    profile: (table["title"], _by_setting(table["rows"])) for profile, table in _TABLES["times"].items()
 }
 """Title and rows of the table that each calibrated profile answers to; None where the paper ran out of memory."""
 
-_SHARES = _TABLES["acceptance"]
 ACCEPTANCE: dict[str, dict[int, dict[str, float]]] = {
-    profile: {int(limit_ms): dict(zip(_SHARES["columns"], row, strict=True)) for limit_ms, row in rows.items()}
-    for profile, rows in _SHARES.items()
-    if profile != "columns"
+    profile: {int(limit_ms): dict(zip(_TABLES["limited"], row, strict=True)) for limit_ms, row in rows.items()}
+    for profile, rows in _TABLES["acceptance"].items()
 }
 """Table 2: the best acceptance, in percent, by profile, limit in milliseconds per token, and method."""
 
