@@ -224,13 +224,13 @@ class Curves:
     """Means over the positions, and the best temperature of each scheme."""
 
     def __init__(self, records: Sequence[Record]) -> None:
-        group_by: dict[tuple[str, float, int], dict[int, Record]] = {}
+        grouped: dict[tuple[str, float, int], dict[int, Record]] = {}
         for record in records:
-            group_by.setdefault((record["scheme"], record["tau"], record["kept"]), {})[record["position"]] = record
-        self._grouped = group_by
-        self.schemes = list(dict.fromkeys(scheme for scheme, _, _ in group_by))
+            grouped.setdefault((record["scheme"], record["tau"], record["kept"]), {})[record["position"]] = record
+        self._grouped = grouped
+        self.schemes = list(dict.fromkeys(scheme for scheme, _, _ in grouped))
         self.positions = sorted({record["position"] for record in records})
-        self.sizes = sorted({kept for _, _, kept in group_by}, reverse=True)
+        self.sizes = sorted({kept for _, _, kept in grouped}, reverse=True)
 
     def values(self, scheme: str, size: int, figure: str = "acceptance", tau: float | None = None) -> FloatArray:
         """A figure at every position, at the best temperature unless another is named."""

@@ -12,7 +12,7 @@ import polars as pl
 from otspec.bench.frame import by_cell
 from otspec.bench.intervals import NONE, PLACE, Estimate, Ratio, quotient
 from otspec.bench.records import Difference, differences
-from otspec.bench.report import Benchmark, kind_of
+from otspec.bench.report import BenchmarkKind, kind_of
 from otspec.bench.stored import StoredRun
 from otspec.errors import DataError
 from otspec.reporting.means import number
@@ -42,7 +42,7 @@ class Compared(NamedTuple):
     """One cell in both runs."""
 
     cell: Any
-    """As the `otspec.bench.report.Benchmark` of the runs has it."""
+    """As the `otspec.bench.report.BenchmarkKind` of the runs has it."""
     pairs: int
     """Positions or prompts that both have."""
     time: Quantity
@@ -55,7 +55,7 @@ class Compared(NamedTuple):
 class Comparison:
     """What two runs have in common, and what sets them apart."""
 
-    kind: Benchmark
+    kind: BenchmarkKind
     names: tuple[str, str]
     """Of the two folders."""
     rows: list[Compared]
@@ -132,7 +132,7 @@ def compare(first: StoredRun, second: StoredRun) -> Comparison:
     return Comparison(kind, (str(first.path), str(second.path)), rows, (unpaired[0], unpaired[1]), apart)
 
 
-def _finished(kind: Benchmark, run: StoredRun, without: Sequence[str]) -> ByCell:
+def _finished(kind: BenchmarkKind, run: StoredRun, without: Sequence[str]) -> ByCell:
     """What a run has finished, but of some data."""
     frame = kind.frame(run.records).filter(kind.finished)
     held = {kind.cell(*key): rows for key, rows in by_cell(frame, [one.name for one in fields(kind.cell)]).items()}
@@ -164,7 +164,7 @@ def _quantity(ratio: Ratio, mine: pl.DataFrame, theirs: pl.DataFrame) -> Quantit
 
 
 def _nothing_in_common(
-    kind: Benchmark, first: StoredRun, second: StoredRun, held: tuple[ByCell, ByCell], other: Sequence[str]
+    kind: BenchmarkKind, first: StoredRun, second: StoredRun, held: tuple[ByCell, ByCell], other: Sequence[str]
 ) -> str:
     if other:
         return f"{first.path} and {second.path} have nothing in common: their {', '.join(other)} are not the same"

@@ -126,7 +126,7 @@ KINDS = ("solvers", "decoding", "paths")
 
 
 @dataclass(frozen=True)
-class Benchmark:
+class BenchmarkKind:
     """One benchmark."""
 
     name: str
@@ -155,7 +155,7 @@ class Benchmark:
     """What rows are paired by, in the plural."""
 
 
-def kind_of(name: str) -> Benchmark:
+def kind_of(name: str) -> BenchmarkKind:
     """The declaration of a benchmark by its name, one of `KINDS`; only that benchmark is imported."""
-    found: Benchmark = importlib.import_module(f"otspec.bench.{name}.benchmark").KIND
+    found: BenchmarkKind = importlib.import_module(f"otspec.bench.{name}.benchmark").KIND
     return found

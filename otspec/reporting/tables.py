@@ -36,10 +36,10 @@ class TextTable:
         shown = [width >= WIDE or name not in self.details for name in self.header]
         for number, name in enumerate(compress(self.header, shown)):
             table.add_column(escape(name), justify="left" if number < self.labels else "right", overflow="fold")
-        group_by = len({row[0] for row in self.rows}) < len(self.rows)
+        grouped = len({row[0] for row in self.rows}) < len(self.rows)
         for row, following in zip(self.rows, [*self.rows[1:], None], strict=True):
             ends = following is None or following[0] != row[0]
-            table.add_row(*map(escape, compress(row, shown)), end_section=group_by and ends)
+            table.add_row(*map(escape, compress(row, shown)), end_section=grouped and ends)
         return table
 
     def markdown(self) -> str:

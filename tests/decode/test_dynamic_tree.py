@@ -45,7 +45,7 @@ def of_steered(of: Models, text: list[int], drafted: list[int], path: int) -> An
     return torch.from_numpy(logits_of_steered(steered(of.draft), of.target, text, drafted)).softmax(-1).numpy()
 
 
-class DraftModelSpec(NamedTuple):
+class Kind(NamedTuple):
     """A draft model, and the law of its next draft."""
 
     make: Callable[[Models], Any]
@@ -60,15 +60,15 @@ class DraftModelSpec(NamedTuple):
         return (lambda prefix: own((0,) * len(prefix))) if self.at_once else own
 
 
-KINDS: Mapping[str, DraftModelSpec] = {
-    "plain": DraftModelSpec(lambda of: of.draft, plain()),
-    "steered": DraftModelSpec(lambda of: steered(of.draft), of_steered),
-    "eagle": DraftModelSpec(eagle_of, of_eagle(eagle_of)),
-    "parallel": DraftModelSpec(sharing(2), of_shared(sharing(2)), at_once=True),
-    "parallel, some tokens": DraftModelSpec(sharing(2, False), of_shared(sharing(2, False)), at_once=True),
-    "medusa": DraftModelSpec(lambda of: heads("medusa", of.target, 0.1), of_heads("medusa"), at_once=True),
-    "mlp": DraftModelSpec(lambda of: heads("mlp", of.target, 0.1), of_heads("mlp")),
-    "routed": DraftModelSpec(lambda of: of.draft, of_routed(FALLING), router=router(FALLING)),
+KINDS: Mapping[str, Kind] = {
+    "plain": Kind(lambda of: of.draft, plain()),
+    "steered": Kind(lambda of: steered(of.draft), of_steered),
+    "eagle": Kind(eagle_of, of_eagle(eagle_of)),
+    "parallel": Kind(sharing(2), of_shared(sharing(2)), at_once=True),
+    "parallel, some tokens": Kind(sharing(2, False), of_shared(sharing(2, False)), at_once=True),
+    "medusa": Kind(lambda of: heads("medusa", of.target, 0.1), of_heads("medusa"), at_once=True),
+    "mlp": Kind(lambda of: heads("mlp", of.target, 0.1), of_heads("mlp")),
+    "routed": Kind(lambda of: of.draft, of_routed(FALLING), router=router(FALLING)),
 }
 
 

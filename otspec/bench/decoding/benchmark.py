@@ -39,7 +39,7 @@ from otspec.bench.decoding.tables import (
     speed_up_table,
     task_tables,
 )
-from otspec.bench.report import Benchmark, Report, Run, in_words
+from otspec.bench.report import BenchmarkKind, Report, Run, in_words
 from otspec.decode.base.metrics import Metrics
 from otspec.reporting.charts import HOVER, Axis, Group, bar_chart, dot_chart, hover_text, line_chart
 from otspec.reporting.layers import line_at
@@ -209,7 +209,7 @@ def _labels(cell: DecodingCell) -> tuple[str, str]:
     return setting, ", ".join([cell.name, *beside_shape(cell)])
 
 
-KIND = Benchmark(
+KIND = BenchmarkKind(
     name="decoding",
     cell_of=decoding_cell_of,
     cell=DecodingCell,

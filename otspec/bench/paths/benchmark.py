@@ -20,7 +20,7 @@ from otspec.bench.paths.tables import (
     times_table,
     verifiers_table,
 )
-from otspec.bench.report import Benchmark, Report, Run, in_words
+from otspec.bench.report import BenchmarkKind, Report, Run, in_words
 from otspec.reporting.charts import HOVER, Axis, Group, dot_chart, hover_text, line_chart
 from otspec.reporting.means import SERIES
 from otspec.reporting.page import Section
@@ -133,7 +133,7 @@ def _labels(cell: PathsCell) -> tuple[str, str]:
     return f"{cell.data}, K = {cell.paths}, L = {cell.depth}", cell.rule
 
 
-KIND = Benchmark(
+KIND = BenchmarkKind(
     name="paths",
     cell_of=paths_cell_of,
     cell=PathsCell,

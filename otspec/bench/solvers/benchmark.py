@@ -12,7 +12,7 @@ import polars as pl
 
 from otspec.bench.frame import frame_of
 from otspec.bench.intervals import Ratio
-from otspec.bench.report import Benchmark, Report, Run, in_words
+from otspec.bench.report import BenchmarkKind, Report, Run, in_words
 from otspec.bench.schema import SCHEMAS
 from otspec.bench.solvers.cells import Cell, Sampling, cell_of
 from otspec.bench.solvers.summary import Row, summarise
@@ -302,7 +302,7 @@ def _labels(cell: Cell) -> tuple[str, str]:
     return f"{cell.data} {cell.setting}".strip(), cell.solver
 
 
-KIND = Benchmark(
+KIND = BenchmarkKind(
     name="solvers",
     cell_of=cell_of,
     cell=Cell,
