@@ -23,6 +23,10 @@ Where fewer than n tokens have a probability above 0, the last ones are `NONE`.
 """
 
 
+FEW = 8
+"""Tokens up to which each is sought by itself: a sort of all takes as long as hundreds of searches."""
+
+
 class DraftLaw(NamedTuple):
     """A way to draw n drafts, given in two forms: as the device does it, and as the law that a verifier needs."""
 
@@ -82,13 +86,14 @@ def _without_replacement(laws: torch.Tensor, n: int, generator: torch.Generator)
 
 
 def _likeliest(laws: torch.Tensor, n: int) -> torch.Tensor:
-    return _possible(laws, _sorted(laws, n)[1])
-
-
-def _sorted(laws: torch.Tensor, n: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Probabilities and tokens, the n likeliest first; ties in favour of the lowest id, as in the schemes."""
-    ordered = laws.sort(dim=-1, descending=True, stable=True)
-    return ordered.values[..., :n], ordered.indices[..., :n]
+    """The n likeliest first; ties in favour of the lowest id, as in the schemes."""
+    if not 0 < n <= FEW:
+        return _possible(laws, laws.sort(dim=-1, descending=True, stable=True).indices[..., :n])
+    rest, tokens = laws.clone(), list[torch.Tensor]()
+    for _ in range(n):
+        tokens.append(rest.argmax(dim=-1, keepdim=True))  # of several ones, the first
+        rest.scatter_(-1, tokens[-1], -1.0)
+    return _possible(laws, torch.cat(tokens, dim=-1))
 
 
 def _greedy(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
