@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import nn
 from transformers import PreTrainedModel
 
@@ -16,14 +18,15 @@ RECORDING = "transformers.utils.output_capturing"
 
 def is_untouched(model: PreTrainedModel) -> bool:
     """Whether nobody put in a hook, a forward of their own, or layers of another library: what it does is settled."""
-    return all(map(_is_untouched, model.modules()))
+    return _untouched(list(model.modules()))
 
 
 def is_plain(model: PreTrainedModel) -> bool:
     """Whether, besides, all layers are those of its architecture: no adapters, no quantised weights."""
-    return is_untouched(model) and all(
-        type(module).__module__.startswith(ARCHITECTURES) or type(module) in KNOWN or isinstance(module, OtspecModule)
-        for module in model.modules()
+    modules = list(model.modules())
+    return _untouched(modules) and all(
+        kind.__module__.startswith(ARCHITECTURES) or kind in KNOWN or issubclass(kind, OtspecModule)
+        for kind in set(map(type, modules))
     )
 
 
@@ -33,7 +36,11 @@ def is_spread(model: PreTrainedModel) -> bool:
     return len(places) > 1 or "disk" in places
 
 
-def _is_untouched(module: nn.Module) -> bool:
-    hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
-    foreign = any(getattr(hook, "__module__", None) != RECORDING for hook in hooks) or "forward" in vars(module)
-    return not foreign and type(module).__module__.startswith(LIBRARIES)
+def _untouched(modules: Sequence[nn.Module]) -> bool:
+    """As `is_untouched`, of all modules of a model: it is asked before every text, and some have thousands."""
+    if any("forward" in vars(one) for one in modules):
+        return False
+    hooks = [hook for one in modules for kept in (one._forward_hooks, one._forward_pre_hooks) for hook in kept.values()]
+    return all(getattr(hook, "__module__", None) == RECORDING for hook in hooks) and all(
+        kind.__module__.startswith(LIBRARIES) for kind in set(map(type, modules))
+    )
