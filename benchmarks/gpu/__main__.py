@@ -107,7 +107,9 @@ def _of_model(given: argparse.Namespace) -> int:
 
 
 def _told(record: Record) -> str:
-    labels = " ".join(str(record[name]) for name in ("drafter", "rule", "temperature", "paths", "depth", "draft_top_k"))
+    labels = " ".join(
+        str(record[name]) for name in ("drafter", "rule", "temperature", "paths", "depth", "branching", "draft_top_k")
+    )
     return f"{labels}: {record['error'] if 'error' in record else format(record['ms_a_token'], '.2f') + ' ms a token'}"
 
 

@@ -39,39 +39,52 @@ HOST = {"lp": "highspy", "max_flow": None, "slackness": None, "global_resolution
 """The solvers whose plans verify node by node on the host, and what each needs to be installed."""
 
 
+LIKELIEST = "likeliest"
+"""Trees of the tokens that the drafter finds likeliest, for greedy texts: those that it draws are one path there."""
+
+
 class Cell(NamedTuple):
     """A way to decode, at a temperature."""
 
     rule: str
-    """`plain`, or what verifies."""
+    """`plain`, what verifies, or `LIKELIEST`."""
     temperature: float
     paths: int = 0
     depth: int = 0
     draft_top_k: int | None = None
     drafter: int = 0
     """Which of those that are measured."""
+    branching: tuple[int, ...] = ()
+    """In place of paths and depth."""
 
     @property
     def settings(self) -> dict[str, Any]:
         """As `MultiDraft` takes them."""
-        own = {"paths": self.paths, "depth": self.depth, "solver": self.rule}
+        own: dict[str, Any] = {"paths": self.paths, "depth": self.depth}
+        if self.branching:
+            own = {"branching": self.branching}
+        own |= {"law": "top_k", "draft_temperature": 1.0} if self.rule == LIKELIEST else {"solver": self.rule}
         return own if self.draft_top_k is None else own | {"draft_top_k": self.draft_top_k}
+
+    @property
+    def shape(self) -> str:
+        """For people."""
+        return ", ".join(map(str, self.branching)) or (f"{self.paths} x {self.depth}" if self.paths else "-")
 
 
 def cells(drafters: int = 1) -> list[Cell]:
     """The most valuable first; what others are compared with before them."""
-    wide = [("block", 1, 3), ("nested", 2, 4), ("nested", 4, 4), ("nested", 4, 5)]
-    others = [
-        Cell(*way[:1], heat, *way[1:], drafter=one) for one in range(1, drafters) for heat in (1.0, 0.0) for way in wide
-    ]
-    drafted = [Cell(rule, heat, paths, 3) for heat in (1.0, 0.0) for rule, paths in (("block", 1), ("nested", 2))]
+    greedy = [Cell("block", 0.0, 1, 3), *(Cell(LIKELIEST, 0.0, branching=one) for one in ((3, 2, 1), (4, 1, 1)))]
+    drawn = [Cell("nested", 1.0, 2, 3), Cell("nested", 1.0, 4, 3), Cell("nested", 1.0, branching=(3, 2, 1))]
+    wide = [Cell("block", 1.0, 1, 3), Cell("nested", 1.0, 2, 4), Cell("nested", 1.0, 4, 4), *greedy[:2]]
+    others = [cell._replace(drafter=one) for one in range(1, drafters) for cell in wide]
     host = [Cell(rule, 1.0, 2, 3, HOST_TOP_K) for rule in ("nested", "interval", *HOST)]
     return [
         Cell("plain", 1.0),
-        *drafted[:2],
+        Cell("block", 1.0, 1, 3),
+        *drawn,
         Cell("plain", 0.0),
-        *drafted[2:],
-        *(Cell("nested", heat, 4, 3) for heat in (1.0, 0.0)),
+        *greedy,
         *others,
         Cell("interval", 1.0, 2, 3),
         *host,
@@ -198,8 +211,8 @@ def table(records: Sequence[Record]) -> TextTable:
     plain = {one["temperature"]: one["ms_a_token"] for one in records if one["rule"] == "plain" and "ms_a_token" in one}
     rows = []
     for one in records:
-        drafts = f"{one['paths']} x {one['depth']}" if one["paths"] else "-"
-        drafter = one["drafter"] if one["paths"] else "-"
+        drafts = Cell(**{name: one[name] for name in Cell._fields}).shape
+        drafter = one["drafter"] if one["rule"] != "plain" else "-"
         labels = (f"{one['temperature']:g}", drafter, one["rule"], drafts, str(one["draft_top_k"] or "-"))
         if "error" in one:
             rows.append((*labels, one["error"], *["-"] * (len(PHASES) + 5)))

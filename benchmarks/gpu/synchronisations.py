@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -53,11 +54,9 @@ class Count:
 
 @contextmanager
 def counted(device: torch.device, within: CodeType = STEP) -> Iterator[Count]:
-    """Count the operations of this thread that make the host wait for the device, by torch's own warnings.
+    """Count the operations that make the host wait for the device, by torch's own warnings, and waits for an event.
 
     Those within one function count: by default, a step of decoding.
-
-    Waiting for an event, or on purpose, is not among them.
     """
     count = Count(device.type == "cuda", within)
     with warnings.catch_warnings():
@@ -74,9 +73,15 @@ def counted(device: torch.device, within: CodeType = STEP) -> Iterator[Count]:
         if not count.told:
             yield count
             return
-        before = torch.cuda.get_sync_debug_mode()
+        before, wait = torch.cuda.get_sync_debug_mode(), torch.cuda.Event.synchronize
+
+        def waited(event: torch.cuda.Event) -> None:
+            count.note()
+            wait(event)
+
         torch.cuda.set_sync_debug_mode("warn")
         try:
-            yield count
+            with patch.object(torch.cuda.Event, "synchronize", waited):
+                yield count
         finally:
             torch.cuda.set_sync_debug_mode(before)
