@@ -75,6 +75,7 @@ def test_every_node_of_every_tree_step_after_step(model: Any) -> None:
         _check_every_node(model, target, texts, trees)
         accepted = [tree.line(int(rng.integers(tree.size))) for tree in trees]
         target.commit(accepted, rows)
+        target.settle()
         texts = [[*texts[row], *trees[row].token[accepted[row]].tolist(), int(rng.integers(8))] for row in rows]
         _check_cache(model, target.context, [text[:-1] for text in texts])
 
@@ -87,6 +88,7 @@ def test_columns_are_moved_in_place(model: Any) -> None:
     before = [block.entries for block in target.context.reader.blocks]
     kept = [entries[:, :, :, [0, 1, 2, 3, 5, 7]].clone() for entries in before]  # the text and its root, nodes 2 and 4
     target.commit([tree.line(4)], [0])
+    target.settle()
     for block, entries, columns in zip(target.context.reader.blocks, before, kept, strict=True):
         assert block.entries is entries
         torch.testing.assert_close(entries[:, :, :, :6], columns, rtol=0, atol=0)

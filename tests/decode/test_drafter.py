@@ -26,6 +26,7 @@ from otspec.tolerances import MASS_TOL
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import NONE
 from tests.decode.models import tiny
+from tests.each import each
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
 
@@ -151,7 +152,21 @@ def _drafter(shape: Shape, law: str = "iid", **settings: Any) -> ModelDrafter:
 
 def test_depth_ends_where_the_positions_of_the_draft_model_do() -> None:
     drafter = _drafter(Shape((2, 1, 1, 1)), positions=10)
+    drafter.start([[1, 2]])
     assert [drafter.depth(np.array([3, length])) for length in (6, 7, 8, 10, 11, 30)] == [4, 4, 3, 1, 0, 0]
+
+
+@each(n=(1, 3, 8, 9, 20), ties=(False, True))
+def test_the_likeliest_are_in_the_order_of_the_scheme(n: int, ties: bool) -> None:
+    """By searches and by a sort; a tie is for the lowest id, and what is impossible is not drafted."""
+    rng = np.random.default_rng(n)
+    laws = rng.dirichlet(np.ones(20), (4, 3))
+    laws[..., ::3] = 0.0
+    if ties:
+        laws = laws.round(1)
+    tokens = draft_law("top_k").draw(torch.from_numpy(laws), n, torch.Generator()).numpy()
+    order = np.argsort(-laws, axis=-1, kind="stable")[..., :n]
+    np.testing.assert_array_equal(tokens, np.where(np.take_along_axis(laws, order, -1) > 0, order, -1))
 
 
 class _Jolted(Sampling):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import otspec
 from otspec.decode import Generation, run, shipped
-from otspec.decode.base.metrics import Clock, Metrics
+from otspec.decode.base.metrics import Clock, Metrics, PhaseSwitch
 from otspec.decode.methods import DynamicTree, PromptLookup, Vanilla, block, typical
 from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.step.strategy import Strategy
@@ -99,10 +99,10 @@ def test_what_waits_for_the_device_is_timed_there_and_nothing_is_timed_twice(cas
 
     def span(kind: str) -> Callable[..., Any]:
         @contextmanager
-        def timed(clock: Clock, phase: str) -> Iterator[None]:
+        def timed(clock: Clock, phase: str) -> Iterator[PhaseSwitch]:
             assert not open_spans, (phase, open_spans)
             open_spans.append(f"{phase} on {kind}")
-            yield
+            yield PhaseSwitch(phase, lambda *_: None, lambda: 0.0)
             open_spans.pop()
 
         return timed

@@ -299,11 +299,12 @@ def spoilt(value: float, new: int, tokens: slice) -> Iterator[None]:
     """Targets whose logits are that of some tokens, after the second of two texts once it has so many new ones."""
     read = Target.read_and_prepare
 
-    def spoil(self: Target, texts: list[list[int]], trees: list[Topology], output: TargetOutput | None) -> Any:
-        logits = read(self, texts, trees, None)[0].clone()
+    def spoil(self: Target, texts: list[list[int]], trees: list[Topology], output: TargetOutput | None) -> None:
+        read(self, texts, trees, None)
+        logits = self._read.logits.clone()
         if len(texts) == 2 and len(texts[1]) >= PROMPTS.shape[1] + new:
-            logits[trees[0].size :, tokens] = value
-        return logits, None
+            logits[1, :, tokens] = value
+        self._read = self._read._replace(logits=logits)
 
     with mock.patch.object(Target, "read_and_prepare", spoil):
         yield

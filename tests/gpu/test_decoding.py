@@ -15,9 +15,10 @@ from otspec.decode.base.drafts import Drafts  # noqa: E402
 from otspec.decode.models.passes import static  # noqa: E402
 from otspec.decode.pair.loading import SHIPPED, load_models  # noqa: E402
 from otspec.decode.shipped import held_out  # noqa: E402
+from otspec.decode.step.loop import Decoder  # noqa: E402
 from otspec.decode.verify import captured  # noqa: E402
 from otspec.decode.verify.on_device import verify_on_device  # noqa: E402
-from tests.contracts.draft_models import eagle, shared, steered  # noqa: E402
+from tests.contracts.draft_models import DRAFT_MODELS, eagle, shared, steered  # noqa: E402
 from tests.contracts.oracles import SETTINGS, after_prompt, check_counts, codes_of, law_of_texts  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
 from tests.decode.test_on_device import together  # noqa: E402
@@ -90,6 +91,34 @@ def test_replayed_passes_write_the_texts_of_launched_ones(settings: dict[str, An
         (room,) = [one for one in static._FREE[model] if one.batch == batch]
         assert not room.refused
         assert any(one.replayed.captured for one in room.runs.values())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"paths": 3, "depth": 3},
+        {"paths": 1, "depth": 3, "solver": "block"},
+        {"branching": (2, 2), "draft_top_k": 3, "solver": "interval"},
+        {"paths": 2, "depth": 2, "law": "without_replacement"},
+        {"branching": (3, 2, 1), "law": "top_k", "draft_temperature": 1.0, "temperature": 0.0},
+    ],
+)
+@each(case=(("a model", 3), ("eagle", 1), ("steered", 3), ("parallel", 1)))
+def test_drafts_that_are_read_ahead_write_what_others_do(settings: dict[str, Any], case: tuple[str, int]) -> None:
+    """Before the host has seen them, and after, equal prefixes merged; time after time."""
+    kind, batch = case
+    target, draft = pair(8, positions=128)
+    with torch.no_grad():
+        model = copy.deepcopy(DRAFT_MODELS[kind](target, draft)).to("cuda")
+    target = copy.deepcopy(target).to("cuda")
+    ids = torch.arange(3 * batch, device="cuda").view(batch, 3) % 8
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Decoder, "IN_TURN", ("cuda",))
+        expected = generate(target, model, ids, max_new_tokens=20, seed=2, **settings)
+    for _ in range(3):
+        found = generate(target, model, ids, max_new_tokens=20, seed=2, **settings)
+        assert found.new_tokens == expected.new_tokens
+        assert found.metrics.drafted_nodes == expected.metrics.drafted_nodes
 
 
 LOOKING: dict[str, Callable[[Any, Any], Any]] = {

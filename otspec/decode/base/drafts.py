@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch.nn.functional import pad
 
+from otspec.decode.base.transfers import to_device
 from otspec.laws import IntArray
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import NONE, Topology
@@ -63,9 +65,7 @@ class Drafts:
 
     def over(self, vocab: int) -> torch.Tensor:
         """The laws over all of so many tokens, shape (R, V)."""
-        if self.columns is None:
-            return self.laws
-        return self.laws.new_zeros(len(self.laws), vocab).index_copy_(1, self.columns, self.laws)
+        return _over(vocab, self.laws, self.columns)
 
     @classmethod
     def none(cls, texts: int, vocab: int, device: torch.device) -> Drafts:
@@ -92,6 +92,61 @@ class Drafts:
         for at, tree, rows in zip(start, self.trees, self.rows, strict=False):
             nodes[rows] = at + tree.node[:, :-1]
         return nodes
+
+
+class Launched(NamedTuple):
+    """Drafts in all slots of an even shape, of which the host has seen none."""
+
+    shape: Shape
+    tokens: torch.Tensor
+    """Shape (B, S - 1): of every slot but the root, on the device."""
+    laws: torch.Tensor
+    """Shape (B, I, V), or (B, I, k) for `columns`: draft laws after the slots that have children."""
+    columns: torch.Tensor | None
+    """As in `Drafts`."""
+    see: Callable[[], Drafts]
+    """Waits for the tokens, and merges equal prefixes; called once."""
+
+    def over(self, vocab: int) -> torch.Tensor:
+        """The laws over all of so many tokens, shape (B I, V)."""
+        return _over(vocab, self.laws.flatten(0, 1), self.columns)
+
+
+def _over(vocab: int, laws: torch.Tensor, columns: torch.Tensor | None) -> torch.Tensor:
+    return laws if columns is None else laws.new_zeros(len(laws), vocab).index_copy_(1, columns, laws)
+
+
+def first_of_prefixes(shape: Shape, tokens: torch.Tensor) -> torch.Tensor:
+    """The first slot that has the prefix of each, without a look from the host.
+
+    Parameters
+    ----------
+    shape : Shape
+        An even one of S slots.
+    tokens : Tensor of int, shape (B, S - 1)
+        Of every slot but the root.
+
+    Returns
+    -------
+    Tensor of int, shape (B, S)
+    """
+    prefix = pad(tokens, (1, 1), value=NO_TOKEN)[:, _lines(shape, tokens.device)]
+    same = (prefix.unsqueeze(2) == prefix.unsqueeze(1)).all(dim=-1)
+    return same.int().argmax(dim=-1)  # of several ones, the first
+
+
+NO_TOKEN = -2
+"""In a prefix, behind its end: neither a token nor `NONE`, where a law had no more to give."""
+
+
+@cache
+def _lines(shape: Shape, device: torch.device) -> torch.Tensor:
+    """The slots that lead to each, level by level, shape (S, L + 1), and S behind its end; kept for good."""
+    level = np.searchsorted(shape.offsets, np.arange(shape.slots), side="right") - 1
+    lines = np.full((shape.slots, shape.depth + 1), shape.slots)
+    for slot in range(shape.slots):
+        lines[slot, : level[slot] + 1] = np.flatnonzero(shape.lineage[slot])
+    return to_device(lines, device)
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
@@ -159,35 +159,70 @@ def wait_for(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+Mark = Any
+"""A time on the host, or an event."""
+
+
+class PhaseSwitch:
+    """What says which phase goes on, and that the next one begins.
+
+    Parameters
+    ----------
+    phase : str
+    add : callable
+        Takes a phase and when it began and ended.
+    mark : callable
+        Says what time it is.
+    """
+
+    def __init__(self, phase: str, add: Callable[[str, Mark, Mark], None], mark: Callable[[], Mark]) -> None:
+        self._phase, self._add, self._mark = phase, add, mark
+        self._since = mark()
+
+    def then(self, phase: str) -> None:
+        """End the phase that goes on, where another begins."""
+        now = self._mark()
+        self._add(self._phase, self._since, now)
+        self._phase, self._since = phase, now
+
+
 class Clock:
     """Wall-clock by phase.  On a GPU events are recorded and read at the end, so that nothing waits for the clock."""
 
     def __init__(self, device: torch.device) -> None:
-        self._events = device.type == "cuda"
+        self._stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
         self._device = device
         self._spans: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
         self._seconds = dict.fromkeys(PHASES, 0.0)
         self._started = time.perf_counter()
 
     @contextmanager
-    def on_device(self, phase: str) -> Iterator[None]:
-        """Time work of the device."""
-        if not self._events:
-            with self.on_host(phase):
-                yield
-            return
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record(torch.cuda.current_stream(self._device))
-        yield
-        stop.record(torch.cuda.current_stream(self._device))
-        self._spans.append((phase, start, stop))
+    def on_device(self, phase: str) -> Iterator[PhaseSwitch]:
+        """Time work of the device, of one phase after the other as the switch says."""
+        switch = PhaseSwitch(phase, self._add, self._mark)
+        yield switch
+        switch.then("")
 
     @contextmanager
     def on_host(self, phase: str) -> Iterator[None]:
         """Time work of the host."""
         started = time.perf_counter()
         yield
-        self._seconds[phase] += time.perf_counter() - started
+        self._add(phase, started, time.perf_counter())
+
+    def _mark(self) -> Mark:
+        """Now: on a GPU when what it was asked for so far is done."""
+        if self._stream is None:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(self._stream)
+        return event
+
+    def _add(self, phase: str, start: Mark, stop: Mark) -> None:
+        if isinstance(start, torch.cuda.Event):
+            self._spans.append((phase, start, stop))
+        else:
+            self._seconds[phase] += stop - start
 
     def seconds(self) -> dict[str, float]:
         """Seconds by phase, and the rest of the time since the clock was made."""

@@ -1,4 +1,4 @@
-"""From the host to the device of the models, without waiting for it."""
+"""Between the host and the device of the models, without waiting for more than has to be there."""
 
 from __future__ import annotations
 
@@ -14,3 +14,28 @@ def to_device(array: np.ndarray[Any, Any], device: torch.device) -> torch.Tensor
     Memory that is not pinned is read before the call returns, so the array may change afterwards.
     """
     return torch.from_numpy(array).to(device, non_blocking=True)
+
+
+class HostCopy:
+    """A copy of a tensor that comes to the host while its device goes on with what it is asked for later.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Which nothing overwrites until the copy is read.
+    """
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor = tensor
+        self._there: torch.cuda.Event | None = None
+        if tensor.is_cuda:
+            self._tensor = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+            self._tensor.copy_(tensor, non_blocking=True)
+            self._there = torch.cuda.Event()
+            self._there.record(torch.cuda.current_stream(tensor.device))
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The numbers, for which the host waits."""
+        if self._there is not None:
+            self._there.synchronize()
+        return self._tensor.cpu().numpy()

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import torch
 
-from otspec.decode.base.drafts import Drafts
+from otspec.decode.base.drafts import Drafts, Launched
 from otspec.decode.models.context import Pass
 from otspec.laws import IntArray
 from otspec.verification.trees.topology import Topology
@@ -55,6 +55,10 @@ class Drafter(ABC):
     @abstractmethod
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Draft at most `depth` >= 1 tokens a path, after each of the B texts."""
+
+    def launch(self, texts: Sequence[Sequence[int]], depth: int) -> Launched | None:
+        """Draft as `draft` does, without a look at what is drafted; None where it takes one, and nothing is done."""
+        return None
 
     def learn(self, trees: Sequence[Topology], tokens: Sequence[int]) -> None:
         """Take the tokens that the target put after each node of all trees, one tree after the other.

@@ -13,9 +13,9 @@ from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
 from otspec.decode.base.draft_laws import DraftLaw
-from otspec.decode.base.drafts import Drafts
+from otspec.decode.base.drafts import Drafts, Launched
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.base.transfers import to_device
+from otspec.decode.base.transfers import HostCopy, to_device
 from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.drafters.shortlists.selection import DraftHead, History, Level, Selection, WholeHead
 from otspec.decode.models.context import vocabulary
@@ -124,7 +124,21 @@ class LevelDrafter(Drafter):
         """Draft the first levels of the shape; the tokens leave the device once, unless drafts may end early."""
         texts = self.begin_step(texts)
         shape = self.shape.cut(depth)
-        return self._as_drafts(self._drafted(shape, texts), shape, len(texts))
+        found = self._drafted(shape, texts)
+        return self._as_drafts(found, found.tokens.cpu().numpy(), shape)
+
+    def launch(self, texts: Sequence[Sequence[int]], depth: int) -> Launched | None:
+        """The same on the device, where no path ends early and all slots of a level have as many children."""
+        shape = self.shape.cut(depth)
+        if self.confidence or shape.each:
+            return None
+        found = self._drafted(shape, self.begin_step(texts))
+        tokens = HostCopy(found.tokens)
+
+        def see() -> Drafts:
+            return self._as_drafts(found, tokens.numpy(), shape)
+
+        return Launched(shape, found.tokens, found.laws, self.head.columns, see)
 
     def logits(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
         """What the model says after each of the B texts, shape (B, V), -inf of what it never drafts; drafts nothing."""
@@ -140,13 +154,11 @@ class LevelDrafter(Drafter):
         """What the model gives for so many levels, shape (B, depth, ...); None where it depends on what is drafted."""
         return None
 
-    def _as_drafts(self, found: Levels, shape: Shape, texts: int) -> Drafts:
-        """Trees of what was drafted, with the laws of their inner nodes."""
+    def _as_drafts(self, found: Levels, tokens: IntArray, shape: Shape) -> Drafts:
+        """Trees of what was drafted, whose tokens are on the host, with the laws of their inner nodes."""
         self._drafted_slots, self._places = found.laws.shape[1], shape.place
         # A token that makes a path unlikely ends it, but stays: without it the others had another law.
-        ends = _ends(found.going, texts, found.depth)
-        shapes = [shape.cut(end) for end in ends]
-        tokens = found.tokens.cpu().numpy()
+        shapes = [shape.cut(end) for end in _ends(found.going, len(tokens), found.depth)]
         trees = [Topology.merge(own, row[: own.slots - 1]) for own, row in zip(shapes, tokens, strict=True)]
         inner = found.laws.flatten(0, 1)
         after = [shape.place[tree.slot[tree.drafted_after]] for tree in trees]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
 import torch
 
 from otspec.decode.drafters.levels import LevelDrafter, Levels
 from otspec.decode.drafters.shortlists.selection import History
-from otspec.decode.models.context import Context, Pass, positions
+from otspec.decode.models.context import Context, Pass
 from otspec.decode.models.passes.signature import UNCONDITIONED, Conditioning, Outputs
 from otspec.laws import IntArray
 from otspec.verification.trees.shape import Shape
@@ -84,7 +83,7 @@ class ModelDrafter(LevelDrafter):
 
     def depth(self, lengths: IntArray) -> int:
         """As deep as the shape, or as the draft model's positions last: its last level is drawn, not read."""
-        return int(min(self.shape.depth, max(positions(self.model) - lengths.max() + 1, 0)))
+        return int(min(self.shape.depth, max(self.context.positions - lengths.max() + 1, 0)))
 
     def _drafted(self, shape: Shape, texts: Sequence[Sequence[int]]) -> Levels:
         unread = self._unread_in(texts)
@@ -125,15 +124,14 @@ class ModelDrafter(LevelDrafter):
     def _unread_in(self, texts: Sequence[Sequence[int]]) -> Unread:
         """What is new in each text."""
         unread = self._unread(texts)
-        size = np.array([len(more) for more in unread])
-        columns = np.arange(size.max())
-        own = columns >= size.max() - size[:, None]
-        packed = np.zeros((len(own), columns.size + 2), dtype=np.int64)
-        packed[:, :-2][own] = np.concatenate(unread)
-        packed[:, -2], packed[:, -1] = size, self.context.length
-        self._on_trial = [np.flatnonzero(row).tolist() for row in own]
-        self._before_slots = columns.size
-        return Unread(torch.from_numpy(packed), bool(own.all()))
+        columns = max(map(len, unread))
+        self._before_slots = columns
+        self._on_trial = [list(range(columns - len(more), columns)) for more in unread]
+        packed = [
+            [*[0] * (columns - len(more)), *more, len(more), before]
+            for more, before in zip(unread, self.context.length.tolist(), strict=True)
+        ]
+        return Unread(torch.tensor(packed), min(map(len, unread)) == columns)
 
     def _after(self, text: UnreadText) -> torch.Tensor:
         self._text = text

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,8 +22,7 @@ SLIDING = "sliding_attention"
 """Type of a layer that attends to the last tokens only."""
 
 
-@dataclass(frozen=True)
-class Pass:
+class Pass(NamedTuple):
     """The shape of one pass of a model over new tokens."""
 
     batch: int
@@ -71,8 +69,12 @@ class Context:
         _check_layers(model, layers)
         self.model = model
         self.reader = reader_of(model, layers)
+        self.device = model.device
+        """Where the model is."""
         self.positions = positions(model)
         """How many tokens the model knows positions for."""
+        self.vocab = vocabulary(model)
+        """How many tokens it gives logits for."""
         self.length: IntArray = np.array([len(text) for text in texts])
         """Tokens read of each text."""
         self.trial = 0
@@ -85,11 +87,6 @@ class Context:
         self._note_lengths()
         if self.end:
             self._read_first(texts, conditioning)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return self.model.device
 
     @property
     def after_texts(self) -> torch.Tensor:
@@ -157,6 +154,8 @@ class Context:
     ) -> tuple[torch.Tensor, ...] | None:
         """Do passes, and what is between them, in one, as a CUDA graph; None where they are to be launched.
 
+        What comes out is there until the next pass of the model.
+
         Parameters
         ----------
         key : object
@@ -189,7 +188,7 @@ class Context:
         if found is None:
             return None
         run, outputs = found
-        self.passes += [replace(one, start=self.end + one.start) for one in run.passes]
+        self.passes += [one._replace(start=self.end + one.start) for one in run.passes]
         self.trial = sum(one.rows for one in run.passes)
         return outputs
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
+from otspec.decode.base.drafts import Launched
 from otspec.decode.base.transfers import to_device
-from otspec.decode.models.context import Context, vocabulary
+from otspec.decode.models.context import Context
 from otspec.decode.models.passes.signature import Outputs
+from otspec.decode.models.passes.single_graph import Steps
 from otspec.decode.models.passes.workspace import filled_up
 from otspec.laws import IntArray
+from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import Topology
 
 MOST_BYTES = 1 << 29
@@ -43,8 +48,12 @@ class Target:
 
     features: list[torch.Tensor]
     """Hidden states at the tokens that were read of each text since they were last looked at, shape (tokens, layers,
-    width); only where layers are wanted."""
+    width), until the next pass; only where layers are wanted."""
     _read: Outputs
+    _rows: Sequence[IntArray]
+    """Of each text: the rows of what was read last that its nodes are."""
+    _kept: tuple[list[list[int]], Sequence[int]] | None = None
+    """What is to be committed before the next pass, which a drafter need not wait for."""
 
     def __init__(
         self,
@@ -63,12 +72,18 @@ class Target:
 
     def read(self, texts: Sequence[Sequence[int]], trees: Sequence[Topology]) -> torch.Tensor:
         """Logits after all nodes, one tree after the other, shape (sum of N, V)."""
-        return self.read_and_prepare(texts, trees, None)[0]
+        self.read_and_prepare(texts, trees, None)
+        return self.logits
+
+    @property
+    def logits(self) -> torch.Tensor:
+        """After all nodes that were read last, shape (sum of N, V)."""
+        return self.of_nodes(self._read.logits)
 
     def read_and_prepare(
         self, texts: Sequence[Sequence[int]], trees: Sequence[Topology], output: TargetOutput | None
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """The same, and what is seen in them.
+    ) -> torch.Tensor | None:
+        """Read all nodes, and what is seen in their logits, shape (sum of N, ...).
 
         A node attends to its text, to the nodes that lead to it and to itself; its position is that of its depth.
 
@@ -77,8 +92,9 @@ class Target:
         texts : sequence of sequences of int
         trees : sequence of Topology
         output : TargetOutput, optional
-            What is done with logits, in one run with the pass if that is captured; None in its place otherwise.
+            What is done with logits, in one run with the pass if that is captured; None is returned otherwise.
         """
+        self.settle()
         width = max(tree.size for tree in trees)
         packed = np.zeros((len(texts), filled_up(width), 2 + filled_up(width)), dtype=np.int64)
         packed[:, range(packed.shape[1]), range(2, packed.shape[2])] = 1  # what sees nothing would be NaN
@@ -87,51 +103,116 @@ class Target:
             row[0, 0] = text[-1]
             row[: tree.size, 1] = tree.depth
             row[: tree.size, 2 : 2 + tree.size] = tree.lineage
-        sizes = [tree.size for tree in trees]
-        if output is not None and (found := self._in_one(packed, output)) is not None:
-            return self._of_nodes(found[0], sizes), self._of_nodes(found[1], sizes)
-        nodes = torch.from_numpy(packed[:, :width, : 2 + width])
-        self._read = self._pass(nodes.to(self.context.device, non_blocking=True))
-        return self._of_nodes(self._read.logits, sizes), None
+        self._rows = [np.arange(tree.size) for tree in trees]
+        if output is not None:
 
-    def _in_one(self, packed: IntArray, output: TargetOutput) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Logits and what is seen in them by a run, shape (B, N, ...) both; None where it is not captured."""
+            def steps(nodes: torch.Tensor, generator: torch.Generator | None) -> tuple[torch.Tensor, ...]:
+                return self._seen(self._pass(nodes[..., 0], nodes[..., 1], nodes[..., 2:] != 0), output)
 
-        def steps(nodes: torch.Tensor, generator: torch.Generator | None) -> tuple[torch.Tensor, ...]:
-            found = self._pass(nodes)
-            seen = output.see(found.logits.flatten(0, 1)).unflatten(0, found.logits.shape[:2])
-            return (found.logits, seen, *(() if found.features is None else (found.features,)))
+            seen = self._in_one(("target", output.known_by), steps, [torch.from_numpy(packed)], packed.shape[1])
+            if seen is not None:
+                return self.of_nodes(seen)
+        nodes = torch.from_numpy(packed[:, :width, : 2 + width]).to(self.context.device, non_blocking=True)
+        self._read = self._pass(nodes[..., 0], nodes[..., 1], nodes[..., 2:] != 0)
+        return None
 
-        batch, width = packed.shape[:2]
-        if 8 * batch * width * vocabulary(self.context.model) > MOST_BYTES:
+    def read_slots(self, texts: Sequence[Sequence[int]], drafts: Launched, output: TargetOutput) -> torch.Tensor:
+        """Read all slots of drafts that the host has not seen; what is seen in their logits, shape (B, S or more, ...).
+
+        Slots of equal prefixes are read each by itself.  `merge` says which of them are nodes.
+
+        Parameters
+        ----------
+        texts : sequence of sequences of int
+        drafts : Launched
+        output : TargetOutput
+        """
+        self.settle()
+        shape = drafts.shape
+        depth, sees = _alone(shape, self.context.device)
+        width = depth.shape[1]
+
+        def steps(
+            roots: torch.Tensor, drafted: torch.Tensor, generator: torch.Generator | None
+        ) -> tuple[torch.Tensor, ...]:
+            tokens = pad(torch.cat((roots, drafted.clamp(min=0)), dim=1), (0, width - shape.slots))  # `NONE` is no node
+            return self._seen(self._pass(tokens, depth, sees), output)
+
+        inputs = torch.tensor([text[-1:] for text in texts]), drafts.tokens
+        seen = self._in_one(("slots", shape, output.known_by), steps, inputs, width)
+        if seen is not None:
+            return seen
+        logits, seen, *features = steps(inputs[0].to(self.context.device, non_blocking=True), inputs[1], None)
+        self._read = Outputs(logits, *features)
+        return seen
+
+    def merge(self, trees: Sequence[Topology]) -> None:
+        """Take the slots that were read for the nodes of these trees."""
+        self._rows = [tree.slot for tree in trees]
+
+    def _in_one(self, key: object, steps: Steps, inputs: Sequence[torch.Tensor], width: int) -> torch.Tensor | None:
+        """What is seen in the logits by a run, shape (B, width, ...); None where it is not captured."""
+        if 8 * len(inputs[0]) * width * self.context.vocab > MOST_BYTES:
             return None
-        inputs = [torch.from_numpy(packed)]
-        outputs = self.context.in_one_graph(("target", output.known_by), steps, inputs, width)
+        outputs = self.context.in_one_graph(key, steps, inputs, width)
         if outputs is None:
             return None
         logits, seen, *features = outputs
         self._read = Outputs(logits, *features)
-        return logits, seen
+        return seen
 
-    def _pass(self, nodes: torch.Tensor) -> Outputs:
-        """What the model gives for nodes of which tokens, depths and what they see are said, shape (B, N, 2 + N)."""
-        tokens, depth, sees = nodes[..., 0], nodes[..., 1], nodes[..., 2:] != 0
+    @staticmethod
+    def _seen(found: Outputs, output: TargetOutput) -> tuple[torch.Tensor, ...]:
+        """Logits, shape (B, N, V), what is seen in them, and features if there are some."""
+        seen = output.see(found.logits.flatten(0, 1)).unflatten(0, found.logits.shape[:2])
+        return (found.logits, seen, *(() if found.features is None else (found.features,)))
+
+    def _pass(self, tokens: torch.Tensor, depth: torch.Tensor, sees: torch.Tensor) -> Outputs:
+        """What the model gives for nodes of these tokens and depths, (B, N), that see some of each other, (B, N, N)."""
         width = tokens.shape[1]
         position = self.context.after_texts + depth
         return self.context.read(tokens, position, sees if width > 1 else None, keep=width)
 
-    def _of_nodes(self, found: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
-        """What belongs to nodes, shape (sum of N, ...), from what belongs to rows, (B, N, ...)."""
-        if len(sizes) == 1:
-            return found[0, : sizes[0]]
-        real = np.arange(found.shape[1]) < np.array(sizes)[:, None]
+    def of_nodes(self, found: torch.Tensor) -> torch.Tensor:
+        """What belongs to nodes, shape (sum of N, ...), from what belongs to rows, (B, rows, ...)."""
+        rows = np.concatenate([own + row * found.shape[1] for row, own in enumerate(self._rows)])
         flat = found.flatten(0, 1)
-        return flat if real.all() else flat[to_device(np.flatnonzero(real), flat.device)]
+        if np.array_equal(rows, np.arange(rows.size)):
+            return flat[: rows.size]
+        return flat[to_device(rows, flat.device)]
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
-        """Keep the roots and the accepted nodes of each tree, and drop the texts that do not go on."""
-        kept = [[0, *nodes] for nodes in accepted]
+        """Keep the roots and the accepted nodes of each tree, and drop the texts that do not go on.
+
+        Of the features that is seen at once, of keys and values when the next pass begins.
+        """
+        kept = [own[[0, *nodes]].tolist() for own, nodes in zip(self._rows, accepted, strict=True)]
         if self._layers:
-            device, states = self.context.device, self._read.states
-            self.features = [states[row].index_select(0, to_device(np.array(kept[row]), device)) for row in rows]
-        self.context.commit(kept, rows)
+            self.features = [_rows_of(self._read.states[row], kept[row]) for row in rows]
+        self._kept = kept, rows
+
+    def settle(self) -> None:
+        """Move the keys and values of what was kept last to where they stay."""
+        if self._kept is not None:
+            self.context.commit(*self._kept)
+            self._kept = None
+
+
+def _rows_of(states: torch.Tensor, kept: Sequence[int]) -> torch.Tensor:
+    """Some rows, ascending; the first ones are a view."""
+    if kept[-1] == len(kept) - 1:
+        return states[: len(kept)]
+    return states.index_select(0, to_device(np.array(kept), states.device))
+
+
+@cache
+def _alone(shape: Shape, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """The depths of a shape's slots, shape (1, S or more), and what they see, before there are tokens.
+
+    Rows behind the slots, up to those of a pass, see themselves alone.  Kept for good: graphs have the addresses.
+    """
+    slots, width = shape.slots, filled_up(shape.slots)
+    depth, sees = np.zeros((1, width), dtype=np.int64), np.eye(width, dtype=bool)[None]
+    depth[0, :slots] = np.searchsorted(shape.offsets, np.arange(slots), side="right") - 1
+    sees[0, :slots, :slots] = shape.lineage
+    return to_device(depth, device), to_device(sees, device)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -19,11 +20,23 @@ from otspec.decode.drafters.drafter import Drafter
 from otspec.decode.models.context import Pass
 from otspec.decode.models.target import Target
 from otspec.decode.verify.refusals import no_law
-from otspec.decode.verify.step import StepVerifier
+from otspec.decode.verify.step import Judge, StepVerifier, Verified
 from otspec.decode.verify.verifiers import AcceptedTokens
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 from otspec.verification.trees.topology import Topology
+
+
+class Read(NamedTuple):
+    """What the target has read in a step."""
+
+    drafts: Drafts
+    seen: Callable[[], torch.Tensor]
+    """Gives what the verifier made of the logits at all nodes."""
+    prefixes: list[Prefix]
+    """The text at each node, where anyone looks at them."""
+    judge: Judge | None = None
+    """Where verification has been launched."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +44,8 @@ class Decoder:
     """How texts are made longer.
 
     The drafter's tokens come to the host once a step, so that equal prefixes can be merged, and the laws of all nodes
-    once, after the target's pass; where the device verifies, what is accepted comes in their place.
+    once, after the target's pass; where the device verifies, what is accepted comes in their place.  On a GPU the
+    target reads the drafts of even trees, and a rule verifies them, before the host has seen any.
     """
 
     target: PreTrainedModel
@@ -43,6 +57,8 @@ class Decoder:
     streamer: Streamer | None = None
     scorer: Scorer | None = None
     """Where log-probabilities are asked for."""
+    IN_TURN: ClassVar[Collection[str]] = ("cpu",)
+    """Devices that do nothing while the host looks at drafts: there equal prefixes are merged first, and read once."""
 
     def run(self, texts: Sequence[Request]) -> tuple[Metrics, Mapping[str, Sequence[Pass]]]:
         """Make the texts longer, in place, until each has ended; what it took, and the models' passes by phase."""
@@ -63,17 +79,14 @@ class Decoder:
     def _step(self, going: list[Request], target: Target, clock: Clock, metrics: Metrics) -> list[Request]:
         """One step; the texts that go on."""
         tokens = [text.tokens for text in going]
-        drafts = self._draft(going, tokens, target.context.positions, clock)
-        with clock.on_device("target"):
-            logits, seen = target.read_and_prepare(tokens, drafts.trees, self.verifier.blind_output)
-            prefixes = self._prefixes(going, drafts.trees)
-            if seen is None:
-                seen = self.verifier.prepare_target(logits, prefixes)
+        depth = self._depth(going, tokens, target)
+        read = self._ahead(tokens, depth, target, clock) or self._in_turn(going, depth, target, clock)
+        drafts = read.drafts
         try:
-            extensions, answers = self.verifier.verify(drafts, seen, clock)
+            extensions, answers = self._verified(read, clock)
         except ProblemError as error:
-            raise no_law(going, drafts.trees, logits, seen) or error from error
-        scores = self._scores(logits, prefixes, drafts.trees, extensions, clock)
+            raise no_law(going, drafts.trees, target.logits, read.seen()) or error from error
+        scores = self._scores(target, read.prefixes, drafts.trees, extensions, clock)
         if answers is not None:
             with clock.on_host(self.drafter.phase):
                 self.drafter.learn(drafts.trees, answers)
@@ -94,17 +107,17 @@ class Decoder:
                 rows.append(row)
         if rows:
             accepted = [extension.nodes for extension in extensions]
-            with clock.on_device("target"):
-                target.commit(accepted, rows)
             slots = [tree.slot[nodes].tolist() for tree, nodes in zip(drafts.trees, accepted, strict=True)]
-            with clock.on_device(self.drafter.phase):
+            with clock.on_device("target") as phases:
+                target.commit(accepted, rows)
+                phases.then(self.drafter.phase)
                 self.drafter.commit(slots, rows)
                 self.drafter.observe(target.features)
         return [going[row] for row in rows]
 
     def _scores(
         self,
-        logits: torch.Tensor,
+        target: Target,
         prefixes: Sequence[Prefix],
         trees: Sequence[Topology],
         extensions: Sequence[AcceptedTokens],
@@ -118,24 +131,59 @@ class Decoder:
         tokens = [one.tokens(tree) for tree, one in zip(trees, extensions, strict=True)]
         with clock.on_device("verification"):
             read = [prefixes[row] for row in rows] if prefixes else []
-            found = iter(self.scorer.score(logits[rows], read, [token for own in tokens for token in own]))
+            found = iter(self.scorer.score(target.logits[rows], read, [token for own in tokens for token in own]))
         return [list(islice(found, len(own))) for own in tokens]
 
-    def _draft(
-        self, going: Sequence[Request], tokens: Sequence[Sequence[int]], target_positions: float, clock: Clock
-    ) -> Drafts:
-        """Drafts as deep as the texts may still grow, the models' positions allow and the drafter will go."""
+    def _depth(self, going: Sequence[Request], tokens: Sequence[Sequence[int]], target: Target) -> int:
+        """As deep as the texts may still grow, the models' positions allow and the drafter will go."""
         lengths: IntArray = np.array([len(text) for text in tokens])
         left = max(self.ending.left(text) for text in going) - 1
-        depth = min(target_positions - lengths.max(), self.drafter.depth(lengths))
-        if self.target.device.type == "cpu" or left <= 0:
+        depth = min(target.context.positions - lengths.max(), self.drafter.depth(lengths))
+        if target.context.device.type == "cpu" or left <= 0:
             # Elsewhere the last trees of a text are as deep as the others: passes of one shape are replayed, and each
             # of another one would be compiled and captured.  What is behind the end is dropped with it.
             depth = min(depth, left)
-        if depth <= 0:
-            return Drafts.fixed([[]] * len(tokens))
-        with clock.on_device(self.drafter.phase):
-            return self.drafter.draft(tokens, int(depth))
+        return int(max(depth, 0))
+
+    def _in_turn(self, going: Sequence[Request], depth: int, target: Target, clock: Clock) -> Read:
+        """Drafts that come to the host, and the target's pass over them, equal prefixes merged."""
+        tokens = [text.tokens for text in going]
+        drafts = Drafts.fixed([[]] * len(tokens))
+        if depth:
+            with clock.on_device(self.drafter.phase):
+                drafts = self.drafter.draft(tokens, depth)
+        with clock.on_device("target"):
+            seen = target.read_and_prepare(tokens, drafts.trees, self.verifier.blind_output)
+            prefixes = self._prefixes(going, drafts.trees)
+            if seen is None:
+                seen = self.verifier.prepare_target(target.logits, prefixes)
+        return Read(drafts, lambda: seen, prefixes)
+
+    def _ahead(self, tokens: Sequence[Sequence[int]], depth: int, target: Target, clock: Clock) -> Read | None:
+        """Drafts, the target's pass over them and verification, all on the device before the host sees any.
+
+        What the host has to do with the drafts it does while the device is at work.  None where it has to see them
+        first.
+        """
+        output = self.verifier.blind_output
+        if depth == 0 or output is None or target.context.device.type in self.IN_TURN:
+            return None
+        with clock.on_device(self.drafter.phase) as phases:
+            launched = self.drafter.launch(tokens, depth)
+            if launched is None:
+                return None
+            phases.then("target")
+            seen = target.read_slots(tokens, launched, output)
+            phases.then("verification")
+            judge = self.verifier.launch(launched, seen)
+        drafts = launched.see()
+        target.merge(drafts.trees)
+        return Read(drafts, lambda: target.of_nodes(seen), [], judge)
+
+    def _verified(self, read: Read, clock: Clock) -> Verified:
+        """What the texts get."""
+        found = None if read.judge is None else read.judge(read.drafts)
+        return self.verifier.verify(read.drafts, read.seen(), clock) if found is None else found
 
     def _prefixes(self, going: Sequence[Request], trees: Sequence[Topology]) -> list[Prefix]:
         """The texts after which the target gives its laws, where anyone looks at them."""

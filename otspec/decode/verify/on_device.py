@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import cache
+
 import numpy as np
 import torch
+from torch.nn.functional import pad
 
-from otspec.decode.base.drafts import Drafts
+from otspec.decode.base.drafts import Drafts, Launched, first_of_prefixes
+from otspec.decode.base.transfers import HostCopy, to_device
 from otspec.decode.verify.captured import DeviceRule, Inputs, verify_in_one
 from otspec.decode.verify.verifiers import AcceptedTokens
 from otspec.errors import ProblemError
+from otspec.laws import IntArray
 from otspec.schemes import IID
 from otspec.verification import Block, Match, Nested, PathVerifier, TokenWise
+from otspec.verification.trees.shape import Shape
+from otspec.verification.trees.topology import Topology
 
 PLACES = (None, "device", "host")
 """Where trees are verified; None is the device where that is no CPU."""
@@ -77,20 +85,71 @@ def verify_on_device(
     ProblemError
         If a law is none.
     """
-    shape = drafts.trees[0].shape
-    node = np.zeros((len(drafts.trees), shape.slots), dtype=np.int64)
-    for mine, tree in zip(node, drafts.trees, strict=True):
-        mine[tree.draw] = tree.node
+    shape, node = drafts.trees[0].shape, _nodes_of_slots(drafts.trees)
     tokens = np.stack([tree.token[mine] for mine, tree in zip(node, drafts.trees, strict=True)])
     first = np.cumsum([0, *(tree.size for tree in drafts.trees[:-1])])
     first_inner = np.cumsum([0, *(tree.inner for tree in drafts.trees[:-1])])
     inner = node[:, : shape.offsets[-2]]
     slots = np.concatenate((tokens, node + first[:, None], inner + first_inner[:, None]), axis=1)
-    uniforms = torch.rand(
-        (*node.shape[:1], shape.slots + shape.depth, 3), dtype=torch.float64, device=laws.device, generator=generator
+    trees = Inputs(
+        laws, drafts.over(laws.shape[1]), _uniforms(shape, len(node), laws, generator), torch.from_numpy(slots)
     )
-    trees = Inputs(laws, drafts.over(laws.shape[1]), uniforms, torch.from_numpy(slots))
-    came = verify_in_one(rule, trees, shape.branching).cpu().numpy()
+    return _accepted(rule, trees, shape, verify_in_one(rule, trees, shape.branching).cpu().numpy(), node)
+
+
+def verify_launched(
+    rule: DeviceRule, drafts: Launched, laws: torch.Tensor, generator: torch.Generator
+) -> Callable[[Sequence[Topology]], list[AcceptedTokens]]:
+    """The same of drafts that the host has not seen.
+
+    Parameters
+    ----------
+    rule : DeviceRule
+    drafts : Launched
+    laws : Tensor, shape (B, S or more, V)
+        Target laws at all slots.
+    generator : torch.Generator
+        Of the device.
+
+    Returns
+    -------
+    callable
+        Takes the trees, such as `can_be_stacked`, and waits.
+    """
+    shape, (batch, _, vocab) = drafts.shape, laws.shape
+    own, drawn_from = _rows_of_slots(shape, batch, laws.device)
+    rows = own if shape.slots == shape.depth + 1 else own[:, :1] + first_of_prefixes(shape, drafts.tokens)
+    slots = torch.cat((pad(drafts.tokens, (1, 0)), rows, drawn_from), dim=1)
+    target = laws[:, : shape.slots].flatten(0, 1)
+    trees = Inputs(target, drafts.over(vocab), _uniforms(shape, batch, target, generator), slots)
+    found = HostCopy(verify_in_one(rule, trees, shape.branching))
+    return lambda merged: _accepted(rule, trees, shape, found.numpy(), _nodes_of_slots(merged))
+
+
+@cache
+def _rows_of_slots(shape: Shape, batch: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """The rows of laws of all slots, and of those that have children, one text after the other: (B, S) and (B, I)."""
+    counts = shape.slots, shape.offsets[-2]
+    each, inner = (to_device(np.arange(batch * count).reshape(batch, count), device) for count in counts)
+    return each, inner
+
+
+def _nodes_of_slots(trees: Sequence[Topology]) -> IntArray:
+    """The node of each slot of trees of one shape, shape (B, S)."""
+    node = np.zeros((len(trees), trees[0].shape.slots), dtype=np.int64)
+    for mine, tree in zip(node, trees, strict=True):
+        mine[tree.draw] = tree.node
+    return node
+
+
+def _uniforms(shape: Shape, batch: int, laws: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """What the rules draw by, shape (B, S + L, 3)."""
+    size = batch, shape.slots + shape.depth, 3
+    return torch.rand(size, dtype=torch.float64, device=laws.device, generator=generator)
+
+
+def _accepted(rule: DeviceRule, trees: Inputs, shape: Shape, came: IntArray, node: IntArray) -> list[AcceptedTokens]:
+    """What the texts get by what a rule put out, shape (B, L + 2)."""
     if not came[:, -1].all():
         trees.verify(rule, shape.branching, check=True)  # names what is wrong
     return [

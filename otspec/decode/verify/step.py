@@ -8,7 +8,7 @@ on the device of the models.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -17,16 +17,17 @@ import numpy as np
 import torch
 
 from otspec.decode.base.draft_laws import draw
-from otspec.decode.base.drafts import Drafts, max_support
+from otspec.decode.base.drafts import Drafts, Launched, max_support
 from otspec.decode.base.metrics import Clock
 from otspec.decode.base.sampling import Prefix, Sampling
-from otspec.decode.base.transfers import to_device
+from otspec.decode.base.transfers import HostCopy, to_device
 from otspec.decode.models.target import TargetOutput
 from otspec.decode.verify.captured import DeviceRule
 from otspec.decode.verify.laws import LawRows, ReducedLaws, compact_trees, merged_to_host, to_host
-from otspec.decode.verify.on_device import can_be_stacked, verify_on_device
+from otspec.decode.verify.on_device import can_be_stacked, verify_launched, verify_on_device
 from otspec.decode.verify.verifiers import AcceptedTokens, merges, verify
 from otspec.errors import ProblemError
+from otspec.laws import IntArray
 from otspec.verification import PathVerifier
 from otspec.verification.trees.topology import NONE, Topology
 
@@ -38,6 +39,10 @@ class Verified(NamedTuple):
     """What each text gets."""
     answers: list[int] | None = None
     """The tokens that the target put after the nodes of all trees, one tree after the other, where they are known."""
+
+
+Judge = Callable[[Drafts], Verified | None]
+"""Waits for what was launched, and says what comes out of the step; None where `verify` has to."""
 
 
 class StepVerifier(ABC):
@@ -88,6 +93,17 @@ class StepVerifier(ABC):
             If a law of the target is none.
         """
 
+    def launch(self, drafts: Launched, seen: torch.Tensor) -> Judge | None:
+        """Begin to verify what the host has not seen; None where that can only be done by `verify`.
+
+        Parameters
+        ----------
+        drafts : Launched
+        seen : Tensor, shape (B, S or more, ...)
+            What `prepare_target` returned, at all slots.
+        """
+        return None
+
 
 @dataclass(frozen=True, eq=False)
 class Greedy(StepVerifier):
@@ -102,6 +118,17 @@ class Greedy(StepVerifier):
     def verify(self, drafts: Drafts, seen: torch.Tensor, clock: Clock) -> Verified:
         """Accept what agrees with the choices."""
         return _followed(drafts.trees, seen, clock)
+
+    def launch(self, drafts: Launched, seen: torch.Tensor) -> Judge:
+        """Send the choices to the host."""
+        choices = HostCopy(seen)
+
+        def judge(drafts: Drafts) -> Verified:
+            rows = zip(choices.numpy(), drafts.trees, strict=True)
+            tokens = _checked(np.concatenate([row[tree.slot] for row, tree in rows]))
+            return Verified(_matched(drafts.trees, tokens), tokens)
+
+        return judge
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +174,7 @@ class OnHost(StepVerifier):
         judged = self.judged(drafts.without_fixed(), mine, clock)
         tokens = np.full(starts[-1], NONE)
         with clock.on_device("verification"):
-            tokens[fixed] = _tokens(after)
+            tokens[fixed] = _checked(after.cpu().numpy())
         with clock.on_host("verification"):
             return [
                 _gone_on(tree, AcceptedTokens(part.node[one.nodes].tolist(), one.token), own.tolist())
@@ -190,6 +217,11 @@ class OnDevice(OnHostMerged):
         with clock.on_device("verification"):
             return verify_on_device(self.rule, drafts, laws, self.generator)
 
+    def launch(self, drafts: Launched, seen: torch.Tensor) -> Judge:
+        """By the rule, where it turns out that the trees can be stacked."""
+        found = verify_launched(self.rule, drafts, seen, self.generator)
+        return lambda merged: Verified(found(merged.trees)) if can_be_stacked(merged) else None
+
 
 def step_verifier(
     verifier: PathVerifier,
@@ -222,7 +254,7 @@ def step_verifier(
 def _followed(trees: Sequence[Topology], wanted: torch.Tensor, clock: Clock) -> Verified:
     """What the texts get where the target puts these tokens after the nodes of their trees, shape (N,)."""
     with clock.on_device("verification"):
-        tokens = _tokens(wanted)
+        tokens = _checked(wanted.cpu().numpy())
     with clock.on_host("verification"):
         return Verified(_matched(trees, tokens), tokens)
 
@@ -266,15 +298,15 @@ def _or_none(drawn: torch.Tensor, laws: torch.Tensor) -> torch.Tensor:
     return torch.where(laws.sum(dim=-1).isnan(), NONE, drawn)
 
 
-def _tokens(chosen: torch.Tensor) -> list[int]:
-    """Tokens on the host.
+def _checked(chosen: IntArray) -> list[int]:
+    """Tokens.
 
     Raises
     ------
     ProblemError
         If there was none to choose.
     """
-    tokens: list[int] = chosen.cpu().numpy().tolist()
+    tokens: list[int] = chosen.tolist()
     if NONE in tokens:
         raise ProblemError("the target has no law after a text")  # `refusals.no_law` says which text, and why
     return tokens

@@ -102,6 +102,9 @@ class ForeignDrafter(ModelDrafter):
         self._trees = drafts.trees
         return drafts
 
+    def launch(self, texts: Sequence[Sequence[int]], depth: int) -> None:
+        """Nothing: what becomes text is read again in the draft model's tokens."""
+
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was read of the text and of its accepted tokens."""
         if self.context.trial:

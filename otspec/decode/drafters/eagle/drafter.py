@@ -26,29 +26,31 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
     """
 
     model: Eagle
+    _first: int
+    """Tokens of a text that are never read."""
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts but for their last tokens."""
-        first = int(self.model.config.published)
+        self._first = first = int(self.model.config.published)
         told = Conditioning(added=self.model.conditioning(self._before()[:, first:]))
         read = [self._readable(text[first:-1]) for text in texts]
         self.context = Context(self.model, read, last_layer(self.model), told)
 
     def depth(self, lengths: IntArray) -> int:
         """As deep as the shape, or as positions last."""
-        read = lengths - int(self.model.config.published)
+        read = lengths - self._first
         return super().depth(read) if read.min() else 0
 
     def begin_step(self, texts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
         """What has not been read of a text is read with the target's features of the tokens before."""
-        texts = [text[int(self.model.config.published) :] for text in texts]
+        texts = [text[self._first :] for text in texts]
         unread = [len(text) - length for text, length in zip(texts, self.context.length.tolist(), strict=True)]
         self._told = (self._before_unread(unread),)
         return texts
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was read of the text, and none of the drafts."""
-        self._left = None if self.context.trial else [self._seen[row] for row in rows]
+        self._left = None if self.context.trial else self._kept(rows)
         super().commit([[] for _ in accepted], rows)
 
     def _of_text(self) -> Conditioning:

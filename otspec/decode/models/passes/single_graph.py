@@ -47,11 +47,12 @@ class GraphedSequence:
     def fill(self, inputs: Sequence[torch.Tensor], length: IntArray, end: int) -> None:
         """Tell the steps where they are."""
         for mine, theirs in zip(self.inputs, inputs, strict=True):
-            mine.copy_(theirs, non_blocking=True)
+            if mine.numel():
+                mine.copy_(theirs, non_blocking=True)
         self._place.copy_(torch.from_numpy(np.append(length, end)), non_blocking=True)
 
     def do(self, steps: Steps, generator: torch.Generator | None, pool: Any) -> tuple[torch.Tensor, ...]:
-        """Launch by launch the first time, captured the second.
+        """Launch by launch the first time, captured the second; what they give the next run or pass overwrites.
 
         Parameters
         ----------
@@ -61,5 +62,4 @@ class GraphedSequence:
         pool : object
             Where graphs put what they need in between; None to launch always.
         """
-        outputs = self.replayed.run(lambda drawn_from: steps(*self.inputs, drawn_from), pool, generator)
-        return tuple(one.clone() for one in outputs)
+        return self.replayed.run(lambda drawn_from: steps(*self.inputs, drawn_from), pool, generator)

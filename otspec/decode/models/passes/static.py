@@ -143,16 +143,15 @@ class StaticReader:
         sees : Tensor of bool, shape (B or 1, N, start + N), optional
             As `otspec.decode.models.context.Context.read` takes it.
         """
-        workspace, rows, device = self._held[0], given.tokens.shape[1], given.tokens.device
-        workspace.place.columns = run.end + given.start + torch.arange(rows, device=device)
-        column = torch.arange(workspace.columns, device=device)
-        since = column - run.end
-        on_trial = (since >= 0) & (since < given.start + rows)
+        workspace, rows = self._held[0], given.tokens.shape[1]
+        stop = given.start + rows
+        workspace.place.columns = workspace.column[given.start : stop] + run.end
+        since = workspace.column - run.end
+        on_trial = (since >= 0) & (since < stop)
         if sees is not None:
-            on_trial = on_trial & sees[..., since.clamp(0, given.start + rows - 1)]
-        visible = (column < run.length[:, None]).unsqueeze(1) | on_trial
-        mask = torch.zeros(visible.shape, dtype=workspace.blocks[0].entries.dtype, device=device)
-        mask = mask.masked_fill(~visible, torch.finfo(mask.dtype).min).unsqueeze(1)
+            on_trial = on_trial & sees[..., since.clamp(0, stop - 1)]
+        visible = (workspace.column < run.length[:, None]).unsqueeze(1) | on_trial
+        mask = torch.where(visible, workspace.shown, workspace.hidden).unsqueeze(1)
         return self._pass(given._replace(mask=mask.expand(len(given.tokens), -1, rows, -1)))
 
     def _forward(self, one: FixedPass) -> Outputs:
@@ -268,8 +267,9 @@ def can_be_one(workspace: Workspace) -> bool:
 
 def _state(model: PreTrainedModel) -> object:
     """What a graph took for granted: where the weights are, and how they are used."""
-    weights = (*model.parameters(), *model.buffers())
-    return model.config._attn_implementation, tuple((one.data_ptr(), one.dtype) for one in weights)
+    kept = (one for module in model.modules() for one in (*module._parameters.values(), *module._buffers.values()))
+    weights = tuple((one.data_ptr(), one.dtype) for one in kept if one is not None)
+    return model.config._attn_implementation, weights
 
 
 _FREE: WeakKeyDictionary[PreTrainedModel, list[Workspace]] = WeakKeyDictionary()

@@ -112,6 +112,11 @@ class Workspace:
         self.blocks: list[FixedBlock]
         self.blocks, layers = fixed_layers(written, columns, self.place)
         self.cache = Cache(layers=layers)
+        like = self.blocks[0].entries
+        with torch.inference_mode(False):
+            self.column = torch.arange(columns, device=like.device)
+            self.shown, self.hidden = like.new_tensor((0.0, torch.finfo(like.dtype).min)).unbind()
+            """What a mask adds to scores."""
         self.passes: dict[tuple[int, int, bool, tuple[bool, ...]], FixedPass] = {}
         self.runs: dict[object, GraphedSequence] = {}
         self.refused: set[object] = set()

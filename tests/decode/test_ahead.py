@@ -1,0 +1,99 @@
+"""Drafts that the target reads before the host has seen them give the texts of those that it reads after."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from otspec import generate
+from otspec.decode.base.drafts import first_of_prefixes
+from otspec.decode.models.target import Target
+from otspec.decode.step.harness import Generation
+from otspec.decode.step.loop import Decoder
+from otspec.verification import Shape, Topology
+from tests.contracts.draft_models import DRAFT_MODELS
+from tests.decode.models import pair
+from tests.each import each
+
+VOCAB = 8
+RULES: dict[str, dict[str, Any]] = {
+    "nested": {"paths": 3, "depth": 3, "verify_on": "device"},
+    "block": {"paths": 1, "depth": 3, "solver": "block", "verify_on": "device"},
+    "interval": {"branching": (2, 2), "solver": "interval", "verify_on": "device"},
+    "of few tokens": {"branching": (3, 2), "draft_top_k": 2, "verify_on": "device"},
+    "nested, on the host": {"paths": 3, "depth": 3},
+    "of few tokens, on the host": {"branching": (3, 2), "draft_top_k": 2},
+    "max_flow": {"paths": 2, "depth": 2, "solver": "max_flow"},
+    "without replacement": {"branching": (3, 2), "law": "without_replacement"},
+    "laws of fewer tokens than siblings": {"branching": (4, 1), "law": "without_replacement", "draft_top_k": 2},
+}
+
+
+def texts(patch: pytest.MonkeyPatch, ahead: bool, target: Any, draft: Any, **settings: Any) -> Generation:
+    """Of three prompts of different lengths."""
+    patch.setattr(Decoder, "IN_TURN", () if ahead else ("cpu",))
+    ids = torch.tensor([[0, 1, 2, 3], [0, 0, 5, 1], [0, 4, 4, 2]])
+    mask = torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1], [0, 1, 1, 1]])
+    return generate(target, draft, ids, attention_mask=mask, max_new_tokens=24, seed=3, transcript=True, **settings)
+
+
+def counts(found: Generation) -> list[dict[str, Any]]:
+    """Of the run and of each text."""
+    return [one.record() | {"seconds": {}} for one in (found.metrics, *found.metrics_of_texts)]
+
+
+def check(patch: pytest.MonkeyPatch, target: Any, draft: Any, **settings: Any) -> None:
+    """The same texts, steps and counts, and the target reads slots."""
+    read, shapes = Target.read_slots, []
+
+    def counted(self: Target, texts: Any, drafts: Any, output: Any) -> torch.Tensor:
+        shapes.append(drafts.shape)
+        return read(self, texts, drafts, output)
+
+    patch.setattr(Target, "read_slots", counted)
+    expected = texts(patch, False, target, draft, **settings)
+    assert not shapes
+    found = texts(patch, True, target, draft, **settings)
+    assert len(shapes) > 3
+    assert (found.new_tokens, found.blocks) == (expected.new_tokens, expected.blocks)
+    for one, other in zip(
+        (found.metrics, *found.metrics_of_texts), (expected.metrics, *expected.metrics_of_texts), strict=True
+    ):
+        assert one.record() | {"seconds": 0} == other.record() | {"seconds": 0}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@each(temperature=(1.0, 0.0))
+def test_every_rule_writes_the_same(rule: str, temperature: float) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        check(patch, *pair(VOCAB), **RULES[rule], temperature=temperature)
+
+
+@pytest.mark.parametrize("kind", DRAFT_MODELS)
+def test_every_drafter_writes_the_same(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, draft = pair(VOCAB, positions=128)
+    with torch.no_grad():
+        model = DRAFT_MODELS[kind](target, draft)
+    check(monkeypatch, target, model, paths=2, depth=2)
+
+
+def test_log_probabilities_are_those_of_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, expected = (
+        texts(monkeypatch, ahead, *pair(VOCAB), paths=3, depth=2, logprobs=2).logprobs for ahead in (True, False)
+    )
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+@each(branching=((3,), (2, 2), (4, 1, 1), (1, 1, 1), (2, 3, 2)), vocab=(1, 2, 3, 50))
+def test_the_first_slot_of_a_prefix_is_that_of_its_node(branching: tuple[int, ...], vocab: int) -> None:
+    """Of tokens with some that no law had to give."""
+    shape, rng = Shape(branching), np.random.default_rng([vocab, *branching])
+    tokens = rng.integers(0, vocab, (20, shape.slots - 1))
+    first = first_of_prefixes(shape, torch.from_numpy(tokens)).numpy()
+    for mine, row in zip(first, tokens, strict=True):
+        tree = Topology.merge(shape, row)
+        node = np.zeros(shape.slots, dtype=np.int64)
+        node[tree.draw] = tree.node
+        np.testing.assert_array_equal(mine, tree.slot[node])
