@@ -11,6 +11,7 @@ from otspec.decode.base.drafts import first_of_prefixes
 from otspec.decode.models.target import Target
 from otspec.decode.step.harness import Generation
 from otspec.decode.step.loop import Decoder
+from otspec.errors import ProblemError
 from otspec.verification import Shape, Topology
 from tests.contracts.draft_models import DRAFT_MODELS
 from tests.decode.models import pair
@@ -76,6 +77,27 @@ def test_every_drafter_writes_the_same(kind: str, monkeypatch: pytest.MonkeyPatc
     with torch.no_grad():
         model = DRAFT_MODELS[kind](target, draft)
     check(monkeypatch, target, model, paths=2, depth=2)
+
+
+@each(verify_on=("device", "host"), temperature=(0.0, 1.0), paths=(1, 3))
+def test_a_target_without_a_law_is_named_alike(verify_on: str, temperature: float, paths: int) -> None:
+    """After the same text and as many drafted tokens, in the same words."""
+    words = []
+    for ahead in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            read = Target._pass
+
+            def spoilt(self: Target, tokens: torch.Tensor, *more: Any, read: Any = read) -> Any:
+                found = read(self, tokens, *more)
+                found.logits[(tokens == 5) & (torch.arange(len(tokens)) == 1)[:, None]] = torch.nan
+                return found
+
+            patch.setattr(Target, "_pass", spoilt)
+            settings = {"temperature": temperature, "verify_on": verify_on, "paths": paths, "depth": 2}
+            with pytest.raises(ProblemError, match="text 1, after") as error:
+                texts(patch, ahead, *pair(VOCAB), **settings)
+            words.append(str(error.value))
+    assert words[0] == words[1]
 
 
 def test_log_probabilities_are_those_of_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

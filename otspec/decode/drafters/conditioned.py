@@ -44,10 +44,6 @@ class ConditionedDrafter(Drafter):
             features = [torch.cat(both) for both in zip(self._left, features, strict=True)]
         self._seen = features
 
-    def _kept(self, rows: Sequence[int]) -> list[torch.Tensor]:
-        """What has been seen of some texts, for longer than until the target's next pass."""
-        return [self._seen[row].clone() for row in rows]
-
     def _before(self) -> torch.Tensor:
         """Of each token of a prompt but the last: the features of the token before it, padded on the right.
 

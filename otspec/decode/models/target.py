@@ -48,7 +48,7 @@ class Target:
 
     features: list[torch.Tensor]
     """Hidden states at the tokens that were read of each text since they were last looked at, shape (tokens, layers,
-    width), until the next pass; only where layers are wanted."""
+    width); only where layers are wanted."""
     _read: Outputs
     _rows: Sequence[IntArray]
     """Of each text: the rows of what was read last that its nodes are."""
@@ -199,9 +199,9 @@ class Target:
 
 
 def _rows_of(states: torch.Tensor, kept: Sequence[int]) -> torch.Tensor:
-    """Some rows, ascending; the first ones are a view."""
+    """A copy of some rows, ascending: what a run gave the next pass overwrites."""
     if kept[-1] == len(kept) - 1:
-        return states[: len(kept)]
+        return states[: len(kept)].clone()
     return states.index_select(0, to_device(np.array(kept), states.device))
 
 

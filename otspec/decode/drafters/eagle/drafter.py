@@ -50,7 +50,7 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was read of the text, and none of the drafts."""
-        self._left = None if self.context.trial else self._kept(rows)
+        self._left = None if self.context.trial else [self._seen[row] for row in rows]
         super().commit([[] for _ in accepted], rows)
 
     def _of_text(self) -> Conditioning:

@@ -38,7 +38,7 @@ class SteeredDrafter(ConditionedDrafter, ModelDrafter):
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was read, and what the target thought of the rest where nothing was."""
-        self._left = None if self.context.trial else self._kept(rows)
+        self._left = None if self.context.trial else [self._seen[row] for row in rows]
         super().commit(accepted, rows)
 
     def _of_text(self) -> Conditioning:
