@@ -110,7 +110,6 @@ def test_log_probabilities_are_those_of_the_nodes(monkeypatch: pytest.MonkeyPatc
 
 @each(branching=((3,), (2, 2), (4, 1, 1), (1, 1, 1), (2, 3, 2)), vocab=(1, 2, 3, 50))
 def test_the_first_slot_of_a_prefix_is_that_of_its_node(branching: tuple[int, ...], vocab: int) -> None:
-    """Of tokens with some that no law had to give."""
     shape, rng = Shape(branching), np.random.default_rng([vocab, *branching])
     tokens = rng.integers(0, vocab, (20, shape.slots - 1))
     first = first_of_prefixes(shape, torch.from_numpy(tokens)).numpy()
@@ -119,3 +118,8 @@ def test_the_first_slot_of_a_prefix_is_that_of_its_node(branching: tuple[int, ..
         node = np.zeros(shape.slots, dtype=np.int64)
         node[tree.draw] = tree.node
         np.testing.assert_array_equal(mine, tree.slot[node])
+
+
+def test_a_wide_tree_is_merged_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Target, "read_slots", lambda *_: pytest.fail("read before it was seen"))
+    assert texts(monkeypatch, True, *pair(VOCAB), branching=(256,)).new_tokens

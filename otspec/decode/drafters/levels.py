@@ -23,6 +23,9 @@ from otspec.laws import IntArray
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import Topology
 
+MOST_LAUNCHED = 256
+"""Slots of a tree that is read before equal prefixes are merged; of more, those that are merged are worth a wait."""
+
 
 class Levels(NamedTuple):
     """What was drafted."""
@@ -130,7 +133,7 @@ class LevelDrafter(Drafter):
     def launch(self, texts: Sequence[Sequence[int]], depth: int) -> Launched | None:
         """The same on the device, where no path ends early and all slots of a level have as many children."""
         shape = self.shape.cut(depth)
-        if self.confidence or shape.each:
+        if self.confidence or shape.each or shape.slots > MOST_LAUNCHED:
             return None
         found = self._drafted(shape, self.begin_step(texts))
         tokens = HostCopy(found.tokens)
