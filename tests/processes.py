@@ -49,6 +49,8 @@ def killed(work: Callable[[Callable[[], None]], object]) -> None:
         warnings.simplefilter("ignore", DeprecationWarning)  # of a process with threads, which the copy does not need
         child = os.fork()
     if child == 0:
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(1)  # more of them did not come along, and would be waited for
         try:
             work(lambda: os.kill(os.getpid(), signal.SIGKILL))
         finally:
