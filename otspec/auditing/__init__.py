@@ -11,7 +11,7 @@ from otspec.lazy import attach
 
 if TYPE_CHECKING:
     from otspec.auditing.outcome import AuditVerdict
-    from otspec.auditing.rules.entry import audit, audit_paths
+    from otspec.auditing.rules.audit import audit, audit_paths
     from otspec.auditing.rules.report import Audit, PathAudit
 
 __all__ = ["Audit", "AuditOptions", "AuditSettings", "AuditVerdict", "PathAudit", "audit", "audit_paths"]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from otspec.verification.device.rows import law_of_logits
 from otspec.verification.rules.block.tensors import verify_path
-from otspec.verification.tensors.reading import Rows, check_kernels, rows_of, runs_on
+from otspec.verification.tensors.rows import Rows, check_kernels, rows_of, runs_on
 from otspec.verification.trees.batch import Line
 
 
@@ -110,14 +110,14 @@ def _verify_by_kernels(laws: ChainLaws, tokens: Tensor, lengths: Tensor, uniform
 
 
 def _rows(law: Tensor) -> Rows:
-    from otspec.verification.tensors.reading_kernels import totals_of
+    from otspec.verification.tensors.row_kernels import totals_of
 
     total = totals_of(law)
     return rows_of(law, total, _is_mass(total))
 
 
 def _logits(logits: Tensor) -> Rows:
-    from otspec.verification.tensors.reading_kernels import read_logits
+    from otspec.verification.tensors.row_kernels import read_logits
 
     read = read_logits(logits, torch.ones(logits.shape[0], dtype=torch.float64, device=logits.device))
     return Rows(read, read.high.abs() < torch.inf)

@@ -11,7 +11,7 @@ from otspec.verification.rules.nested import grid
 from otspec.verification.rules.nested.grid import Grown
 from otspec.verification.rules.nested.tensors import grow, spread_of
 from otspec.verification.tensors.groups import group
-from otspec.verification.tensors.reading import rows_of
+from otspec.verification.tensors.rows import rows_of
 from otspec.verification.trees.batch import TreeBatch
 from otspec.verification.trees.layout import branching_layout
 from otspec.verification.trees.tree import Tree

@@ -11,7 +11,7 @@ from otspec.auditing.engines.settings import EngineAuditOptions, EngineAuditSett
 from otspec.lazy import attach
 
 if TYPE_CHECKING:
-    from otspec.auditing.engines.entry import audit_engine, audit_texts
+    from otspec.auditing.engines.audit import audit_engine, audit_texts
     from otspec.auditing.engines.laws import FunctionLaws, Laws, ModelLaws
     from otspec.auditing.engines.report import EngineAudit, EngineOutcome, EngineVerdict
 

@@ -15,7 +15,7 @@ from otspec.laws import as_law
 from otspec.verification.rules.buckets.buckets import verify_by_buckets
 from otspec.verification.rules.interval.sorted_rows import verify_by_sorting
 from otspec.verification.rules.interval.truncated import verify_truncated_rows
-from otspec.verification.tensors.reading import DRIFT, KERNELS, Rows, check_kernels, check_strided, runs_on
+from otspec.verification.tensors.rows import DRIFT, KERNELS, Rows, check_kernels, check_strided, runs_on
 
 Rule = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, ...]]
 
@@ -85,7 +85,7 @@ def verify_rows(
     by = _way(by, p)
     if by == KERNELS:
         check_kernels(p)
-        from otspec.verification.tensors.reading_kernels import checked_rows
+        from otspec.verification.tensors.row_kernels import checked_rows
 
         target = checked_rows(p)
         found = _run_kernels(target, checked_rows(q), drafts, uniforms, logits=False)
@@ -157,7 +157,7 @@ def verify_logits(
         heat = heat.expand(target_logits.shape[0], 1)[:, 0].contiguous()
         uniforms = _uniforms(rng, target_logits, drafts)
         check_kernels(target_logits)
-        from otspec.verification.tensors.reading_kernels import read_logits
+        from otspec.verification.tensors.row_kernels import read_logits
 
         target, draft = (read_logits(logits, heat) for logits in (target_logits, draft_logits))
         valid = (target.high.abs() < torch.inf) & (draft.high.abs() < torch.inf) & (heat >= 0) & (heat < torch.inf)

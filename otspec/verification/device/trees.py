@@ -13,7 +13,7 @@ from otspec.verification.device.rows import WAYS, uniforms_of
 from otspec.verification.rules.block.lines import FirstPath
 from otspec.verification.rules.nested.tensors import NestedLabels
 from otspec.verification.rules.token_wise.tensors import TokenByToken
-from otspec.verification.tensors.reading import KERNELS, runs_on
+from otspec.verification.tensors.rows import KERNELS, runs_on
 from otspec.verification.trees.batch import TreeBatch, TreeVerification
 from otspec.verification.trees.checking import check_tokens, laws_of_slots, layout_of
 from otspec.verification.trees.layout import Links

@@ -1,6 +1,6 @@
 """Triton's kernels that read laws: made where they are read, never stored; their totals; and what is drawn from them.
 
-A law comes as probabilities or as logits; the fields of `reading.Reading` tell how to read it.  All sums that decide on
+A law comes as probabilities or as logits; the fields of `rows.Reading` tell how to read it.  All sums that decide on
 a token are in units, so that the order in which programs finish does not matter.
 
 In all modules of kernels, a comment beside arguments gives the shape of what they point to, or of what lanes hold.
@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from otspec.verification.tensors.reading import BLOCK, DRIFT, EXACT, Reading, Rows, lanes, read_scaled
+from otspec.verification.tensors.rows import BLOCK, DRIFT, EXACT, Reading, Rows, lanes, read_scaled
 
 
 @triton.jit

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from otspec.verification.tensors.groups import SORTED, Groups
-from otspec.verification.tensors.reading import Rows, check_kernels
+from otspec.verification.tensors.rows import Rows, check_kernels
 from otspec.verification.trees.checking import (
     check_tokens,
     check_trees,
@@ -138,7 +138,7 @@ class TreeBatch(NamedTuple):
         drafted, groups = tokens.long().contiguous(), None
         if kernels:
             check_kernels(target)
-            from otspec.verification.tensors.reading_kernels import checked_rows
+            from otspec.verification.tensors.row_kernels import checked_rows
             from otspec.verification.trees.group_kernels import check_by_groups
             from otspec.verification.trees.validity_kernels import validate_by_kernels
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from otspec.errors import ProblemError
 from otspec.laws import as_count, as_law
 from otspec.verification.tensors.fixed_point import at
-from otspec.verification.tensors.reading import DRIFT, Rows, check_strided, rows_of
+from otspec.verification.tensors.rows import DRIFT, Rows, check_strided, rows_of
 from otspec.verification.trees.layout import (
     NONE,
     Layout,
@@ -126,7 +126,7 @@ def layout_of(topology: Sequence[int] | Links, tokens: Tensor) -> Layout:
 def checked_laws(laws: Tensor) -> Rows:
     """Laws of shape (R, V) and their totals: valid where that is 1, up to what laws of their type may be off.
 
-    `reading_kernels.checked_rows` says so by kernels, whose sums of floats have another order.
+    `row_kernels.checked_rows` says so by kernels, whose sums of floats have another order.
     """
     total = torch.where(laws.amin(dim=1) >= 0, laws.sum(dim=1, dtype=torch.float64), torch.nan)
     return rows_of(laws, total, (total - 1).abs() <= DRIFT[laws.dtype])

@@ -16,8 +16,8 @@ import triton.language as tl
 from torch import Tensor
 
 from otspec.verification.tensors.groups import LESS, MORE, PIECES, RARE, Groups, group_count
-from otspec.verification.tensors.reading import BLOCK, DRIFT, EXACT, Reading, Rows, lanes, read_scaled, spread
-from otspec.verification.tensors.reading_kernels import law_of, units_of
+from otspec.verification.tensors.row_kernels import law_of, units_of
+from otspec.verification.tensors.rows import BLOCK, DRIFT, EXACT, Reading, Rows, lanes, read_scaled, spread
 from otspec.verification.trees.layout import Layout
 
 FLAT = tuple(number for piece in PIECES for number in piece)

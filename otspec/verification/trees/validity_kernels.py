@@ -7,8 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from otspec.verification.tensors.reading import EXACT, Reading, Rows, lanes, spread
-from otspec.verification.tensors.reading_kernels import law_of
+from otspec.verification.tensors.row_kernels import law_of
+from otspec.verification.tensors.rows import EXACT, Reading, Rows, lanes, spread
 from otspec.verification.trees.layout import Layout
 
 TOGETHER = 256

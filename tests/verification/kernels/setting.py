@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from otspec.verification.device import Links
-from otspec.verification.tensors.reading import rows_of
+from otspec.verification.tensors.rows import rows_of
 from otspec.verification.trees.batch import TreeBatch
 from otspec.verification.trees.layout import branching_layout
 from tests.verification.tree_batches import Batch, batch, drawn

@@ -20,8 +20,8 @@ from otspec.verification.rules.block import line_kernels, path_kernels
 from otspec.verification.rules.buckets import cut, exchange_kernels, solving_kernels
 from otspec.verification.rules.nested import growing_kernels, picking_kernels as tournament
 from otspec.verification.rules.token_wise import picking_kernels, walk_kernels
-from otspec.verification.tensors import reading_kernels
-from otspec.verification.tensors.reading import BLOCK, EXACT
+from otspec.verification.tensors import row_kernels
+from otspec.verification.tensors.rows import BLOCK, EXACT
 from otspec.verification.trees import group_kernels, validity_kernels
 from otspec.verification.trees.layout import branching_layout
 
@@ -89,8 +89,8 @@ for kernel, types, fixed, warps in (
         slots | {"LANES": 128},
         4,
     ),
-    (reading_kernels.sum_law, ["*bf16", "*fp64", "i32"], {"BLOCK": BLOCK}, 4),
-    (reading_kernels.finish_totals, ["*fp64", "*fp64", "*i8", "i32"], {"DRIFT": 1e-3, "LANES": 128}, 4),
+    (row_kernels.sum_law, ["*bf16", "*fp64", "i32"], {"BLOCK": BLOCK}, 4),
+    (row_kernels.finish_totals, ["*fp64", "*fp64", "*i8", "i32"], {"DRIFT": 1e-3, "LANES": 128}, 4),
     (
         group_kernels.add_to_groups,
         ["*bf16", "*fp32", *6 * ["*i64"], *3 * ["i32"]],

@@ -13,7 +13,7 @@ from otspec.verification.rules.nested import grid
 from otspec.verification.rules.nested.grid import Grown
 from otspec.verification.rules.nested.picking_kernels import pick_by_kernels
 from otspec.verification.rules.nested.tensors import grow, pick, pick_nested, spread_of
-from otspec.verification.tensors.reading import rows_of
+from otspec.verification.tensors.rows import rows_of
 from otspec.verification.trees.batch import TreeBatch
 from otspec.verification.trees.layout import Layout, branching_layout, follow, linked_layout
 from tests import laws

@@ -12,10 +12,10 @@ from otspec.verification.rules.buckets import buckets, chunk_kernels, cut, solvi
 from otspec.verification.rules.buckets.buckets import bucket_of, count
 from otspec.verification.rules.buckets.cut import Problems, workspace_for
 from otspec.verification.rules.token_wise import picking_kernels, stages, walk_kernels
-from otspec.verification.tensors import reading
 from otspec.verification.tensors.groups import group, group_rows
 from otspec.verification.tensors.measures import Counts
-from otspec.verification.tensors.reading_kernels import checked_rows
+from otspec.verification.tensors.row_kernels import checked_rows
+from otspec.verification.tensors.rows import DRIFT
 from otspec.verification.trees.group_kernels import check_by_groups
 from otspec.verification.trees.layout import branching_layout, linked_layout
 from otspec.verification.trees.validity_kernels import validate_by_kernels
@@ -228,8 +228,8 @@ def test_leaves_without_laws_are_rows() -> None:
 @pytest.fixture
 def drifting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Totals may be off by so much, whatever the type."""
-    for dtype in reading.DRIFT:
-        monkeypatch.setitem(reading.DRIFT, dtype, 0.02)
+    for dtype in DRIFT:
+        monkeypatch.setitem(DRIFT, dtype, 0.02)
 
 
 @pytest.mark.usefixtures("drifting")
@@ -260,8 +260,8 @@ def test_groups_and_totals_of_laws_are_those_of_torch(case: tuple[Any, int]) -> 
 
 def test_laws_that_are_none_are_told_by_their_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the units of the total run over and come round to those of a law."""
-    for dtype in reading.DRIFT:
-        monkeypatch.setitem(reading.DRIFT, dtype, 1e-3)
+    for dtype in DRIFT:
+        monkeypatch.setitem(DRIFT, dtype, 1e-3)
     wrong = torch.tensor([torch.nan, -1e-9, -0.5, torch.inf, -torch.inf, 4.0, 1e30])
     count = len(wrong) + 2
     law = torch.full((count, 300), 1 / 300, dtype=torch.float32)

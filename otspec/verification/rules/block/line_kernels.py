@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from otspec.verification.rules.block.path_kernels import PathUniforms, verify_path_by_kernels
-from otspec.verification.tensors.reading import EXACT, lanes
+from otspec.verification.tensors.rows import EXACT, lanes
 from otspec.verification.trees.batch import Line, TreeBatch, TreeVerification
 from otspec.verification.trees.layout import Layout
 

@@ -1,6 +1,6 @@
 """Block verification by Triton: what a path needs of its laws, in two passes over them, a kernel to each stage.
 
-Laws are rows of tensors, made where they are read (`reading_kernels.law_of`); paths say which rows are theirs.  The law
+Laws are rows of tensors, made where they are read (`row_kernels.law_of`); paths say which rows are theirs.  The law
 that a token has is its draft law, times a factor of the token's group where there are factors (`groups.group`), or all
 on the token itself where nothing was drawn.
 
@@ -18,8 +18,8 @@ import triton.language as tl
 from torch import Tensor
 
 from otspec.verification.rules.block.tensors import Accepted
-from otspec.verification.tensors.reading import BLOCK, EXACT, Reading, Rows, lanes, spread
-from otspec.verification.tensors.reading_kernels import law_of, units_of
+from otspec.verification.tensors.row_kernels import law_of, units_of
+from otspec.verification.tensors.rows import BLOCK, EXACT, Reading, Rows, lanes, spread
 from otspec.verification.trees.batch import Line
 from otspec.verification.trees.group_kernels import group_of, of_groups
 

@@ -38,8 +38,8 @@ from otspec.verification.rules.buckets.chunk_kernels import (
 from otspec.verification.rules.buckets.cut import WARPS, Chunked, Problems, Workspace, of_buckets, taken_by
 from otspec.verification.rules.buckets.exchange_kernels import contribute
 from otspec.verification.tensors.arithmetic_kernels import mean_density, power, running_maximum
-from otspec.verification.tensors.reading import BLOCK, EXACT, Reading, Rows, spread
-from otspec.verification.tensors.reading_kernels import law_of, units_of
+from otspec.verification.tensors.row_kernels import law_of, units_of
+from otspec.verification.tensors.rows import BLOCK, EXACT, Reading, Rows, spread
 
 
 @triton.jit

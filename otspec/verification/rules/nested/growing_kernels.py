@@ -41,7 +41,7 @@ from otspec.verification.rules.nested.tensor_sharing import FIRST, GroupsAt
 from otspec.verification.tensors import majorant
 from otspec.verification.tensors.arithmetic_kernels import running_maximum
 from otspec.verification.tensors.majorant_kernels import Search
-from otspec.verification.tensors.reading import EXACT, lanes
+from otspec.verification.tensors.rows import EXACT, lanes
 from otspec.verification.trees.layout import Layout
 
 WARPS, LAY_WARPS = 8, 4

@@ -16,7 +16,7 @@ from otspec.verification.rules.block.line_kernels import empty_lines, lay_root, 
 from otspec.verification.rules.nested import grid
 from otspec.verification.rules.nested.grid import Grown
 from otspec.verification.tensors.arithmetic_kernels import powers
-from otspec.verification.tensors.reading import EXACT, lanes
+from otspec.verification.tensors.rows import EXACT, lanes
 from otspec.verification.trees.batch import Line, TreeBatch
 from otspec.verification.trees.layout import Layout
 

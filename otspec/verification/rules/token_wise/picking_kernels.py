@@ -21,8 +21,8 @@ from otspec.verification.rules.buckets.cut import Cut, Planes, Problems, Workspa
 from otspec.verification.rules.buckets.exchange_kernels import places_of
 from otspec.verification.rules.buckets.solving_kernels import bucket_of, fill, solve
 from otspec.verification.rules.token_wise.stages import Stage
-from otspec.verification.tensors.reading import EXACT, Reading, Rows, lanes, spread
-from otspec.verification.tensors.reading_kernels import law_of
+from otspec.verification.tensors.row_kernels import law_of
+from otspec.verification.tensors.rows import EXACT, Reading, Rows, lanes, spread
 from otspec.verification.trees.batch import TreeBatch
 from otspec.verification.trees.validity_kernels import TOGETHER
 

@@ -27,8 +27,8 @@ from otspec.verification.rules.token_wise.picking_kernels import (
     queue_by_kernels,
 )
 from otspec.verification.rules.token_wise.stages import stages_of
-from otspec.verification.tensors.reading import BLOCK, EXACT, Reading, Rows, lanes, spread
-from otspec.verification.tensors.reading_kernels import chunk_of, drawn_from, law_of, units_of
+from otspec.verification.tensors.row_kernels import chunk_of, drawn_from, law_of, units_of
+from otspec.verification.tensors.rows import BLOCK, EXACT, Reading, Rows, lanes, spread
 from otspec.verification.trees.batch import TreeBatch, TreeVerification
 from otspec.verification.trees.layout import branching_layout
 from otspec.verification.trees.validity_kernels import validate_by_kernels
