@@ -7,12 +7,10 @@ import pytest
 import torch
 
 from otspec import generate
-from otspec.decode.base.drafts import first_of_prefixes
 from otspec.decode.models.target import Target
 from otspec.decode.step.harness import Generation
 from otspec.decode.step.loop import Decoder
 from otspec.errors import ProblemError
-from otspec.verification import Shape, Topology
 from tests.contracts.draft_models import DRAFT_MODELS
 from tests.decode.models import pair
 from tests.each import each
@@ -106,18 +104,6 @@ def test_log_probabilities_are_those_of_the_nodes(monkeypatch: pytest.MonkeyPatc
     )
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9)
-
-
-@each(branching=((3,), (2, 2), (4, 1, 1), (1, 1, 1), (2, 3, 2)), vocab=(1, 2, 3, 50))
-def test_the_first_slot_of_a_prefix_is_that_of_its_node(branching: tuple[int, ...], vocab: int) -> None:
-    shape, rng = Shape(branching), np.random.default_rng([vocab, *branching])
-    tokens = rng.integers(0, vocab, (20, shape.slots - 1))
-    first = first_of_prefixes(shape, torch.from_numpy(tokens)).numpy()
-    for mine, row in zip(first, tokens, strict=True):
-        tree = Topology.merge(shape, row)
-        node = np.zeros(shape.slots, dtype=np.int64)
-        node[tree.draw] = tree.node
-        np.testing.assert_array_equal(mine, tree.slot[node])
 
 
 def test_a_wide_tree_is_merged_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

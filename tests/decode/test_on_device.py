@@ -9,9 +9,9 @@ import torch
 from otspec import ProblemError, generate
 from otspec.decode import MultiDraft, run
 from otspec.decode.base import graphs
-from otspec.decode.base.drafts import Drafts
+from otspec.decode.base.drafts import Drafts, Launched
 from otspec.decode.verify.captured import MOST_COUNTED, Counted, DeviceRule, GraphedVerifier, Inputs
-from otspec.decode.verify.on_device import can_be_stacked, device_rule, verify_on_device
+from otspec.decode.verify.on_device import can_be_stacked, device_rule, verify_launched, verify_on_device
 from otspec.verification import Block, Nested, TokenWise, Tree
 from otspec.verification.rules.nested import grid
 from otspec.verification.trees.shape import Shape
@@ -47,6 +47,24 @@ def test_a_step_gets_what_the_host_says_for_the_same_uniforms(rule: str, branchi
         assert tuple(tree.token[extension.nodes].tolist()) == tokens
         assert extension.token == token
         assert extension.nodes == tree.line(extension.nodes[-1] if extension.nodes else 0)
+
+
+@each(rule=("nested", "interval", "block"), branching=((2,), (3, 1), (2, 2), (1, 1, 1), (4, 1, 1), (2, 3, 2)))
+def test_slots_that_the_host_has_not_seen_are_verified_by_the_laws_of_the_first(rule: str, branching: Any) -> None:
+    """Those of other slots of a prefix, and of rows behind the slots, may be anything."""
+    trees, shape = drawn("tiny", 3, branching, 20), Shape.of(branching)
+    drafts, laws = together(trees)
+    node = np.zeros((len(trees), shape.slots), dtype=np.int64)
+    target, drawn_from = np.full((len(trees), shape.slots + 2, 3), np.nan), []
+    for mine, own, tree in zip(node, target, trees, strict=True):
+        mine[tree.draw] = tree.node
+        own[tree.slot] = tree.target
+        drawn_from.append(tree.draft[mine[: shape.offsets[-2]]])
+    tokens = torch.from_numpy(np.stack([tree.token[mine] for tree, mine in zip(trees, node, strict=True)])[:, 1:])
+    launched = Launched(shape, tokens, torch.from_numpy(np.stack(drawn_from)), None, lambda: drafts)
+    generators = [torch.Generator().manual_seed(5) for _ in range(2)]
+    found = verify_launched(DeviceRule(rule), launched, torch.from_numpy(target), generators[0])(trees)
+    assert found == verify_on_device(DeviceRule(rule), drafts, laws, generators[1])
 
 
 @pytest.mark.parametrize(
