@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from benchmarks.gpu.cells import GPU, TINY, Bench
-from benchmarks.gpu.model import ModelBench, table
+from benchmarks.gpu.model import ModelBench, shape_of, table
 from benchmarks.gpu.report import machine, report, speeds
 from benchmarks.reporting import Record, show
 from otspec.decode.pair.loading import device_of, load_models
@@ -107,9 +107,8 @@ def _of_model(given: argparse.Namespace) -> int:
 
 
 def _told(record: Record) -> str:
-    labels = " ".join(
-        str(record[name]) for name in ("drafter", "rule", "temperature", "paths", "depth", "branching", "draft_top_k")
-    )
+    labels = " ".join(str(record[name]) for name in ("drafter", "rule", "temperature"))
+    labels += f", {shape_of(record)}" + (f", top-k {record['draft_top_k']}" if record["draft_top_k"] else "")
     return f"{labels}: {record['error'] if 'error' in record else format(record['ms_a_token'], '.2f') + ' ms a token'}"
 
 

@@ -72,6 +72,11 @@ class Cell(NamedTuple):
         return ", ".join(map(str, self.branching)) or (f"{self.paths} x {self.depth}" if self.paths else "-")
 
 
+def shape_of(record: Record) -> str:
+    """What the cell of a record drafts, for people."""
+    return Cell(**{name: record[name] for name in Cell._fields}).shape
+
+
 def cells(drafters: int = 1) -> list[Cell]:
     """The most valuable first; what others are compared with before them."""
     greedy = [Cell("block", 0.0, 1, 3), *(Cell(LIKELIEST, 0.0, branching=one) for one in ((3, 2, 1), (4, 1, 1)))]
@@ -211,9 +216,8 @@ def table(records: Sequence[Record]) -> TextTable:
     plain = {one["temperature"]: one["ms_a_token"] for one in records if one["rule"] == "plain" and "ms_a_token" in one}
     rows = []
     for one in records:
-        drafts = Cell(**{name: one[name] for name in Cell._fields}).shape
         drafter = one["drafter"] if one["rule"] != "plain" else "-"
-        labels = (f"{one['temperature']:g}", drafter, one["rule"], drafts, str(one["draft_top_k"] or "-"))
+        labels = (f"{one['temperature']:g}", drafter, one["rule"], shape_of(one), str(one["draft_top_k"] or "-"))
         if "error" in one:
             rows.append((*labels, one["error"], *["-"] * (len(PHASES) + 5)))
             continue
