@@ -142,10 +142,9 @@ NO_TOKEN = -2
 @cache
 def _lines(shape: Shape, device: torch.device) -> torch.Tensor:
     """The slots that lead to each, level by level, shape (S, L + 1), and S behind its end; kept for good."""
-    level = np.searchsorted(shape.offsets, np.arange(shape.slots), side="right") - 1
     lines = np.full((shape.slots, shape.depth + 1), shape.slots)
-    for slot in range(shape.slots):
-        lines[slot, : level[slot] + 1] = np.flatnonzero(shape.lineage[slot])
+    for slot, level in enumerate(shape.level):
+        lines[slot, : level + 1] = np.flatnonzero(shape.lineage[slot])
     return to_device(lines, device)
 
 

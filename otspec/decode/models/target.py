@@ -213,6 +213,6 @@ def _alone(shape: Shape, device: torch.device) -> tuple[torch.Tensor, torch.Tens
     """
     slots, width = shape.slots, filled_up(shape.slots)
     depth, sees = np.zeros((1, width), dtype=np.int64), np.eye(width, dtype=bool)[None]
-    depth[0, :slots] = np.searchsorted(shape.offsets, np.arange(slots), side="right") - 1
+    depth[0, :slots] = shape.level
     sees[0, :slots, :slots] = shape.lineage
     return to_device(depth, device), to_device(sees, device)

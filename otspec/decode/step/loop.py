@@ -80,7 +80,7 @@ class Decoder:
         """One step; the texts that go on."""
         tokens = [text.tokens for text in going]
         depth = self._depth(going, tokens, target)
-        read = self._ahead(tokens, depth, target, clock) or self._in_turn(going, depth, target, clock)
+        read = self._ahead(tokens, depth, target, clock) or self._in_turn(going, tokens, depth, target, clock)
         drafts = read.drafts
         try:
             extensions, answers = self._verified(read, clock)
@@ -145,11 +145,13 @@ class Decoder:
             depth = min(depth, left)
         return int(max(depth, 0))
 
-    def _in_turn(self, going: Sequence[Request], depth: int, target: Target, clock: Clock) -> Read:
+    def _in_turn(
+        self, going: Sequence[Request], tokens: Sequence[Sequence[int]], depth: int, target: Target, clock: Clock
+    ) -> Read:
         """Drafts that come to the host, and the target's pass over them, equal prefixes merged."""
-        tokens = [text.tokens for text in going]
-        drafts = Drafts.fixed([[]] * len(tokens))
-        if depth:
+        if depth == 0:
+            drafts = Drafts.fixed([[]] * len(tokens))
+        else:
             with clock.on_device(self.drafter.phase):
                 drafts = self.drafter.draft(tokens, depth)
         with clock.on_device("target"):

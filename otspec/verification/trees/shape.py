@@ -171,11 +171,16 @@ class Shape:
         return np.where(inner, inner.cumsum() - 1, -1)
 
     @cached_property
+    def level(self) -> IntArray:
+        """Shape (slots,): how deep each slot is, 0 for the root."""
+        return np.searchsorted(self.offsets, np.arange(self.slots), side="right") - 1
+
+    @cached_property
     def paths_of_slots(self) -> IntArray:
         """Shape (leaves, L + 1): the slots from the root to each leaf, -1 behind one that is not as deep as others."""
         slots = np.flatnonzero(self.place < 0)
         paths = np.full((slots.size, self.depth + 1), -1)
-        rows, level = np.arange(slots.size), np.searchsorted(self.offsets, slots, side="right") - 1
+        rows, level = np.arange(slots.size), self.level[slots]
         while rows.size:
             paths[rows, level] = slots
             slots, level = self.parent[slots], level - 1

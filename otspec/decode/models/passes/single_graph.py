@@ -47,8 +47,7 @@ class GraphedSequence:
     def fill(self, inputs: Sequence[torch.Tensor], length: IntArray, end: int) -> None:
         """Tell the steps where they are."""
         for mine, theirs in zip(self.inputs, inputs, strict=True):
-            if mine.numel():
-                mine.copy_(theirs, non_blocking=True)
+            mine.copy_(theirs, non_blocking=True)
         self._place.copy_(torch.from_numpy(np.append(length, end)), non_blocking=True)
 
     def do(self, steps: Steps, generator: torch.Generator | None, pool: Any) -> tuple[torch.Tensor, ...]:
