@@ -7,17 +7,18 @@ what `save_pretrained` writes, and is known by the contents of its file and the 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import importlib.util
 import shutil
 import struct
 import tempfile
 import zipfile
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -77,17 +78,20 @@ def _check(file: Path) -> None:
 
 
 def _unpack(file: Path, folder: Path) -> None:
-    require("gguf"), require("accelerate")
+    gguf: Any = require("gguf")
+    require("accelerate")
     try:
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-        read: Any = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+        with _read_once(gguf):
+            tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+            read: Any = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+            name = _pre_tokenizer(gguf.GGUFReader(str(file)).fields)
     except FAILURES as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataError(
             f"{file} holds no decoder that can be read: {reason.rstrip('.')}; it may be damaged, or of an architecture "
             f"that transformers does not read from GGUF files"
         ) from error
-    if (name := _pre_tokenizer(file)) is not None:
+    if name is not None:
         try:
             set_pre_tokenizer(tokenizer, name)
         except DataError as error:
@@ -101,10 +105,27 @@ def _unpack(file: Path, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def _pre_tokenizer(file: Path) -> str | None:
+@contextmanager
+def _read_once(gguf: Any) -> Iterator[None]:
+    """Let transformers read a file once, not for each of tokenizer, settings and weights, and so gguf's table of names.
+
+    A vocabulary is thousands of slices of the file, and of a memory map each takes three times as long as of an array.
+    """
+
+    class Reader(gguf.GGUFReader):  # type: ignore[misc]
+        data = property(lambda self: self.plain, lambda self, mapped: setattr(self, "plain", np.asarray(mapped)))
+
+    before = {name: getattr(gguf, name) for name in ("GGUFReader", "get_tensor_name_map")}
+    gguf.GGUFReader, gguf.get_tensor_name_map = cache(Reader), cache(gguf.get_tensor_name_map)
+    try:
+        yield
+    finally:
+        for name, found in before.items():
+            setattr(gguf, name, found)
+
+
+def _pre_tokenizer(fields: Any) -> str | None:
     """The name of what splits text before byte pairs are merged; None where a tokenizer is of another kind."""
-    gguf: Any = importlib.import_module("gguf")
-    fields = gguf.GGUFReader(file).fields
 
     def said(key: str) -> str | None:
         field = fields.get(f"tokenizer.ggml.{key}")
