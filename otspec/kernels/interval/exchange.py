@@ -224,9 +224,9 @@ def solve_places(p: Any, q: Any, p_scale: float, q_scale: float, n: int, work: W
     k = sort_by_ratio(p, q, p_scale, q_scale, work.keys, places.order, work.target, places.size)
     measure_places(places.size[:k], n, work.density)
     blocks = concave_blocks(work.target[:k], places.size, work.density, places.block, work.rise, work.run)
-    exchanges = 0
+    exchanges = np.int64(0)  # numba compiles for a constant of its own, and for 32 bits, what follows
     for b in range(blocks):
-        first, last = places.block[b], places.block[b + 1]
+        first, last = np.int64(places.block[b]), np.int64(places.block[b + 1])
         if last - first > 1 and work.run[b + 1] > 0.0:
             slope = work.rise[b + 1] / work.run[b + 1]
             exchanges = exchange_in_block(first, last, slope, work.target, work.density, places, exchanges)

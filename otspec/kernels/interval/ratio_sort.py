@@ -68,8 +68,8 @@ def sort_by_ratio(
     _cut_down(q, least, most, keys)
     ordered = _radix_sort(keys[0, :k], keys[1, :k], 2)
     if _gather(p, q, p_scale, q_scale, ordered, PATIENCE * k, order, target, size) < 0:
-        ordered = _sort_by_all_bits(p, q, p_scale, q_scale, k, keys)
-        _gather(p, q, p_scale, q_scale, ordered, k, order, target, size)
+        ordered = _sort_by_all_bits(p, q, p_scale, q_scale, keys[0, :k], keys[1, :k])
+        _gather(p, q, p_scale, q_scale, ordered, ordered.size, order, target, size)
     return k
 
 
@@ -106,7 +106,7 @@ def _cut_down(q: Any, least: float, most: float, keys: KeyArray) -> None:
 
 
 @jit
-def _sort_by_all_bits(p: Any, q: Any, p_scale: float, q_scale: float, k: int, keys: KeyArray) -> KeyArray:
+def _sort_by_all_bits(p: Any, q: Any, p_scale: float, q_scale: float, keys: KeyArray, other: KeyArray) -> KeyArray:
     """Sort the ratios by the lower half of their bits first, then, stably, by the upper half.
 
     Parameters
@@ -114,26 +114,24 @@ def _sort_by_all_bits(p: Any, q: Any, p_scale: float, q_scale: float, k: int, ke
     p, q : ndarray, shape (V,), float32 or float64
     p_scale, q_scale : float
         Factors that make laws of p and q.
-    k : int
-        Number of tokens with q > 0.
-    keys : ndarray of uint64, shape (2, V)
-        The first row begins with these tokens, in the lower halves of its entries, in any order; overwritten.
+    keys : ndarray of uint64, shape (k,)
+        The tokens with q > 0, in the lower halves, in any order; overwritten.
+    other : ndarray of uint64, shape (k,)
+        Working memory.
 
     Returns
     -------
     ndarray of uint64, shape (k,)
         The tokens in order, in the lower halves.
     """
-    ordered = keys[0, :k]
     for half in (np.uint64(0), np.uint64(32)):
-        other = keys[1, :k] if half == 0 else keys[0, :k]
         ratio = other.view(np.float64)
-        for j in range(k):
-            i = ordered[j] & np.uint64(0xFFFFFFFF)
+        for j in range(keys.size):
+            i = keys[j] & np.uint64(0xFFFFFFFF)
             ratio[j] = (p[i] * p_scale) / (q[i] * q_scale)
-            ordered[j] = ((other[j] >> half) << np.uint64(32)) | i
-        ordered = _radix_sort(ordered, other, 3)
-    return ordered
+            keys[j] = ((other[j] >> half) << np.uint64(32)) | i
+        keys, other = _radix_sort(keys, other, 3), keys
+    return keys
 
 
 @jit

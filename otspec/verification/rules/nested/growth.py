@@ -131,7 +131,7 @@ def grow(
     weight = np.ones(inner)
     owned = [Owned(np.zeros(0, dtype=np.int64), np.zeros(0))]
     label = [whole()]
-    places = [share_out(target[0], draft[0], label[0], 1.0, 0, branching, stem, sharings)]
+    places = [share_out(target[0], draft[0], label[0], 1.0, depth[0], branching, stem, sharings)]
     for node in range(1, parent.size):
         above, x, level = parent[node], token[node], depth[node]
         owned.append(owned_by(places[above], x))
