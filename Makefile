@@ -16,20 +16,20 @@ CORE = tests/test_laws.py tests/solvers
 BIN = $(VENV)/bin
 INSTALLED = $(VENV)/installed
 
-# Where it is set, every process of the tests would compile numpy, scipy and torch anew: three times the start-up.
+# Modules are compiled when they are first imported, and no sooner (--no-compile below): pip would take a minute and a
+# half for tens of thousands that nothing imports.  Where this is set, every process would compile its own anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick lint types compiled tests tests-compiled site clean
+.PHONY: demo test quick lint types compiled-solvers compiled-trees tests tests-compiled site clean
 
 demo: $(INSTALLED)
 	$(BIN)/otspec bench $(DEMO) --out $(REPORT)
 	$(BIN)/otspec bench decode $(DECODE) --out $(REPORT)/decode
 
-# The type checker has one core, and the compiler of our kernels the other, as tests would wait for it on both; they do
-# not wait for the type checker.
+# Our kernels are compiled first, on both cores, as all tests would wait for them; they do not wait for the type checker.
 test: $(INSTALLED)
 	$(MAKE) lint
-	$(MAKE) -j 2 types tests-compiled
+	$(MAKE) -j 2 tests-compiled types
 
 quick: lint types
 	$(BIN)/python -m pytest -q -n auto $(CORE)
@@ -42,10 +42,13 @@ lint: $(INSTALLED) otspec/solvers otspec/proofs_check
 types: $(INSTALLED) otspec/solvers otspec/proofs_check
 	$(BIN)/mypy
 
-compiled: $(INSTALLED)
-	$(BIN)/python -c 'import otspec; otspec.warm_up()'
+compiled-solvers: $(INSTALLED)
+	$(BIN)/python -c 'from otspec.warming import rows, solvers; solvers(); rows()'
 
-tests-compiled: compiled
+compiled-trees: $(INSTALLED)
+	$(BIN)/python -c 'from otspec.warming import trees; trees()'
+
+tests-compiled: compiled-trees compiled-solvers
 	$(MAKE) tests
 
 tests: $(INSTALLED)
@@ -57,7 +60,7 @@ site: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "otspec needs Python >= 3.11: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 # The type checker and the linter of imports find these two through links; an unpacked sdist has none.

@@ -44,10 +44,17 @@ def warm_up(solver: str | Solver | None = None, n: int = 2) -> None:
     >>> import otspec
     >>> otspec.warm_up("interval")  # what is timed next is solving alone
     """
-    p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
     if solver is not None:
-        _run(Problem(p, IID(q, n)), as_solver(solver))
+        _run(Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.2, 0.2, 0.6]), n)), as_solver(solver))
         return
+    solvers()
+    rows()
+    trees()
+
+
+def solvers() -> None:
+    """Solve by the solver of choice of every kind of drafts."""
+    p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
     distinct = (WithoutReplacement, Greedy)
     schemes: list[DraftScheme] = [IID(q, 2), HubPairs(q), Independent([q, p]), *(kind(q, 2) for kind in distinct)]
     schemes += [WithoutReplacement(q, 3), Table(np.array([[0, 1], [1, 2]]), np.array([0.5, 0.5]), 3)]
@@ -55,10 +62,18 @@ def warm_up(solver: str | Solver | None = None, n: int = 2) -> None:
         problem = Problem(p, scheme)
         for name in default_chain(problem):
             _run(problem, get(name))
+
+
+def rows() -> None:
+    """Verify one position and solve a batch, on float32 and float64."""
     for kind in (np.float32, np.float64):
         P, Q = np.array([[0.5, 0.25, 0.25]], dtype=kind), np.array([[0.25, 0.25, 0.5]], dtype=kind)
         verify(P[0], Q[0], np.array([2, 2]), np.random.default_rng(0))
         solve_batch(P, Q, 2)
+
+
+def trees() -> None:
+    """Verify a small tree by nested labels, and evaluate them there."""
     model = synthetic("tiny", vocab=3)
     tree = model.tree([[0, 0], [0, 1], [1, 0], [1, 2]], (2, 2))  # paths that part on both levels
     Nested().verify(tree, 0)
