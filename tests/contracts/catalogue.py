@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch")
 
 from otspec.decode import BY_PLAN, JOINT, Budget, Frequent, MultiDraft, Strategy  # noqa: E402
 from otspec.decode.base.draft_laws import draft_law  # noqa: E402
+from otspec.decode.drafters.catalogue import CONDITIONED  # noqa: E402
 from otspec.decode.methods import (  # noqa: E402
     DynamicTree,
     Lookahead,
@@ -32,13 +33,11 @@ from otspec.schemes import IID  # noqa: E402
 from otspec.verification import Block  # noqa: E402
 from otspec.verification.rules.catalogue import Rule  # noqa: E402
 from otspec.vocab import affinity_from_matrix, rdk  # noqa: E402
+from tests.contracts import draft_models  # noqa: E402
 from tests.contracts.draft_models import (  # noqa: E402
     Models,
-    eagle,
-    heads,
     law_of_foreign,
     law_on,
-    layer_of,
     logits_after_heads,
     logits_of_eagle,
     logits_of_parallel,
@@ -46,13 +45,15 @@ from tests.contracts.draft_models import (  # noqa: E402
     over_all,
     random_router,
     routed,
-    shared,
-    steered,
 )
 from tests.contracts.oracles import PROMPT  # noqa: E402
 from tests.decode import published  # noqa: E402
 from tests.decode.models import law_after, tiny  # noqa: E402
 from tests.oracles import Floats  # noqa: E402
+
+eagle, heads, layer_of = cache(draft_models.eagle), cache(draft_models.heads), cache(draft_models.layer_of)
+shared, steered = cache(draft_models.shared), cache(draft_models.steered)
+"""Draft models of all families: one of each for all entries."""
 
 Make = Callable[[Models], Strategy]
 Law = Callable[..., Floats]
@@ -120,10 +121,9 @@ def of_each(law: Law) -> Law:
 
 def of_heads(kind: str) -> Law:
     """Of heads on the target's states."""
-    made = cache(lambda of: heads(kind, of.target, 0.1))
 
     def law(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
-        said = logits_after_heads(made(of), of.target, text, drafted)
+        said = logits_after_heads(heads(kind, of.target, 0.1), of.target, text, drafted)
         return law_from_logits("logits", said, **settings)
 
     return law
@@ -131,20 +131,18 @@ def of_heads(kind: str) -> Law:
 
 def of_eagle(model: Callable[[Models], Any]) -> Law:
     """Of a draft model that reads the target's states, and its own."""
-    made = cache(model)
 
     def law(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
-        return law_from_logits("logits", logits_of_eagle(made(of), of.target, text, drafted), **settings)
+        return law_from_logits("logits", logits_of_eagle(model(of), of.target, text, drafted), **settings)
 
     return law
 
 
 def of_shared(model: Callable[[Models], Any]) -> Law:
     """Of a layer that shares the target's embedding and head."""
-    made = cache(model)
 
     def law(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
-        own = made(of)
+        own = model(of)
         said = (logits_of_parallel if own.config.masks else logits_of_eagle)(own, of.target, text, drafted)
         return law_from_logits("logits", over_all(own, said), **settings)
 
@@ -483,9 +481,14 @@ SEVERAL_RULES: list[Rule] = [None, "max_flow", "rrs", "naive"]
 
 
 def rules_for(strategy: Strategy, every: bool) -> Mapping[str, Strategy]:
-    """The strategy as it is, and with other rules that verify such drafts: every one, or all but most solvers."""
+    """The strategy as it is, and with other rules that verify such drafts: every one, or all but most solvers.
+
+    They see laws, whatever looks at the target to make them: they are tried with models that read text alone.
+    """
     found = {"its own": strategy}
     if not isinstance(strategy, MultiDraft) or not isinstance(strategy.settings.solver, str | None):
+        return found
+    if any(isinstance(model, tuple(CONDITIONED)) for model in strategy.models):
         return found
     law, branching = draft_law(strategy.settings.law), strategy.settings.branching
     rules = SEVERAL_RULES if law.several else SIBLINGS_RULES

@@ -85,9 +85,7 @@ def test_a_draft_model_that_overflows_after_some_texts_leaves_the_law(name: str)
     of.draft.model.norm.register_forward_hook(overflow)
     strategy = entry.make(of)
     step = every_draft(strategy, of, PROMPT, sampling_of(of))
-    for rule, one in rules_for(strategy, entry.every_rule).items():
-        deviation = law_of_step(one, step, of, PROMPT, {}).deviation
-        assert deviation <= (1e-7 if rule == "lp" else EXACT), rule
+    assert law_of_step(strategy, step, of, PROMPT, {}).deviation <= EXACT
     ids = torch.tensor([PROMPT])
     text = run(of.target, strategy, ids, max_new_tokens=12, temperature=0.0)
     assert text.new_tokens == [greedy_text(of.target, PROMPT, 12)[len(PROMPT) :]]
@@ -101,8 +99,7 @@ def test_a_strategy_that_is_lossy_is_told_from_them(name: str) -> None:
     assert deviations(LOSSY[name], SETTINGS["top-k"])
 
 
-@pytest.mark.parametrize("law", ["iid", "without_replacement", "independent"])
-@pytest.mark.parametrize("tau", [1e-2, 1e-3])
+@pytest.mark.parametrize(("tau", "law"), [(1e-2, "iid"), (1e-3, "without_replacement"), (1e-2, "independent")])
 def test_global_resolution_errs_by_no_more_than_it_promises(tau: float, law: str) -> None:
     """Theorem R.1: at most 15 L tau in 1-norm after L steps [thomas2025global]."""
     depth, solver = 2, f"global_resolution:tau={tau}:max_iterations=500"
@@ -111,7 +108,15 @@ def test_global_resolution_errs_by_no_more_than_it_promises(tau: float, law: str
     assert 0 < deviations(entry, {}, False)["its own"] <= 15 * depth * tau
 
 
-@pytest.mark.parametrize("name", [name for name in FEW if CATALOGUE[name].batch])
+VERIFIED = (
+    *("paths", "paths of the user's own rule", "uneven tree", "without replacement", "a confident path"),
+    *("redistributed", "several models", "steered", "beside a copy", "beside a copy, dynamic tree", "foreign"),
+    *("prompt lookup", "lookahead", "dynamic tree"),
+)
+"""One of each class of drafters and rules, by whatever model."""
+
+
+@pytest.mark.parametrize("name", VERIFIED)
 def test_texts_of_a_batch(name: str) -> None:
     """Texts of several steps, after prompts of different lengths, counted."""
     entry, runs, length, prompts = CATALOGUE[name], 150, 3, PROMPTS[:2]
@@ -149,7 +154,7 @@ def greedy(vocab: int, prompt: tuple[int, ...], new: int) -> list[int]:
 @pytest.mark.parametrize("name", [*CATALOGUE, *LOSSY])
 def test_greedy_texts_token_for_token(name: str) -> None:
     """In a batch; and one of each class alone, and where a token that some of the texts meet ends them."""
-    entry, new, few = {**CATALOGUE, **LOSSY}[name], 9, name in FEW
+    entry, new, few = {**CATALOGUE, **LOSSY}[name], 7, name in FEW
     of, prompts = prompts_of(entry)
     expected = [greedy(of.vocab, tuple(prompt), new) for prompt in prompts]
     settings: dict[str, Any] = {"max_new_tokens": new, "temperature": 0}
@@ -161,7 +166,7 @@ def test_greedy_texts_token_for_token(name: str) -> None:
         assert found.new_tokens == wanted
         assert torch.equal(found.sequences, torch.cat((given["input_ids"], torch.tensor(wanted)), dim=1))
         assert found.metrics.tokens == len(batch) * new
-    eos, pad = expected[0][6], of.vocab - 1
+    eos, pad = expected[0][4], of.vocab - 1
     cut = [text[: text.index(eos) + 1] if eos in text else text for text in expected]
     for batch in (together or [[prompts[0]]]) if few else []:
         given = batch_of(batch)

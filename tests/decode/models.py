@@ -54,7 +54,12 @@ def pair(vocab: int = 8, seed: int = 0, noise: float = 0.3, **settings: Any) -> 
 
 def logits_after(model: Any, text: Sequence[int]) -> Floats:
     """What a model says after one text, read from the start without any cache; each text once by every state of it."""
-    return _logits_after(model, tuple(text), sum(weights._version for weights in model.parameters()))
+    return _logits_after(model, tuple(text), sum(weights._version for weights in _weights(model)))
+
+
+@cache
+def _weights(model: Any) -> tuple[Any, ...]:
+    return tuple(model.parameters())
 
 
 @lru_cache(10_000)
