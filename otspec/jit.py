@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
 from numba.core import config as numba_config
 from numba.core import event
 from numba.core.caching import FunctionCache, IndexDataCacheFile
@@ -216,3 +217,9 @@ class _ShowOnce(event.Listener):
 
 _listener = _ShowOnce()
 event.register("numba:compile", _listener)
+
+
+@jit_inlined
+def wide(number: int) -> int:
+    """Widen to 64 bits with a sign: a callee is compiled anew for a constant, for 32 bits, and without a sign."""
+    return np.int64(number)  # type: ignore[return-value]

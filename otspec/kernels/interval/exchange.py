@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from otspec.jit import jit, jit_inlined
+from otspec.jit import jit, jit_inlined, wide
 from otspec.kernels.interval.ratio_sort import KeyArray, sort_by_ratio
 from otspec.kernels.majorant import concave_blocks
 from otspec.laws import FloatArray, IndexArray
@@ -224,9 +224,9 @@ def solve_places(p: Any, q: Any, p_scale: float, q_scale: float, n: int, work: W
     k = sort_by_ratio(p, q, p_scale, q_scale, work.keys, places.order, work.target, places.size)
     measure_places(places.size[:k], n, work.density)
     blocks = concave_blocks(work.target[:k], places.size, work.density, places.block, work.rise, work.run)
-    exchanges = np.int64(0)  # numba compiles for a constant of its own, and for 32 bits, what follows
+    exchanges = wide(0)
     for b in range(blocks):
-        first, last = np.int64(places.block[b]), np.int64(places.block[b + 1])
+        first, last = wide(places.block[b]), wide(places.block[b + 1])
         if last - first > 1 and work.run[b + 1] > 0.0:
             slope = work.rise[b + 1] / work.run[b + 1]
             exchanges = exchange_in_block(first, last, slope, work.target, work.density, places, exchanges)

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 from numba import get_thread_id  # type: ignore[attr-defined]  # numba's __init__ does not list it
 
-from otspec.jit import jit, parallel_jit
+from otspec.jit import jit, parallel_jit, wide
 from otspec.kernels.interval.exchange import (
     CHUNK,
     Places,
@@ -151,7 +151,7 @@ def solve_rows(P: Any, Q: Any, n: int, work: Workspace, room: Places, sizes: Int
         Filled in: the acceptance of each row, and the bound.
     """
     for b in numba.prange(P.shape[0]):
-        _solve_row(np.int64(b), get_thread_id(), P, Q, n, work, room, sizes, figures)
+        _solve_row(wide(b), get_thread_id(), P, Q, n, work, room, sizes, figures)
 
 
 @jit
