@@ -299,7 +299,7 @@ def _hierarchical(rule: PathVerifier) -> Audits:
     return Audits(drawn, partial(audit_paths, rule, 1, 3, method="exact"))
 
 
-CORRECT_SINGLE = _scripted(single)
+CORRECT_SINGLE, CORRECT_NAIVE, CORRECT_PATH = _scripted(single), _scripted(naive), _path(token_wise_law(1.0))
 
 KNOWN_BUGS = (
     # The Gumbel noise that made the draft win draws the token after a refusal, or the coin that tests the draft.
@@ -320,17 +320,17 @@ KNOWN_BUGS = (
         seen_by_draws=False,
     ),
     KnownBug("q before top-k", _scripted(single, drafter=_from(lambda q: top(q, 2))), CORRECT_SINGLE),
-    KnownBug("silently greedy", _scripted(greedy_silently), _scripted(naive)),
+    KnownBug("silently greedy", _scripted(greedy_silently), CORRECT_NAIVE),
     KnownBug("a coin that is 0", _scripted(always_accepts), CORRECT_SINGLE),
     KnownBug("repeats skipped", _scripted(skips_repeats, n=3), _scripted(rrs, n=3)),
-    KnownBug("matched, then drawn again", _scripted(medusa_nucleus), _scripted(naive)),
-    KnownBug("bonus token without temperature", _path(token_wise_law(0.6)), _path(token_wise_law(1.0))),
+    KnownBug("matched, then drawn again", _scripted(medusa_nucleus), CORRECT_NAIVE),
+    KnownBug("bonus token without temperature", _path(token_wise_law(0.6)), CORRECT_PATH),
     KnownBug(
         "settings that nobody wrote",
         Audits(partial(audit, unwritten, "iid", 1), partial(audit, unwritten_law, "iid", 1)),
         CORRECT_SINGLE,
     ),
-    KnownBug("refusals one token late", _path(late_law), _path(token_wise_law(1.0))),
+    KnownBug("refusals one token late", _path(late_law), CORRECT_PATH),
     KnownBug("top-k before top-p", _scripted(cut_in_turn, instances=CUT), _scripted(single, instances=CUT)),
     KnownBug("hierarchical, as released", _hierarchical(ReleasedHierarchical()), _hierarchical(Hierarchical())),
 )

@@ -64,7 +64,7 @@ def test_reused_noise_shows_in_pairs_only() -> None:
     assert not drafter.rejected
     fresh = otspec.audit(rule, "without_replacement", drafter=rules.ReusedNoise(refresh=True), resolution=COARSE)
     assert fresh.verdict is AuditVerdict.LOSSLESS
-    unseen = otspec.audit(rule, "without_replacement", drafter=rules.ReusedNoise(), pairs=False, resolution=COARSE)
+    unseen = otspec.audit(rule, "without_replacement", drafter=rules.ReusedNoise(), pairs=False, budget=3000)
     assert [test.name for test in unseen.outcome.tests] == ["law", "drafter"]
 
 
@@ -220,7 +220,7 @@ def test_false_alarms_are_as_rare_as_promised() -> None:
     # Alpha is large, so that alarms can be counted.
     rng = np.random.default_rng(0)
     pairs = [tuple(rng.dirichlet(np.full(size, 0.7), 2)) for size in (2, 3, 5, 40)]
-    alpha, audits = 0.2, 100
+    alpha, audits = 0.2, 60
     outcomes = [ideal_audit(seed, alpha, pairs) for seed in range(audits)]
     assert all([test.name for test in outcome.tests] == ["law", "pairs", "drafter"] for outcome in outcomes)
     alarms = sum(any(test.rejected for test in outcome.tests) for outcome in outcomes)

@@ -34,7 +34,7 @@ def texts(patch: pytest.MonkeyPatch, ahead: bool, target: Any, draft: Any, **set
     patch.setattr(Decoder, "IN_TURN", () if ahead else ("cpu",))
     ids = torch.tensor([[0, 1, 2, 3], [0, 0, 5, 1], [0, 4, 4, 2]])
     mask = torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1], [0, 1, 1, 1]])
-    return generate(target, draft, ids, attention_mask=mask, max_new_tokens=24, seed=3, transcript=True, **settings)
+    return generate(target, draft, ids, attention_mask=mask, max_new_tokens=14, seed=3, transcript=True, **settings)
 
 
 def counts(found: Generation) -> list[dict[str, Any]]:
@@ -63,10 +63,11 @@ def check(patch: pytest.MonkeyPatch, target: Any, draft: Any, **settings: Any) -
 
 
 @pytest.mark.parametrize("rule", RULES)
-@each(temperature=(1.0, 0.0))
-def test_every_rule_writes_the_same(rule: str, temperature: float) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        check(patch, *pair(VOCAB), **RULES[rule], temperature=temperature)
+def test_every_rule_writes_the_same(rule: str) -> None:
+    """And each tree at temperature 0, where all rules are one."""
+    for temperature in (1.0, 0.0) if rule in ("nested", "nested, on the host", "without replacement") else (1.0,):
+        with pytest.MonkeyPatch.context() as patch:
+            check(patch, *pair(VOCAB), **RULES[rule], temperature=temperature)
 
 
 @pytest.mark.parametrize("kind", DRAFT_MODELS)

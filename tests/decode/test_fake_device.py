@@ -30,7 +30,6 @@ NEW = 2
 
 RULES: dict[str, dict[str, Any]] = {
     "nested": {"paths": 2, "depth": 2},
-    "block": {"paths": 1, "depth": 3, "solver": "block"},
     "interval": {"branching": (2, 2), "solver": "interval"},
     "truncated": {"paths": 2, "depth": 1, "draft_top_k": 3},
 }
@@ -67,7 +66,7 @@ def test_a_step_waits_for_its_drafts_and_for_what_is_accepted(kind: str, tempera
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_is_shown_what_it_needs_at_once(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(majorant, "ROUNDS", 2)  # more of them are the same again
-    target, draft = pair(VOCAB, positions=128)
+    target, draft = pair(VOCAB, positions=128, layers=1)
     waits(lambda own: MultiDraft(own, **RULES[rule]), draft, target)
 
 

@@ -149,7 +149,7 @@ def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict
             if pooled:
                 patch.setattr(static, "Workspace", with_pool)
                 patch.setattr(graphs, "capture", called_again)
-            found = generate(target, model, ids, attention_mask=mask, max_new_tokens=14, seed=4, **settings)
+            found = generate(target, model, ids, attention_mask=mask, max_new_tokens=10, seed=4, **settings)
         assert bool(runs) == in_one
         return found.new_tokens, [(one.rows, one.start, one.keep) for one in found.passes["draft"]]
 

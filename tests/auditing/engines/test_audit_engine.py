@@ -249,9 +249,9 @@ def test_all_texts_are_drawn_where_asked_for_and_the_result_is_json() -> None:
 
 @each(laws=list(BOTH))
 def test_bounds_hold_the_truth_between_them(laws: str) -> None:
-    """Over ten seeds: the first token is off by 0.3, and so are texts."""
+    """Over five seeds: the first token is off by 0.3, and so are texts."""
     chosen: Laws | None = BOTH[laws]
-    for seed in range(10):
+    for seed in range(5):
         audit = audit_engine(
             Faulty(drafted=biased_at(1)), prompts=[""], laws=chosen, all_texts=True, seed=seed,
             texts=800, length=2, greedy_length=1,

@@ -105,7 +105,7 @@ def test_the_target_writes_python_as_the_corpus_does(pair: Pair) -> None:
     torch.manual_seed(0)
     prompt = pair.tokenizer("import os\n\n\nclass Reader:\n", return_tensors="pt")
     texts = pair.target.generate(
-        prompt["input_ids"].expand(16, -1), do_sample=True, top_k=0, max_new_tokens=128, eos_token_id=-1
+        prompt["input_ids"].expand(12, -1), do_sample=True, top_k=0, max_new_tokens=80, eos_token_id=-1
     )
     tokens = texts[:, prompt["input_ids"].shape[1] :]
     text = "".join(pair.tokenizer.batch_decode(tokens, skip_special_tokens=True))
@@ -150,7 +150,7 @@ def test_more_of_its_drafts_are_accepted() -> None:
         found = [
             otspec.generate(
                 models.target, draft, torch.tensor([prompt]), paths=1, depth=5, solver="block", temperature=0,
-                max_new_tokens=48, seed=0,
+                max_new_tokens=32, seed=0,
             )
             for prompt in held_out(64)[:3]
         ]  # fmt: skip
