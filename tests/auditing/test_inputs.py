@@ -71,14 +71,8 @@ def as_tree(tree: Tree, rng: np.random.Generator) -> Any:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"rule": lambda p, q, drafts, seed: 0}, "cannot tell the form of a rule of (p, q, drafts, seed)"),
     ({"rule": lambda p, q: 0}, "cannot tell the form of a rule of (p, q)"),
-    (
-        {"rule": lambda p, q, drafts, verbose=False, rng=None: 0},
-        "the rule takes rng, and not as its fourth argument",
-    ),
-    (
-        {"rule": partial(lambda p, q, drafts, rng: 0, rng=None)},
-        "the rule takes rng, and not as its fourth argument",
-    ),
+    ({"rule": lambda p, q, drafts, verbose=False, rng=None: 0}, "the rule takes rng, and not as its fourth argument"),
+    ({"rule": partial(lambda p, q, drafts, rng: 0, rng=None)}, "the rule takes rng, and not as its fourth argument"),
     ({"rule": lambda p, q, drafts, *, rng: 0}, "the argument rng of <function"),
     ({"rule": 3}, "the rule is 3; pass a callable"),
     ({"rule": "naive", "form": "numpy"}, "form is 'numpy'; known: rng, uniforms"),
@@ -98,10 +92,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"rule": "naive", "instances": [([0.5, 0.5], [1.0])]}, "n = 3, and p has 2 tokens"),
     ({"rule": "naive", "scheme": "independent", "instances": [([1.0], [1.0])]}, "a law for each, shape (3, V)"),
     ({"rule": otspec.verify, "method": "exact"}, "a rule of form rng cannot be enumerated"),
-    (
-        {"rule": "naive", "method": "exact", "n": 30, "instances": [([0.5, 0.5], [0.5, 0.5])]},
-        "at most 5,000 tuples",
-    ),
+    ({"rule": "naive", "method": "exact", "n": 30, "instances": [([0.5, 0.5], [0.5, 0.5])]}, "at most 5,000 tuples"),
     ({"rule": "naive", "scheme": lambda q, n: otspec.IID(q, 2)}, "draws 2 of"),
     ({"rule": "naive", "seed": -1}, "seed is -1; pass one integer, 0 or more"),
     ({"rule": "naive", "n": 10**20}, "n is 100000000000000000000; pass an integer >= 1, at most 4,096"),

@@ -17,15 +17,7 @@ torch = pytest.importorskip("torch")
 from otspec.decode import BY_PLAN, JOINT, Budget, Frequent, MultiDraft, Strategy  # noqa: E402
 from otspec.decode.base.draft_laws import draft_law  # noqa: E402
 from otspec.decode.drafters.catalogue import CONDITIONED  # noqa: E402
-from otspec.decode.methods import (  # noqa: E402
-    DynamicTree,
-    Lookahead,
-    PromptLookup,
-    Vanilla,
-    block,
-    speculative,
-    typical,
-)
+from otspec.decode.methods import DynamicTree, Lookahead, PromptLookup, Vanilla, block, speculative, typical  # noqa: E402
 from otspec.decode.models.context import vocabulary  # noqa: E402
 from otspec.decode.tuning.trials import Varying  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
@@ -311,10 +303,6 @@ CATALOGUE: Mapping[str, Entry] = {
     ),
     "uneven tree, hub pairs": Entry(drafts(tree="0,1,0.0,1.0,1.1", law="hub_pairs"), plain()),
     "uneven tree, greedy law": Entry(drafts(tree="0,1,2,1.0,1.1", law="greedy"), plain(), ("temperature 0.6",)),
-    "uneven tree, of three": Entry(drafts(tree="0,1,0.0"), plain(), ("temperature 0.6", "top-k")),
-    "uneven tree, of three without replacement": Entry(
-        drafts(tree="0,1,0.0", law="without_replacement"), plain(), ("temperature 0.6", "top-k")
-    ),
     "uneven tree, top_k": Entry(drafts(tree="0,1,0.0", law="top_k"), plain(), ("temperature 0.6", "top-k")),
     "uneven tree, kept": Entry(kept_of(kept, tree="0,1,1.0,1.1,0.0,1.1.0"), on(kept), vocab=4),
     "uneven tree, eagle": Entry(
@@ -355,12 +343,7 @@ CATALOGUE: Mapping[str, Entry] = {
     "kept, a confident path": Entry(kept_of(kept, paths=1, depth=3, draft_confidence=0.3), on(kept), vocab=4),
     "kept, without replacement": Entry(kept_of(kept, branching=(2, 2), law="without_replacement"), on(kept), vocab=4),
     "one kept, without replacement": Entry(kept_of(last, branching=(2, 2), law="without_replacement"), on(last)),
-    "kept, greedy": Entry(kept_of(kept, branching=(2, 2), law="greedy"), on(kept), vocab=4),
-    "kept, hub pairs": Entry(kept_of(kept, branching=(2, 2), law="hub_pairs"), on(kept), vocab=4),
     "kept, top_k": Entry(kept_of(kept, branching=(2, 2), law="top_k"), on(kept), ("temperature 0.6",), 4),
-    "kept, several models": Entry(
-        lambda of: of_both(paths=2, depth=2, draft_tokens=kept(of))(of), of_each(on(kept)), vocab=4
-    ),
     "redistributed, several models": Entry(
         lambda of: of_both(paths=2, depth=1, draft_kernel=kernel(of))(of),
         of_each(redistributed), ("top-k",), 4,
@@ -398,11 +381,7 @@ CATALOGUE: Mapping[str, Entry] = {
     ),
     "medusa": Entry(drafts_of(lambda of: heads("medusa", of.target, 0.1)), of_heads("medusa")),
     "mlp": Entry(drafts_of(lambda of: heads("mlp", of.target, 0.1)), of_heads("mlp")),
-    "mlp, tree": Entry(
-        lambda of: MultiDraft(heads("mlp", of.target, 0.1), branching=(2, 2)), of_heads("mlp"), ("top-k",)
-    ),
     **{f"{name}, published": as_published(name) for name in PUBLISHED},
-    "mlp, tied": Entry(drafts_of(lambda of: heads("mlp, tied", of.target, 0.1)), of_heads("mlp, tied")),
     # With another tokenizer.
     "foreign": Entry(foreign(), of_foreign, ("temperature 1", "top-k"), 4, vocabs=False),
     "foreign, redistributed": Entry(
@@ -447,7 +426,6 @@ CATALOGUE: Mapping[str, Entry] = {
         lambda of: DynamicTree(of.draft, 2, 2, draft_shortlist=router(WOR)(of)), vocab=4, by_text=True
     ),
     "dynamic tree, eagle, routed": Entry(lambda of: routed_tree(eagle(of.draft)), vocab=4, by_text=True),
-    "dynamic tree, shared, routed": Entry(lambda of: routed_tree(sharing()(of)), vocab=4, by_text=True),
     "dynamic tree, parallel, routed": Entry(lambda of: routed_tree(sharing(2)(of)), vocab=4, by_text=True),
     "dynamic tree, medusa": Entry(lambda of: DynamicTree(heads("medusa", of.target, 0.1), 2, 2), by_text=True),
     "dynamic tree, mlp": Entry(lambda of: DynamicTree(heads("mlp", of.target, 0.1), 2, 2), by_text=True),

@@ -16,17 +16,7 @@ from otspec.decode.drafters.grow_tree import _tree  # noqa: E402
 from otspec.decode.methods import DynamicTree  # noqa: E402
 from otspec.decode.models.tokens.matching import matching_of  # noqa: E402
 from otspec.decode.shipped import foreign, load  # noqa: E402
-from tests.contracts.catalogue import (  # noqa: E402
-    Law,
-    eagle_of,
-    of_eagle,
-    of_heads,
-    of_routed,
-    of_shared,
-    plain,
-    router,
-    sharing,
-)
+from tests.contracts.catalogue import Law, eagle_of, of_eagle, of_heads, of_routed, of_shared, plain, router, sharing  # noqa: E402
 from tests.contracts.draft_models import Models, heads, logits_of_steered, models, shared, steered  # noqa: E402
 from tests.contracts.playing import Play  # noqa: E402
 from tests.decode.models import pair  # noqa: E402
@@ -115,10 +105,7 @@ def test_what_is_refused() -> None:
             "draft_shortlist and draft_tokens: both say",
             lambda: DynamicTree(draft, draft_tokens=[1], draft_shortlist=Frequent([1, 2], 1)),
         ),
-        (
-            "4 tokens that it was trained with",
-            lambda: DynamicTree(shared(target, kept=(0, 2, 4, 6)), draft_tokens=[1]),
-        ),
+        ("4 tokens that it was trained with", lambda: DynamicTree(shared(target, kept=(0, 2, 4, 6)), draft_tokens=[1])),
         (
             "with the target's tokenizer, and this one has another",
             lambda: DynamicTree(other.draft, matching=matching_of(load().tokenizer, other.tokenizer)),

@@ -64,12 +64,7 @@ SHIFTS = torch.randn(2, 2, 1, 96, generator=torch.Generator().manual_seed(2))
 
 @pytest.mark.parametrize(
     ("name", "batch", "rows", "shifts"),
-    [
-        ("llama", 1, 24, None),
-        ("llama", 2, 3, SHIFTS),
-        ("qwen2", 1, 7, None),
-        ("qwen3", 3, 5, None),
-    ],
+    [("llama", 1, 24, None), ("llama", 2, 3, SHIFTS), ("qwen2", 1, 7, None), ("qwen3", 3, 5, None)],
 )
 @pytest.mark.usefixtures("no_gradients")
 def test_it_is_as_exact_as_the_pass_by_torch(

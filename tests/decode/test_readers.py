@@ -46,10 +46,7 @@ def _model(architecture: str = "llama", noise: float = 0.1, **settings: Any) -> 
 PLAIN: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", {}),
     "few keys": ("llama", {"num_key_value_heads": 2}),
-    "biases, tied": (
-        "llama",
-        {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True, "head_dim": 16},
-    ),
+    "biases, tied": ("llama", {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True, "head_dim": 16}),
     "llama 3's positions": ("llama", {"rope_parameters": LLAMA3}),
     "mistral": ("mistral", {"num_key_value_heads": 3, "sliding_window": None}),
     "qwen2": ("qwen2", {"num_key_value_heads": 2}),

@@ -246,10 +246,7 @@ def kill_after_three_chunks(recording: Any, path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("ask", "change", "message"),
-    [
-        (asked, {"seed": 1}, "its seed is 0, yours 1; delete"),
-        (TREES, {"paths": 2}, "its paths is 3, yours 2; delete"),
-    ],
+    [(asked, {"seed": 1}, "its seed is 0, yours 1; delete"), (TREES, {"paths": 2}, "its paths is 3, yours 2; delete")],
     ids=["positions", "trees"],
 )
 def test_a_recording_that_is_killed_goes_on_and_ends_as_if_nothing_had_been(
@@ -290,17 +287,11 @@ def test_what_cannot_be_recorded_is_refused(tmp_path: Path) -> None:
         (lambda: asked(stored="int8"), "cannot be stored as 'int8'; known: float32"),
         (lambda: asked(top_k=8), "top_k is 8; of 8 tokens keep 1 to 7, or all"),
         (lambda: asked(new=100), "a prompt and 100 tokens after it are 103, and a model reads 64"),
-        (
-            lambda: asked(top_k=4, rest_at=(1.0, 0.0)),
-            r"kept at the temperatures \[1.0, 0.0\]; pass finite ones",
-        ),
+        (lambda: asked(top_k=4, rest_at=(1.0, 0.0)), r"kept at the temperatures \[1.0, 0.0\]; pass finite ones"),
         (lambda: TREES(temperature=0.0), "the temperature is 0, where all paths of a tree are the same"),
         (lambda: TREES(depth=60), "a prompt and 66 tokens after it are 69, and a model reads 64"),
         (lambda: TREES(paths=0), "paths is 0; pass an integer >= 1"),
-        (
-            lambda: TreeRecording(foreign, ("t", "d"), PROMPTS, 7),
-            "d has another tokenizer than t, and its laws are",
-        ),
+        (lambda: TreeRecording(foreign, ("t", "d"), PROMPTS, 7), "d has another tokenizer than t, and its laws are"),
         (
             lambda: record(TREES(kind="parallel, some tokens", depth=4), tmp_path / "t.safetensors"),
             "d drafts 3 tokens of a path at most, and depth is 4; record paths no deep",

@@ -16,15 +16,7 @@ from scipy import sparse
 from transformers import GenerationConfig, LogitsProcessorList
 
 from otspec import ProblemError, SolveError, generate
-from otspec.decode import (
-    Budget,
-    Frequent,
-    MultiDraft,
-    model_after,
-    multi_draft,
-    run,
-    train_router,
-)
+from otspec.decode import Budget, Frequent, MultiDraft, model_after, multi_draft, run, train_router
 from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
@@ -75,10 +67,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("temperature is 0, .* and do_sample is True", {"do_sample": True, "temperature": 0}),
     (
         "do_sample of generation_config is False, .* and top_p is 0.5",
-        {
-            "generation_config": GenerationConfig(do_sample=False),
-            "top_p": 0.5,
-        },
+        {"generation_config": GenerationConfig(do_sample=False), "top_p": 0.5},
     ),
     ("num_beams is 2", {"num_beams": 2}),
     ("output_scores cannot be given", {"output_scores": True, "return_dict_in_generate": True}),
@@ -100,14 +89,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("block is for i.i.d. drafts of one draft model", {"solver": "block", "law": "greedy"}),
     ("for siblings that are drawn jointly", {"solver": "pick_by_plan"}),
     ("as many children on every level", {"solver": "pick_by_plan", "law": "greedy"}),
-    (
-        "needs as many children on every level",
-        {
-            "law": "greedy",
-            "solver": "pick_by_plan",
-            "branching": (2, 1),
-        },
-    ),
+    ("needs as many children on every level", {"law": "greedy", "solver": "pick_by_plan", "branching": (2, 1)}),
     ("lp: LIMIT", {"solver": "lp:max_cells=1"}),
     ("verify_on is 'gpu'; pass 'device', 'host', or None", {"verify_on": "gpu"}),
     ("verify_on is 'device', and the rule is TokenWise", {"solver": "max_flow", "verify_on": "device"}),

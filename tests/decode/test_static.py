@@ -51,10 +51,7 @@ def _context(model: Any, texts: list[list[int]], kind: Any, layers: tuple[int, .
     return context
 
 
-@each(
-    way=("sdpa", "eager", "lean"),
-    case=(((3, 1, 0, 5, 2), (0, 2)), ((0,), ()), ((LEAST_COLUMNS - 20,), ())),
-)
+@each(way=("sdpa", "eager", "lean"), case=(((3, 1, 0, 5, 2), (0, 2)), ((0,), ()), ((LEAST_COLUMNS - 20,), ())))
 def test_logits_are_those_of_ordinary_passes(way: str, case: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     """Trees of many sizes, texts of many lengths, some of which end; a cache that is outgrown."""
     lengths, layers = case
@@ -110,8 +107,7 @@ OF_A_MODEL = (
 
 
 @pytest.mark.parametrize(
-    ("kind", "case"),
-    [*(("a model", case) for case in OF_A_MODEL), *((one, CASES[0]) for one in [*DRAFT_MODELS][1:])],
+    ("kind", "case"), [*(("a model", case) for case in OF_A_MODEL), *((one, CASES[0]) for one in [*DRAFT_MODELS][1:])]
 )
 def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict[str, Any], tuple[int, ...]]) -> None:
     """By transformers' passes, over a fixed cache, in one run a step, and captured and replayed by a stand-in.
