@@ -90,7 +90,7 @@ class Moody:
         if mood == self.raises_on:
             raise ZeroDivisionError("in a mood")
         if mood == self.sleeps_on:
-            time.sleep(0.5)
+            time.sleep(2)
         if mood == self.hangs_on:
             time.sleep(600)
         return MaxFlow()(problem)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import threading
 from pathlib import Path
 
@@ -25,18 +26,7 @@ from tests.each import each
 
 IDENTITY = {"benchmark": "solvers", "data": "test"}
 SMALL = {"": SmallSource()}
-
-
-def measure(path: Path, cells: list[Cell], positions: int = 3, budget_s: float = 60.0, jobs: int = 1) -> RecordFolder:
-    folder = RecordFolder(path, IDENTITY)
-    try:
-        run(Benchmark(cells, SMALL, positions, budget_s=budget_s, jobs=jobs), folder)
-    finally:
-        folder.close()
-    return folder
-
-
-CELL = Cell(4, 2, "max_flow")
+POSITIONS, BUDGET_S = 5, 1.0
 MOOD = moods()
 FIRST = MOOD.index(MOOD[2])
 
@@ -44,6 +34,39 @@ FIRST = MOOD.index(MOOD[2])
 def moody(does: str, position: int) -> Cell:
     """A cell of the solver that misbehaves in the mood of a position."""
     return Cell(4, 2, f"test_moody:{does}_on={MOOD[position]}")
+
+
+CELL = Cell(4, 2, "max_flow")
+HOLED = [Cell(4, 2, solver, "holed") for solver in ("max_flow", "slackness")]
+SOLVED = [CELL, Cell(4, 1, "max_flow"), Cell(4, 1, "slackness"), Cell(4, 2, "slackness"), Cell(0, 2, "max_flow")]
+SLOW, GIVES_UP, DIES, RAISES = moody("sleeps", 2), moody("gives_up", 0), moody("dies", 2), moody("raises", 0)
+CELLS = [*SOLVED, SLOW, GIVES_UP, DIES, RAISES, *HOLED]
+
+
+def measure(path: Path, cells: list[Cell], positions: int = POSITIONS, budget_s: float = BUDGET_S) -> RecordFolder:
+    folder = RecordFolder(path, IDENTITY)
+    try:
+        run(Benchmark(cells, SMALL, positions, budget_s=budget_s), folder)
+    finally:
+        folder.close()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> RecordFolder:
+    """All cells, by two processes: each one that is started takes seconds of imports."""
+    folder, steps = RecordFolder(tmp_path_factory.mktemp("measured"), IDENTITY), list[int]()
+    sources = SMALL | {"holed": HoledSource()}
+    run(Benchmark(CELLS, sources, POSITIONS, budget_s=BUDGET_S, jobs=2), folder, steps.append)
+    folder.close()
+    assert sum(steps) == len(CELLS) * POSITIONS
+    return folder
+
+
+@pytest.fixture
+def path(measured: RecordFolder, tmp_path: Path) -> Path:
+    """A copy of the folder of that run, to go on with."""
+    return Path(shutil.copytree(measured.path, tmp_path / "copy"))
 
 
 def statuses(folder: RecordFolder, cell: Cell) -> list[str]:
@@ -60,75 +83,88 @@ def summary_of(folder: RecordFolder, cell: Cell) -> Row:
     return row
 
 
-def test_measures_every_cell_and_position_and_writes_them_twice(tmp_path: Path) -> None:
-    cells = [Cell(4, n, solver) for n in (1, 2) for solver in ("max_flow", "slackness")] + [Cell(0, 2, "max_flow")]
-    steps: list[int] = []
-    folder = RecordFolder(tmp_path, IDENTITY)
-    run(Benchmark(cells, SMALL, 3, jobs=2), folder, steps.append)
-    folder.close()
-    assert sum(steps) == 15
-    for cell in cells:
-        records = records_of(folder, cell)
-        assert [record["position"] for record in records] == [0, 1, 2]
+def in_mood(position: int) -> list[bool]:
+    """Whether the mood of each position is that of one of them; it is that of some and not of all."""
+    found = [mood == MOOD[position] for mood in MOOD[:POSITIONS]]
+    assert set(found) == {True, False}
+    return found
+
+
+def test_every_cell_and_position_is_measured_and_written_twice(measured: RecordFolder) -> None:
+    for cell in SOLVED:
+        records = records_of(measured, cell)
+        assert [record["position"] for record in records] == [*range(POSITIONS)]
         for record in records:
             assert record["status"] == "OPTIMAL"
             assert record["wall_s"] > 0
             assert record["acceptance"] == pytest.approx(record["optimum"], abs=1e-9)
-    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
-    table = pl.read_parquet(tmp_path / "results.parquet")
+    lines = [json.loads(line) for line in (measured.path / "results.jsonl").read_text().splitlines()]
+    table = pl.read_parquet(measured.path / "results.parquet")
     assert table.columns == list(columns_of(SCHEMAS["solvers"]))
-    assert table.to_dicts() == lines == folder.records
+    assert lines == measured.records
+    assert table.to_dicts() == [dict.fromkeys(table.columns) | line for line in lines]
 
 
-def test_resumes_where_an_interrupt_cut_it_even_in_the_middle_of_a_line(tmp_path: Path) -> None:
-    whole = measure(tmp_path, [CELL], positions=4).records
-    log = tmp_path / "results.jsonl"
-    lines = log.read_text().splitlines(keepends=True)
-    log.write_text("".join(lines[:2]) + lines[2][:20])
-    again = measure(tmp_path, [CELL], positions=4).records
-    assert again[:2] == whole[:2]
-    assert [record["position"] for record in again] == [0, 1, 2, 3]
-    assert again[3]["acceptance"] == whole[3]["acceptance"]
-    assert [json.loads(line)["position"] for line in log.read_text().splitlines()] == [0, 1, 2, 3]
+def test_failures_are_counted_and_successes_told_apart(measured: RecordFolder) -> None:
+    summary, failed = summary_of(measured, GIVES_UP), np.array(in_mood(0))
+    assert summary["solved"] == (~failed).sum()
+    assert summary["reason"] == "LIMIT: not in the mood"
+    times = np.array([record["wall_s"] * 1e3 for record in records_of(measured, GIVES_UP)])
+    assert summary["mean"] == pytest.approx(times[~failed].mean())
+    assert summary["given_up"] == pytest.approx(times[failed].mean())
+    quartiles = np.percentile(times[~failed], (25, 50, 75))
+    assert [summary[name] for name in ("low", "median", "high")] == pytest.approx(quartiles)
 
 
-def test_adds_positions_and_cells_to_a_finished_run(tmp_path: Path) -> None:
-    one = Cell(4, 1, "max_flow")
-    first = measure(tmp_path, [one], positions=2).records
-    more = measure(tmp_path, [one, CELL], positions=3).records
-    assert more[:2] == first
-    assert len(more) == 6
-    # A run of one cell alone reports all that the folder holds.
-    rows = summarise(measure(tmp_path, [CELL]).records)
-    assert [(row["k"], row["n"], row["solver"]) for row in rows] == [(4, 1, "max_flow"), (4, 2, "max_flow")]
+def test_a_position_that_kills_its_process_or_raises_or_is_none_is_recorded_and_the_next_goes_on(
+    measured: RecordFolder,
+) -> None:
+    assert statuses(measured, DIES) == ["DIED" if mood else "OPTIMAL" for mood in in_mood(2)]
+    assert summary_of(measured, DIES)["reason"] == "DIED: the measuring process ended with exit code 9"
+    assert statuses(measured, RAISES) == ["RAISED" if mood else "OPTIMAL" for mood in in_mood(0)]
+    message = records_of(measured, RAISES)[0]["message"]
+    assert re.fullmatch(r"ZeroDivisionError: in a mood \(.*fakes\.py, line \d+\)", message)
+    for cell in HOLED:
+        assert statuses(measured, cell) == ["OPTIMAL", "INVALID", *(POSITIONS - 2) * ["OPTIMAL"]]
+    assert went_wrong([RAISES], measured.records)[0] == f"{RAISES.solver} at (4, 2), position 0: {message}"
+    expected = "holed, position 1: draft_logits[5] is nan; logits are finite, or -inf for a masked token"
+    assert went_wrong(HOLED, measured.records) == [expected]
 
 
-def test_a_hopeless_position_ends_its_cell_as_a_lower_bound_and_no_other(tmp_path: Path) -> None:
-    hanging = moody("hangs", 2)
-    folder = measure(tmp_path, [hanging, CELL], positions=5, budget_s=1.0)
-    assert statuses(folder, hanging) == ["OPTIMAL"] * FIRST + ["BUDGET"]
-    assert 0.9 <= sum(record["wall_s"] for record in records_of(folder, hanging)) < 5
-    summary = summary_of(folder, hanging)
+def test_a_hopeless_position_ends_its_cell_as_a_lower_bound_until_there_is_more_budget(
+    measured: RecordFolder, path: Path
+) -> None:
+    assert statuses(measured, SLOW) == ["OPTIMAL"] * FIRST + ["BUDGET"]
+    *before, cut = records_of(measured, SLOW)
+    assert sum(record["wall_s"] for record in [*before, cut]) >= 0.9 * BUDGET_S
+    assert re.fullmatch(r"stopped after \d(\.\d+)? s, the 1 s of its cell being spent", cut["message"])
+    summary = summary_of(measured, SLOW)
     assert summary["lower_bound"]
     assert not summary["refused"]
-    assert len(records_of(folder, CELL)) == 5
-    before = list(folder.records)
-    assert measure(tmp_path, [hanging], positions=5, budget_s=1.0).records == before  # the budget is spent
+    assert measure(path, [SLOW]).records == measured.records  # the budget is spent
+    again = measure(path, [SLOW], FIRST + 2, budget_s=60.0)
+    assert statuses(again, SLOW) == ["OPTIMAL"] * (FIRST + 2)
+    assert records_of(again, SLOW)[:FIRST] == before
+    assert again.added == 2
 
 
-def test_failures_are_counted_and_successes_told_apart(tmp_path: Path) -> None:
-    cell = moody("gives_up", 0)
-    folder = measure(tmp_path, [cell], positions=6)
-    failed = [index for index in range(6) if MOOD[index] == MOOD[0]]
-    assert 0 < len(failed) < 6  # else the test tells nothing apart
-    summary = summary_of(folder, cell)
-    assert summary["solved"] == 6 - len(failed)
-    assert summary["reason"] == "LIMIT: not in the mood"
-    times = [record["wall_s"] * 1e3 for record in records_of(folder, cell)]
-    solved = [time for index, time in enumerate(times) if index not in failed]
-    assert summary["mean"] == pytest.approx(np.mean(solved))
-    assert summary["given_up"] == pytest.approx(np.mean([times[index] for index in failed]))
-    assert [summary[name] for name in ("low", "median", "high")] == pytest.approx(np.percentile(solved, (25, 50, 75)))
+def test_goes_on_with_more_cells_and_positions_where_an_interrupt_cut_it_even_in_the_middle_of_a_line(
+    measured: RecordFolder, path: Path
+) -> None:
+    log = path / "results.jsonl"
+    lines = [line for line in log.read_text().splitlines(keepends=True) if cell_of(json.loads(line)) == CELL]
+    log.write_text("".join(lines[:2]) + lines[2][:20])
+    another = Cell(4, 1, "max_flow")
+    again = measure(path, [another, CELL], POSITIONS + 1)
+    assert again.records[:2] == records_of(measured, CELL)[:2]
+    for cell in (another, CELL):
+        records = records_of(again, cell)
+        assert [record["position"] for record in records] == [*range(POSITIONS + 1)]
+        for record, earlier in zip(records, records_of(measured, cell), strict=False):
+            assert record["acceptance"] == earlier["acceptance"]
+    assert [json.loads(line) for line in log.read_text().splitlines()] == again.records
+    # A run of one cell alone reports all that the folder holds.
+    assert {cell_of(record) for record in measure(path, [CELL]).records} == {another, CELL}
 
 
 def test_an_interrupt_ends_the_workers_and_keeps_what_is_measured(
@@ -150,23 +186,6 @@ def test_an_interrupt_ends_the_workers_and_keeps_what_is_measured(
     assert pl.read_parquet(tmp_path / "results.parquet").height == len(folder.records)
 
 
-@pytest.mark.parametrize(("does", "status"), [("dies", "DIED"), ("raises", "RAISED")])
-def test_a_position_that_kills_its_process_or_raises_is_recorded_and_the_next_goes_on(
-    does: str, status: str, tmp_path: Path
-) -> None:
-    cell = moody(does, 0)
-    folder = measure(tmp_path, [cell], positions=4)
-    expected = [status if MOOD[index] == MOOD[0] else "OPTIMAL" for index in range(4)]
-    assert {status, "OPTIMAL"} == set(expected)  # else the test tells nothing apart
-    assert statuses(folder, cell) == expected
-    message = records_of(folder, cell)[0]["message"]
-    if does == "dies":
-        assert summary_of(folder, cell)["reason"] == "DIED: the measuring process ended with exit code 9"
-    else:
-        assert re.fullmatch(r"ZeroDivisionError: in a mood \(.*fakes\.py, line \d+\)", message)
-        assert went_wrong([cell], folder.records)[0] == f"{cell.solver} at (4, 2), position 0: {message}"
-
-
 def test_a_process_that_cannot_start_is_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder = RecordFolder(tmp_path, IDENTITY)
     with pytest.raises(RuntimeError, match="a measuring process ended at its start, with exit code 1; see above"):
@@ -179,28 +198,6 @@ def test_a_process_that_cannot_start_is_an_error(tmp_path: Path, capfd: pytest.C
 def test_refuses_more_positions_than_there_are(positions: int) -> None:
     with pytest.raises(DataError, match="small has 1 to 12"):
         Benchmark([], SMALL, positions)
-
-
-def test_more_budget_goes_on_where_a_cell_ran_out(tmp_path: Path) -> None:
-    cell = moody("sleeps", 2)  # for half a second
-    folder = measure(tmp_path, [cell], positions=FIRST + 2, budget_s=0.2)
-    assert statuses(folder, cell) == ["OPTIMAL"] * FIRST + ["BUDGET"]
-    cut = records_of(folder, cell)[-1]
-    assert re.fullmatch(r"stopped after 0\.\d+ s, the 0\.2 s of its cell being spent", cut["message"])
-    again = measure(tmp_path, [cell], positions=FIRST + 2, budget_s=60.0)
-    assert statuses(again, cell) == ["OPTIMAL"] * (FIRST + 2)
-    assert again.records[:FIRST] == folder.records[:FIRST]
-    assert again.added == 2
-
-
-def test_a_position_that_is_no_problem_is_named_and_the_others_are_measured(tmp_path: Path) -> None:
-    cells = [CELL, Cell(4, 2, "slackness")]
-    folder = RecordFolder(tmp_path, IDENTITY)
-    run(Benchmark(cells, {"": HoledSource()}, 3), folder)
-    folder.close()
-    assert statuses(folder, CELL) == ["OPTIMAL", "INVALID", "OPTIMAL"]
-    expected = "holed, position 1: draft_logits[5] is nan; logits are finite, or -inf for a masked token"
-    assert went_wrong(cells, folder.records) == [expected]
 
 
 def test_a_solver_that_solves_nothing_is_an_error_and_one_out_of_time_is_not() -> None:
