@@ -54,6 +54,7 @@ def test_solve_says_why_not_and_tries_a_list_of_solvers_in_turn(otspec: Otspec) 
     assert "exceed" not in shown
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_solve_and_bench_read_arrays_by_the_names_that_they_are_told(otspec: Otspec) -> None:
     with np.load("p.npz") as arrays:
         target, draft = arrays["target_logits"], arrays["draft_logits"]
@@ -186,7 +187,15 @@ class FromTarget(SolverBase):
     def __call__(self, problem):
         return Solution(Match(problem, problem.scheme.inclusion(), upper_bound(problem)), {})
 '''
-SCRIPT = "import sys\nfrom otspec.cli import main\n\nif __name__ == '__main__':\n    sys.exit(main())\n"
+SCRIPT = """
+import sys
+from otspec.cli import main
+from otspec.reporting.pictures import Picture
+
+if __name__ == "__main__":
+    Picture.save = lambda *_: None  # drawing takes longer than all the rest
+    sys.exit(main())
+"""
 
 
 def test_a_users_solver_is_measured_by_an_installed_command_and_anew_after_an_edit() -> None:

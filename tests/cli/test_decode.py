@@ -295,13 +295,15 @@ def test_decoding_by_a_file(otspec: Otspec, saved: Pair) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*is spread over")
-def test_a_target_is_spread_as_a_file_or_sizes_say(otspec: Otspec, tmp_path: Path) -> None:
-    file = tmp_path / "map.json"
+def test_a_target_is_spread_as_a_file_or_sizes_say(otspec: Otspec, saved: Pair) -> None:
     places = dict.fromkeys(("model.embed_tokens", "model.norm", "model.rotary_emb", "lm_head"), "cpu")
-    file.write_text(json.dumps({**places, **{f"model.layers.{layer}": "disk" for layer in range(24)}}))
-    asked = "decode --prompt def --method vanilla --max-new-tokens 2"
-    whole, *others = (otspec(f"{asked}{more}").out for more in ("", f" --device-map {file}", " --max-memory cpu=8MB"))
+    layers = json.loads(Path(saved.target, "config.json").read_text())["num_hidden_layers"]
+    places |= {f"model.layers.{layer}": "disk" for layer in range(layers)}
+    Path("map.json").write_text(json.dumps(places))
+    Path("none.json").write_text("[]")
+    asked = f"decode --target {saved.target} --prompt def --method vanilla --max-new-tokens 2"
+    options = ("", "--device-map map.json", "--max-memory cpu=90KB")
+    whole, *others = (otspec(f"{asked} {more}").out for more in options)
     assert all(other.split("block")[0] == whole.split("block")[0] for other in others)
     assert "write sizes, as in 0=20GiB" in otspec(f"{asked} --max-memory 8MB", 2).err
-    file.write_text("[]")
-    assert "holds no object" in otspec(f"{asked} --device-map {file}", 2).err
+    assert "holds no object" in otspec(f"{asked} --device-map none.json", 2).err

@@ -57,24 +57,14 @@ for kernel, types, fixed, warps in (
     ),
     (solving_kernels.clear, [*planes, "*i64"], bucketed, 4),
     (solving_kernels.add_up, [*planes, "*i64"], bucketed, 4),
-    (
-        solving_kernels.find_heights,
-        ["*i64", *planes, "*i64", "*fp64", "*i64"],
-        bucketed,
-        warps["find_heights"],
-    ),
+    (solving_kernels.find_heights, ["*i64", *planes, "*i64", "*fp64", "*i64"], bucketed, warps["find_heights"]),
     (solving_kernels.find_excess, ["*i64", *planes, "*fp64", "*i64", "*fp64", "*i64", "*i64"], bucketed, 4),
     (solving_kernels.find_offers, [*planes, "*i64", "*i64"], bucketed, 4),
     (solving_kernels.allocate, [*planes, "*fp64", "*i64", "*i64", "*fp64"], bucketed, 4),
     (exchange_kernels.contribute, [*planes, "*fp64", "*i64"], bucketed, 4),
     (validity_kernels.find_valid, [*laws, "*i8", *6 * ["*i64"], "*i8", *3 * ["*i64"], *4 * ["i32"]], slots, 4),
     (picking_kernels.find_heads, [*10 * ["*i64"], "i32"], slots, 4),
-    (
-        picking_kernels.queue,
-        [*laws, "*i8", *7 * ["*i64"], "*fp64", *6 * ["*i64"], *7 * ["i32"]],
-        slots,
-        4,
-    ),
+    (picking_kernels.queue, [*laws, "*i8", *7 * ["*i64"], "*fp64", *6 * ["*i64"], *7 * ["i32"]], slots, 4),
     (
         picking_kernels.pick,
         [*laws, *4 * ["*i64"], "*fp64", *3 * ["*i64"], "i32", "*i64", "*fp64", "*i64", "*fp64", *4 * ["i32"]],
@@ -138,8 +128,7 @@ for kernel, types, fixed, warps in (
     signature = {name: "constexpr" if name in fixed else next(rest) for name in kernel.arg_names}
     assert next(rest, None) is None
     options = EXACT | {"num_warps": warps}
-    built = compile(ASTSource(kernel, signature, fixed), target=GPUTarget("cuda", 90, 32), options=options)
-    print(kernel.__name__, len(built.asm["cubin"]))
+    compile(ASTSource(kernel, signature, fixed), target=GPUTarget("cuda", 90, 32), options=options)
 """
 
 
@@ -148,12 +137,3 @@ def test_the_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
     environment.pop("TRITON_INTERPRET", None)
     ran = subprocess.run([sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    assert [line.split()[0] for line in ran.stdout.splitlines()] == [
-        *("add_to_buckets", "clear", "add_up", "find_heights", "find_excess", "find_offers", "allocate", "contribute"),
-        *("find_valid", "find_heads", "queue", "pick", "walk", "sum_left", "draw_left"),
-        *("sum_law", "finish_totals", "add_to_groups", "finish_groups", "look_up_groups", "weigh", "sum_rest_along"),
-        *("finish", "lay_first", "put_out"),
-        *("lay_out", "refine", "sum_block", "divide_block"),
-        *("begin", "project", "project_back", "gate_up", "attend"),
-        *("pick_path", "pick_path"),
-    ]
