@@ -211,24 +211,17 @@ def test_a_class_is_run_without_being_registered(installed: Path, monkeypatch: p
     assert otspec.solve(problem, "others:FromTarget").success
 
 
-def test_the_scheme_that_contributing_shows_is_sound_and_solved() -> None:
+def test_the_documented_schemes_are_sound_and_solved() -> None:
     shown: dict[str, Any] = {}
     exec(SCHEME, shown)
-    q, r = [0.1, 0.3, 0.6, 0.0], [0.5, 0.5, 0.0, 0.0]
-    scheme = shown["OneOf"](otspec.IID(q, 2), otspec.IID(r, 2))
-    assert otspec.check_scheme(scheme).unknown == ("first_draft", "inclusion", "prefix_order")
-    problem = otspec.Problem([0.2, 0.4, 0.3, 0.1], scheme)
-    result = otspec.solve(problem)
-    assert result.plan.acceptance == pytest.approx(optimal_acceptance(problem), abs=1e-12)
-    assert result.plan.deviation <= 1e-12
-
-
-def test_the_documented_list_of_tuples_is_a_scheme() -> None:
-    shown: dict[str, Any] = {}
     exec(ENUMERATED, shown)
-    scheme = shown["Repeated"](np.array([0.1, 0.2, 0.3, 0.4]), 2)
-    assert otspec.check_scheme(scheme).unknown == ("prefix_order",)
-    problem = otspec.Problem([0.2, 0.4, 0.3, 0.1], scheme)
-    result = otspec.solve(problem)
-    assert result.plan.acceptance == pytest.approx(optimal_acceptance(problem), abs=1e-12)
-    assert result.plan.acceptance == pytest.approx(0.7, abs=1e-12)  # the same draft twice is one draft
+    either = shown["OneOf"](otspec.IID([0.1, 0.3, 0.6, 0.0], 2), otspec.IID([0.5, 0.5, 0.0, 0.0], 2))
+    repeated = shown["Repeated"](np.array([0.1, 0.2, 0.3, 0.4]), 2)
+    assert otspec.check_scheme(either).unknown == ("first_draft", "inclusion", "prefix_order")
+    assert otspec.check_scheme(repeated).unknown == ("prefix_order",)
+    for scheme in (either, repeated):
+        problem = otspec.Problem([0.2, 0.4, 0.3, 0.1], scheme)
+        plan = otspec.solve(problem).plan
+        assert plan.acceptance == pytest.approx(optimal_acceptance(problem), abs=1e-12)
+        assert plan.deviation <= 1e-12
+    assert plan.acceptance == pytest.approx(0.7, abs=1e-12)  # the same draft twice is one draft

@@ -11,15 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import otspec
-from otspec import (
-    IID,
-    Problem,
-    ProblemError,
-    TopK,
-    UnknownSolver,
-    WithoutReplacement,
-    solve_batch,
-)
+from otspec import IID, Problem, ProblemError, TopK, UnknownSolver, WithoutReplacement, solve_batch
 from otspec.laws import as_float64, as_generator, as_laws
 from tests.each import each
 from tests.instances import P4, Q4, SCHEMES

@@ -84,8 +84,7 @@ def test_a_targets_own_configuration_is_told_and_can_be_left_out(otspec: Otspec,
 
 
 @pytest.mark.parametrize(
-    ("words", "environment", "threads"),
-    [("", "", 1), ("--threads 3", "2", 3), ("", "2", 2), ("--batch 2", "", 2)],
+    ("words", "environment", "threads"), [("", "", 1), ("--threads 3", "2", 3), ("", "2", 2), ("--batch 2", "", 2)]
 )
 def test_texts_one_at_a_time_take_one_thread_unless_the_user_says_otherwise(
     otspec: Otspec, saved: Pair, monkeypatch: pytest.MonkeyPatch, words: str, environment: str, threads: int

@@ -2,16 +2,7 @@
 
 import altair as alt
 
-from otspec.reporting.charts import (
-    HOVER,
-    Axis,
-    bar_chart,
-    column_chart,
-    diagram,
-    dot_chart,
-    hover_text,
-    line_chart,
-)
+from otspec.reporting.charts import HOVER, Axis, bar_chart, column_chart, diagram, dot_chart, hover_text, line_chart
 from otspec.reporting.layers import band, behind, curve, histogram, line_at, points, shaded, words
 from otspec.reporting.means import SERIES, Row
 from otspec.reporting.style import RAMP, Style, styles_of

@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 
 from otspec import ProblemError
-from otspec.verification import (
-    Block,
-    Model,
-    PickRule,
-    accepted_length,
-    synthetic,
-    tree_law,
-)
+from otspec.verification import Block, Model, PickRule, accepted_length, synthetic, tree_law
 from otspec.verification.evaluation.accepted_length import Estimate, length_along, target_line
 from otspec.verification.rules.nested.nested import LabelVerifier
 from otspec.verification.trees.shape import Shape
