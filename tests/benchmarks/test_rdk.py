@@ -15,13 +15,8 @@ def test_leaves_records_tables_and_pictures(monkeypatch: pytest.MonkeyPatch, tmp
     sizes = ["--vocab", "400", "--paper-vocab", "1000", "--seeds", "1", "--contexts", "8"]
     monkeypatch.setattr(sys, "argv", ["script", *sizes, "--out", str(out)])
     rdk.main()
-    assert {path.name for path in out.iterdir()} == {
-        "records.jsonl",
-        "report.md",
-        "target.png",
-        "laws.png",
-        "acceptance.png",
-    }
+    pictures = {"target.png", "laws.png", "acceptance.png"}
+    assert {path.name for path in out.iterdir()} == {"records.jsonl", "report.md", *pictures}
     records = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
     linear = [record for record in records if record.get("scheme") == "RDK, eq. (3)"]
     assert len(linear) == 4 * (len(rdk.SHARES) + 1)

@@ -198,30 +198,30 @@ if __name__ == "__main__":
 """
 
 
-def test_a_users_solver_is_measured_by_an_installed_command_and_anew_after_an_edit() -> None:
+@pytest.mark.usefixtures("no_pictures")
+def test_a_users_solver_is_measured_by_an_installed_command_and_anew_after_an_edit(
+    otspec: Otspec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The command is a script in another folder, whose path is not that of the working directory."""
     pytest.importorskip("polars")
     Path("bin").mkdir()
     Path("bin/otspec").write_text(SCRIPT)
-    Path("solver_of_mine.py").write_text(SOLVER)
+    mine = Path("solver_of_mine.py")
+    mine.write_text(SOLVER)
     line = "bench --data p.npz --k 4 --n 2 --positions 2 --out out --solver solver_of_mine:FromTarget,kseq"
-
-    def measured(said: str) -> dict[tuple[str, int], float]:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "bin/otspec", *line.split()]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-        assert done.returncode == 0, done.stderr
-        assert said in " ".join(done.stdout.split())
-        return {(one["solver"], one["position"]): one["wall_s"] for one in lines_of(LOG)}
-
-    first = measured("Solvers on p.npz")
+    command, environment = [sys.executable, "bin/otspec", *line.split()], {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "Solvers on p.npz" in done.stdout
+    first = lines_of(LOG)
     assert len(first) == 4
-    Path("solver_of_mine.py").write_text(SOLVER + "\n# faster now\n")
-    second = measured("2 records were measured with other code of their solvers: measured anew")
-    assert {key for key in first if first[key] != second[key]} == {
-        ("solver_of_mine:FromTarget", 0),
-        ("solver_of_mine:FromTarget", 1),
-    }
+    mine.write_text(SOLVER + "\n# faster now\n")
+    monkeypatch.syspath_prepend(Path.cwd())
+    assert "2 records were measured with other code of their solvers: measured anew" in otspec(line).out
+    anew = [one for one in lines_of(LOG) if one not in first]
+    assert sorted((one["solver"], one["position"]) for one in anew) == [
+        (f"{mine.stem}:FromTarget", at) for at in (0, 1)
+    ]
 
 
 def test_solvers_are_listed(otspec: Otspec) -> None:

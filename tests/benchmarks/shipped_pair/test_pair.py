@@ -34,7 +34,7 @@ def test_both_are_llamas_of_the_recorded_shape_and_one_vocabulary(pair: Pair) ->
 
 
 def test_tokens_give_back_the_sources_of_the_running_python(pair: Pair) -> None:
-    for source in read_corpus()[::20]:
+    for source in read_corpus()[::50]:
         tokens = tokens_of(pair.tokenizer, source.text)
         assert tokens.pop() == pair.tokenizer.eos_token_id
         assert pair.tokenizer.decode(tokens) == source.text
@@ -52,7 +52,7 @@ def test_held_out_files_of_the_running_python_are_met_as_well(pair: Pair) -> Non
     held_out = [source.text for source in read_corpus() if source.held_out]
     files = [tokens_of(pair.tokenizer, text) for text in held_out]
     rows = windows(files, context=256, bos=pair.tokenizer.bos_token_id)
-    measured = measure(pair.target, pair.draft, rows[::16])
-    # Other versions of Python have other files; one window in sixteen has a standard error of some 0.07 in the loss.
+    measured = measure(pair.target, pair.draft, rows[::40])
+    # Other versions of Python have other files; one window in forty has a standard error of some 0.11 in the loss.
     assert measured["target_loss"] == pytest.approx(RECORD["held_out"]["target_loss"], abs=0.5)
     assert 0.55 < measured["acceptance"] < 0.9
