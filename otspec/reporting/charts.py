@@ -20,6 +20,7 @@ from otspec.reporting.style import DARK, LIGHT, Style, Theme
 require("altair")  # where it is missing, the error says how to get it
 
 import altair as alt  # noqa: E402
+from altair.utils.schemapi import debug_mode  # noqa: E402
 
 Channel = TypeVar("Channel")
 HOVER = "hover"
@@ -235,7 +236,8 @@ def layered(layers: Sequence[alt.Chart | alt.LayerChart], **settings: Any) -> al
 def data_of(rows: Iterable[Row]) -> alt.Data:
     """Rows as Altair takes them, without numpy's own numbers, which JSON does not know."""
     values = [{name: one.item() if isinstance(one, np.generic) else one for name, one in row.items()} for row in rows]
-    return alt.Data(values=values)  # type: ignore[no-untyped-call]
+    with debug_mode(False):  # to check each row by the grammar takes as long as to draw it
+        return alt.Data(values=values)  # type: ignore[no-untyped-call]
 
 
 def spec_of(chart: alt.Chart | alt.LayerChart) -> dict[str, Any]:

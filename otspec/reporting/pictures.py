@@ -223,10 +223,13 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def smaller(png: bytes) -> bytes:
-    """The same file with its pixels compressed as well as zlib can, which leaves about a third of the bytes."""
+    """The same file with its pixels compressed as well as zlib can, which leaves about a third of the bytes.
+
+    But for the last quarter of a percent, which takes as long as all before.
+    """
     *others, end = [chunk for chunk in _chunks(png) if chunk[0] != b"IDAT"]
     pixels = zlib.decompress(b"".join(data for name, data in _chunks(png) if name == b"IDAT"))
-    written = [*others, (b"IDAT", zlib.compress(pixels, 9)), end]
+    written = [*others, (b"IDAT", zlib.compress(pixels, 8)), end]
     return SIGNATURE + b"".join(_packed(name, data) for name, data in written)
 
 
