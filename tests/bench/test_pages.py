@@ -141,8 +141,9 @@ def test_charts_hold_every_point_with_its_interval_and_open_ends(page: Path) -> 
         assert (colours["interval (suboptimal)"], colours["lp (suboptimal)"]) == (HUES["blue"], LIGHT.ink)
 
 
-def test_charts_of_decoding_have_the_intervals_of_the_tables(tmp_path: Path) -> None:
+def test_charts_of_decoding_have_the_intervals_of_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
+    monkeypatch.setattr("otspec.bench.intervals.RESAMPLES", 99)
     from otspec.bench.decoding import benchmark as charts
     from otspec.bench.decoding import summary
     from otspec.bench.decoding.cells import DecodingCell

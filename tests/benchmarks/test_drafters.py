@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -137,26 +138,29 @@ def test_a_kind_of_text_is_tested_over_seeds_and_others_in_the_mean() -> None:
     assert float(found.rows[0][3].split()[0]) > 10
 
 
-def test_a_small_draft_model_is_pretrained_then_distilled_and_steered(tmp_path: Path) -> None:
+def test_a_small_draft_model_is_pretrained_then_distilled_and_steered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(small, "HELD_OUT", 8)
     target, _, tokenizer = shipped.load()
-    texts, length = tmp_path / "texts.safetensors", 24
-    lines = np.array(tokenizer("import os\n" * 1200).input_ids[: 66 * (length - 1)]).reshape(66, -1)
-    begun = np.concatenate([np.full((66, 1), tokenizer.bos_token_id), lines], axis=1)
+    texts, count, length = tmp_path / "texts.safetensors", 10, 24
+    lines = np.array(tokenizer("import os\n" * 200).input_ids[: count * (length - 1)]).reshape(count, -1)
+    begun = np.concatenate([np.full((count, 1), tokenizer.bos_token_id), lines], axis=1)
     save_file({"texts": begun}, texts, {"target": fingerprint(target)})
     shape = Shape(width=16, layers=2, heads=2, inner=16)
 
-    def made(first: int, name: str) -> dict[str, Any]:
-        return dict(small.make(tmp_path / name, "shipped", texts, shape, steps=(first, 2, 3), batch=2))
+    def stages(first: int, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        return small.make(tmp_path / name, "shipped", texts, shape, steps=(first, 2, 3), batch=2)
 
-    short, longer = made(1, "short"), made(60, "longer")
-    assert short["pretrained"]["loss"] == pytest.approx(math.log(len(tokenizer)), rel=0.05)  # it begins with no idea
-    assert longer["pretrained"]["loss"] < short["pretrained"]["loss"] - 0.2  # and learns that there is one line
+    (_, short), longer = next(stages(1, "short")), dict(stages(60, "longer"))
+    assert short["loss"] == pytest.approx(math.log(len(tokenizer)), rel=0.05)  # it begins with no idea
+    assert longer["pretrained"]["loss"] < short["loss"] - 0.2  # and learns that there is one line
     assert [(one["kind"], one["steps"]) for one in longer.values()][1:] == [("distilled", 2), ("sd2", 3)]
     draft = load_models("shipped", str(tmp_path / "longer" / "pretrained"), "cpu").draft
     assert draft is not None
     first = fingerprint(draft)
     assert [longer[kind]["draft"][1] for kind in ("distilled", "sd2")] == [first, first]  # both begin there
-    assert made(7, "longer") == longer  # what is whole is not made again
+    assert dict(stages(7, "longer")) == longer  # what is whole is not made again
     assert not list(tmp_path.rglob("*.part"))
 
 
