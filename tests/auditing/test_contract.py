@@ -13,7 +13,7 @@ from tests.auditing import decoder_rules as rules
 from tests.auditing.forms import BATCHES, FORMS, MODELS, Form
 from tests.oracles import Floats, Ints
 
-COARSE = 0.15
+COARSE = 0.25
 """A resolution that takes a few thousand draws."""
 
 every_form = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)

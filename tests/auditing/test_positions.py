@@ -15,8 +15,8 @@ from tests.auditing.decoder_rules import BIASED, LOSSLESS, as_law, as_sampler
 from tests.auditing.forms import BATCHES, of_rows
 from tests.oracles import Floats, Ints
 
-COARSE = 0.2
-"""A resolution that takes some 10 000 draws in all."""
+COARSE = 0.3
+"""A resolution that takes a few thousand draws."""
 
 
 @pytest.mark.parametrize("name", LOSSLESS)

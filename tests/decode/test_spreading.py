@@ -48,7 +48,7 @@ def test_what_is_on_disk_writes_the_same_text_by_transformers_passes(spread: Mod
     assert type(reader_of(spread.target)) is TransformersReader
     assert type(reader_of(spread.draft)) is type(reader_of(whole.draft)) is not TransformersReader
     texts = [
-        package.generate(one.target, one.draft, prompt, paths=3, depth=4, max_new_tokens=16, seed=0).new_tokens
+        package.generate(one.target, one.draft, prompt, paths=3, depth=4, max_new_tokens=8, seed=0).new_tokens
         for one in (whole, spread)
     ]
     assert texts[0] == texts[1]
@@ -59,9 +59,9 @@ def test_a_drafter_finds_its_target_and_the_states_that_it_reads(spread: Models)
     with pytest.warns(UserWarning, match="spread"):
         models = load_models("shipped", "eagle", max_memory={"cpu": "6MB"})
     prompt = models.tokenizer("import os\n\n\ndef ", return_tensors="pt").input_ids
-    text = package.generate(models.target, models.draft, prompt, depth=3, temperature=0, max_new_tokens=12)
+    text = package.generate(models.target, models.draft, prompt, depth=3, temperature=0, max_new_tokens=9)
     assert text.new_tokens == package.generate(
-        spread.target, spread.draft, prompt, depth=3, temperature=0, max_new_tokens=12
+        spread.target, spread.draft, prompt, depth=3, temperature=0, max_new_tokens=9
     ).new_tokens  # fmt: skip
     assert text.metrics.block_efficiency > 1.5
 

@@ -158,7 +158,7 @@ def expected(batch: Batch, seed: int, greedy: list[bool]) -> list[list[int]]:
     return rows
 
 
-@each(kind=list(KINDS), seed=range(20), drawn=(True, False))
+@each(kind=list(KINDS), seed=range(10), drawn=(True, False))
 def test_random_and_greedy_requests_of_all_lengths_are_walked(kind: str, seed: int, drawn: bool) -> None:
     batch = requests(kind, seed, drawn=drawn)
     assert batch.call().tolist() == expected(batch, seed, [False] * 7)
