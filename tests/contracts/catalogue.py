@@ -10,23 +10,20 @@ from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytest
 
-torch = pytest.importorskip("torch")
-
-from otspec.decode import BY_PLAN, JOINT, Budget, Frequent, MultiDraft, Strategy  # noqa: E402
-from otspec.decode.base.draft_laws import draft_law  # noqa: E402
-from otspec.decode.drafters.catalogue import CONDITIONED  # noqa: E402
-from otspec.decode.methods import DynamicTree, Lookahead, PromptLookup, Vanilla, block, speculative, typical  # noqa: E402
-from otspec.decode.models.context import vocabulary  # noqa: E402
-from otspec.decode.tuning.trials import Varying  # noqa: E402
-from otspec.laws import law_from_logits  # noqa: E402
-from otspec.schemes import IID  # noqa: E402
-from otspec.verification import Block  # noqa: E402
-from otspec.verification.rules.catalogue import Rule  # noqa: E402
-from otspec.vocab import affinity_from_matrix, rdk  # noqa: E402
-from tests.contracts import draft_models  # noqa: E402
-from tests.contracts.draft_models import (  # noqa: E402
+from otspec.decode import BY_PLAN, JOINT, Budget, Frequent, MultiDraft, Strategy
+from otspec.decode.base.draft_laws import draft_law
+from otspec.decode.drafters.catalogue import CONDITIONED
+from otspec.decode.methods import DynamicTree, Lookahead, PromptLookup, Vanilla, block, speculative, typical
+from otspec.decode.models.context import vocabulary
+from otspec.decode.tuning.trials import Varying
+from otspec.laws import law_from_logits
+from otspec.schemes import IID
+from otspec.verification import Block
+from otspec.verification.rules.catalogue import Rule
+from otspec.vocab import affinity_from_matrix, rdk
+from tests.contracts import draft_models
+from tests.contracts.draft_models import (
     Models,
     law_of_foreign,
     law_on,
@@ -38,10 +35,10 @@ from tests.contracts.draft_models import (  # noqa: E402
     random_router,
     routed,
 )
-from tests.contracts.oracles import PROMPT  # noqa: E402
-from tests.decode import published  # noqa: E402
-from tests.decode.models import law_after, tiny  # noqa: E402
-from tests.oracles import Floats  # noqa: E402
+from tests.contracts.oracles import PROMPT
+from tests.decode import published
+from tests.decode.models import law_after, tiny
+from tests.oracles import Floats
 
 eagle, heads, layer_of = cache(draft_models.eagle), cache(draft_models.heads), cache(draft_models.layer_of)
 shared, steered = cache(draft_models.shared), cache(draft_models.steered)

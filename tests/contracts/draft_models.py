@@ -11,24 +11,22 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from otspec.decode import Budget, Router  # noqa: E402
-from otspec.decode.drafters.cross_tokenizer.retokenised import Retokenised  # noqa: E402
-from otspec.decode.drafters.eagle.layer import begin_norm, layer_settings  # noqa: E402
-from otspec.decode.drafters.eagle.model import Eagle  # noqa: E402
-from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator  # noqa: E402
-from otspec.decode.drafters.sd2.model import Steered  # noqa: E402
-from otspec.decode.drafters.shortlists.router import Network  # noqa: E402
-from otspec.decode.models.fingerprint import fingerprint  # noqa: E402
-from otspec.decode.models.tokens.matching import Matching  # noqa: E402
-from otspec.decode.models.tokens.spelling import Spelling  # noqa: E402
-from otspec.laws import law_from_logits  # noqa: E402
-from tests.decode.models import logits_after, pair, tiny  # noqa: E402
-from tests.decode.tokenizers_of import byte_level  # noqa: E402
-from tests.oracles import Floats  # noqa: E402
+from otspec.decode import Budget, Router
+from otspec.decode.drafters.cross_tokenizer.retokenised import Retokenised
+from otspec.decode.drafters.eagle.layer import begin_norm, layer_settings
+from otspec.decode.drafters.eagle.model import Eagle
+from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
+from otspec.decode.drafters.sd2.model import Steered
+from otspec.decode.drafters.shortlists.router import Network
+from otspec.decode.models.fingerprint import fingerprint
+from otspec.decode.models.tokens.matching import Matching
+from otspec.decode.models.tokens.spelling import Spelling
+from otspec.laws import law_from_logits
+from tests.decode.models import logits_after, pair, tiny
+from tests.decode.tokenizers_of import byte_level
+from tests.oracles import Floats
 
 LAYERS, WIDTH = (0, 1, 2), 16
 """Of the tiny target: all that can be looked at."""

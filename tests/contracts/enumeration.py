@@ -13,26 +13,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from otspec.decode import Strategy  # noqa: E402
-from otspec.decode.base.draft_laws import DraftLaw  # noqa: E402
-from otspec.decode.base.drafts import Drafts  # noqa: E402
-from otspec.decode.base.metrics import Clock  # noqa: E402
-from otspec.decode.base.sampling import Prefix, Sampling  # noqa: E402
-from otspec.decode.models.target import Target  # noqa: E402
-from otspec.decode.verify.laws import CompactTree, ReducedLaws, compact_trees  # noqa: E402
-from otspec.decode.verify.step import Greedy, OnHost, _gone_on, _matched, step_verifier  # noqa: E402
-from otspec.decode.verify.verifiers import AcceptedTokens  # noqa: E402
-from otspec.verification import LayerVerification, Model, TokenWise  # noqa: E402
-from otspec.verification.reference.enumeration import PathLaw, law_over  # noqa: E402
-from otspec.verification.trees.topology import NONE, Topology  # noqa: E402
-from otspec.verification.trees.tree import prefixes_of  # noqa: E402
-from tests.contracts.draft_models import Models  # noqa: E402
-from tests.contracts.oracles import after_prompt, sampling_of  # noqa: E402
-from tests.contracts.playing import drawing  # noqa: E402
-from tests.oracles import Floats  # noqa: E402
+from otspec.decode import Strategy
+from otspec.decode.base.draft_laws import DraftLaw
+from otspec.decode.base.drafts import Drafts
+from otspec.decode.base.metrics import Clock
+from otspec.decode.base.sampling import Prefix, Sampling
+from otspec.decode.models.target import Target
+from otspec.decode.verify.laws import CompactTree, ReducedLaws, compact_trees
+from otspec.decode.verify.step import Greedy, OnHost, _gone_on, _matched, step_verifier
+from otspec.decode.verify.verifiers import AcceptedTokens
+from otspec.verification import LayerVerification, Model, TokenWise
+from otspec.verification.reference.enumeration import PathLaw, law_over
+from otspec.verification.trees.topology import NONE, Topology
+from otspec.verification.trees.tree import prefixes_of
+from tests.contracts.draft_models import Models
+from tests.contracts.oracles import after_prompt, sampling_of
+from tests.contracts.playing import drawing
+from tests.oracles import Floats
 
 Draws = tuple[tuple[int, ...], ...]
 """What one text draws at once: for each node of a level the tokens of its children."""

@@ -4,21 +4,18 @@ from functools import cache, partial
 from typing import Any, Protocol
 
 import numpy as np
-import pytest
+import torch
 from scipy.stats import chisquare
+from transformers import GenerationConfig, LogitsProcessorList
 
-torch = pytest.importorskip("torch")
-
-from transformers import GenerationConfig, LogitsProcessorList  # noqa: E402
-
-from otspec.decode.base.sampling import Sampling  # noqa: E402
-from otspec.laws import law_from_logits  # noqa: E402
-from otspec.verification import Model  # noqa: E402
-from otspec.verification.reference.enumeration import prefixes  # noqa: E402
-from otspec.verification.trees.tree import Prefix  # noqa: E402
-from tests.contracts.draft_models import Models, models  # noqa: E402
-from tests.decode.models import logits_after  # noqa: E402
-from tests.oracles import Floats  # noqa: E402
+from otspec.decode.base.sampling import Sampling
+from otspec.laws import law_from_logits
+from otspec.verification import Model
+from otspec.verification.reference.enumeration import prefixes
+from otspec.verification.trees.tree import Prefix
+from tests.contracts.draft_models import Models, models
+from tests.decode.models import logits_after
+from tests.oracles import Floats
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "temperature 1": {},

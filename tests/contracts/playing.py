@@ -5,19 +5,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from otspec.decode import MultiDraft, Strategy  # noqa: E402
-from otspec.decode.base.draft_laws import DraftLaw  # noqa: E402
-from otspec.decode.base.drafts import Drafts  # noqa: E402
-from otspec.decode.drafters.drafter import Drafter, WrappedDrafter  # noqa: E402
-from otspec.decode.drafters.levels import LevelDrafter  # noqa: E402
-from otspec.decode.drafters.several import SeveralDrafters  # noqa: E402
-from tests.contracts.draft_models import Models, all_features  # noqa: E402
-from tests.contracts.oracles import sampling_of  # noqa: E402
-from tests.decode.models import logits_after  # noqa: E402
+from otspec.decode import MultiDraft, Strategy
+from otspec.decode.base.draft_laws import DraftLaw
+from otspec.decode.base.drafts import Drafts
+from otspec.decode.drafters.drafter import Drafter, WrappedDrafter
+from otspec.decode.drafters.levels import LevelDrafter
+from otspec.decode.drafters.several import SeveralDrafters
+from tests.contracts.draft_models import Models, all_features
+from tests.contracts.oracles import sampling_of
+from tests.decode.models import logits_after
 
 
 def deeper(strategy: Strategy) -> Strategy:

@@ -7,20 +7,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-import otspec.decode  # noqa: E402
-from otspec.decode import DRAFT_LAWS, JOINT, MultiDraft, Strategy, methods  # noqa: E402
-from otspec.decode.drafters.catalogue import CONDITIONED  # noqa: E402
-from otspec.decode.drafters.drafter import Drafter, WrappedDrafter  # noqa: E402
-from otspec.decode.drafters.several import SeveralDrafters  # noqa: E402
-from otspec.decode.methods import Typical  # noqa: E402
-from otspec.decode.methods.catalogue import METHODS  # noqa: E402
-from otspec.decode.step.strategy import listed  # noqa: E402
-from tests.contracts.catalogue import CATALOGUE, FEW, IID_RULES, LOSSY  # noqa: E402
-from tests.contracts.draft_models import models  # noqa: E402
-from tests.contracts.oracles import sampling_of  # noqa: E402
+import otspec.decode
+from otspec.decode import DRAFT_LAWS, JOINT, MultiDraft, Strategy, methods
+from otspec.decode.drafters.catalogue import CONDITIONED
+from otspec.decode.drafters.drafter import Drafter, WrappedDrafter
+from otspec.decode.drafters.several import SeveralDrafters
+from otspec.decode.methods import Typical
+from otspec.decode.methods.catalogue import METHODS
+from otspec.decode.step.strategy import listed
+from tests.contracts.catalogue import CATALOGUE, FEW, IID_RULES, LOSSY
+from tests.contracts.draft_models import models
+from tests.contracts.oracles import sampling_of
 
 THEIRS = {"assisted", "assisted_lookup", "plain"}
 """transformers' own methods, which tests/decode/test_methods.py measures."""

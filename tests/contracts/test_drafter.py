@@ -5,20 +5,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from otspec import ProblemError  # noqa: E402
-from otspec.decode import MultiDraft, run  # noqa: E402
-from otspec.decode.base.drafts import Drafts  # noqa: E402
-from otspec.decode.models.context import positions  # noqa: E402
-from otspec.decode.step.strategy import listed  # noqa: E402
-from otspec.decode.tuning.trials import Varying  # noqa: E402
-from tests.contracts.catalogue import CATALOGUE, FEW, Entry  # noqa: E402
-from tests.contracts.draft_models import models  # noqa: E402
-from tests.contracts.playing import Play, deeper  # noqa: E402
-from tests.decode.models import tiny  # noqa: E402
-from tests.each import each  # noqa: E402
+from otspec import ProblemError
+from otspec.decode import MultiDraft, run
+from otspec.decode.base.drafts import Drafts
+from otspec.decode.models.context import positions
+from otspec.decode.step.strategy import listed
+from otspec.decode.tuning.trials import Varying
+from tests.contracts.catalogue import CATALOGUE, FEW, Entry
+from tests.contracts.draft_models import models
+from tests.contracts.playing import Play, deeper
+from tests.decode.models import tiny
+from tests.each import each
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
 

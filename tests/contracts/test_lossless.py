@@ -7,18 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from transformers import LogitsProcessorList
 
-torch = pytest.importorskip("torch")
-
-from transformers import LogitsProcessorList  # noqa: E402
-
-from otspec import ProblemError  # noqa: E402
-from otspec.decode import run  # noqa: E402
-from otspec.decode.base.processors import Followed, for_trees  # noqa: E402
-from tests.contracts.catalogue import CATALOGUE, FEW, LOSSY, Entry, drafts, of_both, rules_for  # noqa: E402
-from tests.contracts.draft_models import Models, models  # noqa: E402
-from tests.contracts.enumeration import every_draft, law_of_step  # noqa: E402
-from tests.contracts.oracles import (  # noqa: E402
+from otspec import ProblemError
+from otspec.decode import run
+from otspec.decode.base.processors import Followed, for_trees
+from tests.contracts.catalogue import CATALOGUE, FEW, LOSSY, Entry, drafts, of_both, rules_for
+from tests.contracts.draft_models import Models, models
+from tests.contracts.enumeration import every_draft, law_of_step
+from tests.contracts.oracles import (
     PROMPT,
     PROMPTS,
     SETTINGS,
@@ -29,7 +27,7 @@ from tests.contracts.oracles import (  # noqa: E402
     law_of_texts,
     sampling_of,
 )
-from tests.decode.models import greedy_text, tiny  # noqa: E402
+from tests.decode.models import greedy_text, tiny
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
 

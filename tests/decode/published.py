@@ -11,15 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
+import torch
+from safetensors.torch import save_file
 
-torch = pytest.importorskip("torch")
-
-from safetensors.torch import save_file  # noqa: E402
-
-from otspec.decode.drafters.published.formats import read_published  # noqa: E402
-from otspec.decode.models.pairing import pair_up  # noqa: E402
-from tests.oracles import Floats  # noqa: E402
+from otspec.decode.drafters.published.formats import read_published
+from otspec.decode.models.pairing import pair_up
+from tests.oracles import Floats
 
 EPS = 1e-5
 

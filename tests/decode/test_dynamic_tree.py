@@ -7,20 +7,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from otspec import ProblemError  # noqa: E402
-from otspec.decode import Budget, Frequent  # noqa: E402
-from otspec.decode.drafters.grow_tree import _tree  # noqa: E402
-from otspec.decode.methods import DynamicTree  # noqa: E402
-from otspec.decode.models.tokens.matching import matching_of  # noqa: E402
-from otspec.decode.shipped import foreign, load  # noqa: E402
-from tests.contracts.catalogue import Law, eagle_of, of_eagle, of_heads, of_routed, of_shared, plain, router, sharing  # noqa: E402
-from tests.contracts.draft_models import Models, heads, logits_of_steered, models, shared, steered  # noqa: E402
-from tests.contracts.playing import Play  # noqa: E402
-from tests.decode.models import pair  # noqa: E402
-from tests.each import each  # noqa: E402
+from otspec import ProblemError
+from otspec.decode import Budget, Frequent
+from otspec.decode.drafters.grow_tree import _tree
+from otspec.decode.methods import DynamicTree
+from otspec.decode.models.tokens.matching import matching_of
+from otspec.decode.shipped import foreign, load
+from tests.contracts.catalogue import (
+    Law,
+    eagle_of,
+    heads,
+    of_eagle,
+    of_heads,
+    of_routed,
+    of_shared,
+    plain,
+    router,
+    shared,
+    sharing,
+    steered,
+)
+from tests.contracts.draft_models import Models, logits_of_steered, models
+from tests.contracts.playing import Play
+from tests.decode.models import pair
+from tests.each import each
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
 

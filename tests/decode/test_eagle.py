@@ -10,9 +10,6 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 from safetensors.torch import load_file
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM

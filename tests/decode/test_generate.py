@@ -217,10 +217,10 @@ def test_settings_of_the_drafts_reach_the_draft_model_by_every_way() -> None:
     """By all of them the same text comes, and not the text that comes without the setting."""
     without = decoded(seed=1).sequences.tolist()
     methods: tuple[Any, ...] = (speculative, block, typical)
-    plain = [run(TARGET, method(DRAFT, depth=3), PROMPTS, max_new_tokens=12, seed=1).new_tokens for method in methods]
+    plain = [run(TARGET, method(DRAFT, depth=3), PROMPTS, max_new_tokens=8, seed=1).new_tokens for method in methods]
     for setting in ({"draft_temperature": 0.3}, {"draft_top_k": 2}, {"draft_top_p": 0.4}):
         ours = decoded(seed=1, **setting).sequences.tolist()
         assert theirs(multi_draft(DRAFT, seed=1, **setting)).tolist() == ours != without
         for method, other in zip(methods, plain, strict=True):
             strategy = method(DRAFT, depth=3, **setting)
-            assert run(TARGET, strategy, PROMPTS, max_new_tokens=12, seed=1).new_tokens != other, (method, setting)
+            assert run(TARGET, strategy, PROMPTS, max_new_tokens=8, seed=1).new_tokens != other, (method, setting)

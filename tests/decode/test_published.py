@@ -8,29 +8,27 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, LogitsProcessorList
 
-torch = pytest.importorskip("torch")
-
-from safetensors.torch import load_file  # noqa: E402
-from transformers import AutoModelForCausalLM, LogitsProcessorList  # noqa: E402
-
-from otspec.decode.base.sampling import Sampling  # noqa: E402
-from otspec.decode.distillation.spec import DraftModelInit  # noqa: E402
-from otspec.decode.drafters.hidden_states import check_features  # noqa: E402
-from otspec.decode.drafters.published.formats import read_published  # noqa: E402
-from otspec.decode.drafters.published.writing import write_published  # noqa: E402
-from otspec.decode.methods import assisted  # noqa: E402
-from otspec.decode.models.pairing import pair_up  # noqa: E402
-from otspec.decode.pair.loading import load_reader  # noqa: E402
-from otspec.decode.recording.positions import drafting  # noqa: E402
-from otspec.decode.training.specs import KINDS  # noqa: E402
-from otspec.errors import DataError, ProblemError  # noqa: E402
-from otspec.laws import law_from_logits  # noqa: E402
-from otspec.verification import Shape  # noqa: E402
-from tests.contracts.draft_models import shared  # noqa: E402
-from tests.decode import published  # noqa: E402
-from tests.decode.models import tiny  # noqa: E402
-from tests.decode.published import Published, speculators  # noqa: E402
+from otspec.decode.base.sampling import Sampling
+from otspec.decode.distillation.spec import DraftModelInit
+from otspec.decode.drafters.hidden_states import check_features
+from otspec.decode.drafters.published.formats import read_published
+from otspec.decode.drafters.published.writing import write_published
+from otspec.decode.methods import assisted
+from otspec.decode.models.pairing import pair_up
+from otspec.decode.pair.loading import load_reader
+from otspec.decode.recording.positions import drafting
+from otspec.decode.training.specs import KINDS
+from otspec.errors import DataError, ProblemError
+from otspec.laws import law_from_logits
+from otspec.verification import Shape
+from tests.contracts.draft_models import shared
+from tests.decode import published
+from tests.decode.models import tiny
+from tests.decode.published import Published, speculators
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 
 import numpy as np

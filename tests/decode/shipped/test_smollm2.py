@@ -109,7 +109,7 @@ def test_several_paths_of_one_pass_are_verified_together() -> None:
     prompt = torch.tensor(encode(models.tokenizer, [QUESTION], special=False)).repeat(4, 1)
     found = [
         otspec.generate(
-            models.target, models.draft, prompt, paths=paths, depth=3, solver="nested", max_new_tokens=24, seed=0
+            models.target, models.draft, prompt, paths=paths, depth=3, solver="nested", max_new_tokens=16, seed=0
         ).metrics.block_efficiency
         for paths in (1, 4)
     ]
