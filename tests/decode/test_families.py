@@ -86,9 +86,6 @@ def test_trained_saved_and_loaded_it_drafts_the_targets_text(kind: str, name: st
     assert text.sequences[0].tolist() == greedy_text(target, PROMPT, 6)
 
 
-# --- lossless
-
-
 # --- what is drafted is what the model says, read anew
 
 

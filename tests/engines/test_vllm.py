@@ -214,15 +214,16 @@ def test_the_output_has_the_law_of_the_target(how: str) -> None:
         rows.append(np.stack((P[0], law / law.sum())))
     targets, tokens = np.array(rows), np.array(drafted)
 
-    def outputs(*uniforms: Floats) -> Any:
-        return verified(targets, tokens, np.stack(uniforms, axis=1), None if ngram else Q)
+    def outputs(*uniforms: Floats | float) -> Any:
+        each = np.stack(np.broadcast_arrays(*uniforms), axis=1)
+        times = len(each) // 16
+        return verified(np.tile(targets, (times, 1, 1)), np.tile(tokens, (times, 1)), each, None if ngram else Q)
 
-    none, some, last = np.zeros(16), np.full(16, 0.5), np.full(16, LAST)
-    both = bisected(lambda u: outputs(last, u, some)[:, 2] >= 0)
-    one = bisected(lambda u: outputs(u, last, some)[:, 1] >= 0)
+    both = bisected(lambda u: outputs(LAST, u, 0.5)[:, 2] >= 0)
+    one = bisected(lambda u: outputs(u, LAST, 0.5)[:, 1] >= 0)
     kept = both + (1 - both) * one
-    after_one = drawn(lambda u: outputs(none, last, u)[:, 1])
-    after_none = drawn(lambda u: outputs(last, last, u)[:, 0])
+    after_one = drawn(lambda u: outputs(0.0, LAST, u)[:, 1])
+    after_none = drawn(lambda u: outputs(LAST, LAST, u)[:, 0])
     joint, after = np.zeros((16, 4, 4)), targets[::4, 1]
     for chain, (x, y) in enumerate(tokens):
         joint[chain] = chances[chain] * (1 - kept[chain]) * after_none[:, chain, None] * after
@@ -252,17 +253,15 @@ def verified(targets: Floats, tokens: Any, uniforms: Floats, draft: Floats | Non
 
 def drawn(token: Callable[[Floats], Any]) -> Floats:
     """The law of a token, shape (4, 16), given which one each chain has by the number that it is drawn with."""
-
-    def up_to(bound: int) -> Floats:
-        return bisected(lambda uniforms: token(uniforms) <= bound)
-
-    return np.diff([np.zeros(16), *map(up_to, range(3)), np.ones(16)], axis=0)
+    bounds = np.repeat(np.arange(3), 16)
+    up_to = bisected(lambda uniforms: token(uniforms) <= bounds, 3).reshape(3, 16)
+    return np.diff([np.zeros(16), *up_to, np.ones(16)], axis=0)
 
 
-def bisected(holds: Callable[[Floats], Any]) -> Floats:
-    """Up to which number something holds of each of the 16 chains, shape (16,), if it does up to some number."""
-    low, high = np.zeros(16), np.ones(16)
-    low, high = np.where(holds(low), low, 0), np.where(holds(low), high, 0)
+def bisected(holds: Callable[[Floats], Any], times: int = 1) -> Floats:
+    """Up to which number something holds of each of 16 chains, in turn so often, if it does up to some number."""
+    low = np.zeros(16 * times)
+    high = np.where(holds(low), 1.0, 0.0)
     for _ in range(STEPS):
         middle = (low + high) / 2
         held = holds(np.minimum(middle, LAST))

@@ -72,13 +72,17 @@ class Pairs:
     def _log_odds(self, text: tuple[object, ...]) -> FloatArray:
         """Log of the chance of a beginning without drafts over that with drafts, shape (cuts, SMOOTHINGS)."""
         steps = np.zeros((len(text), SMOOTHINGS.size))
+        seen: list[tuple[Sequence[int], Sequence[int], float]] = []
         for place in range(len(text)):
             node, child = self._seen.get(text[:place], (0, 0)), self._seen.get(text[: place + 1], (0, 0))
             if not any(node):
                 break
             both = (sum(child) + 0.5) / (sum(node) + 0.5 * (1 + self._children.get(text[:place], 0)))
-            plain, drafted = ((child[kind] + SMOOTHINGS * both) / (node[kind] + SMOOTHINGS) for kind in (0, 1))
-            steps[place] = np.log(plain) - np.log(drafted)
+            seen.append((node, child, both))
+        if seen:
+            nodes, children, shares = (np.array(one, dtype=np.float64) for one in zip(*seen, strict=True))
+            rates = (children[..., None] + SMOOTHINGS * shares[:, None, None]) / (nodes[..., None] + SMOOTHINGS)
+            steps[: len(seen)] = -np.diff(np.log(rates), axis=1)[:, 0]
         return np.cumsum(steps, axis=0)[[cut - 1 for cut in self.cuts]]
 
 

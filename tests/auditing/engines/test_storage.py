@@ -9,6 +9,8 @@ from otspec.auditing.engines.storage import Texts
 from otspec.errors import DataError
 from tests.auditing.engines.engines import LAWS, QUICK, Faulty
 
+FEW = QUICK | {"texts": 1000}
+
 
 class Interrupted(Faulty):
     """Is interrupted at its ninth request."""
@@ -22,28 +24,28 @@ class Interrupted(Faulty):
 def test_an_audit_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     store = tmp_path / "texts.jsonl"
     with pytest.raises(KeyboardInterrupt):
-        audit_engine(Interrupted(), prompts=["", "a"], laws=LAWS, store=store, **QUICK)
+        audit_engine(Interrupted(), prompts=["", "a"], laws=LAWS, store=store, **FEW)
     with store.open("a") as file:
         file.write('{"request": ["drafted", 0')  # a line that was cut off
     again, whole = Faulty(), Faulty()
-    resumed = audit_engine(again, prompts=["", "a"], laws=LAWS, store=store, **QUICK)
-    at_once = audit_engine(whole, prompts=["", "a"], laws=LAWS, **QUICK)
+    resumed = audit_engine(again, prompts=["", "a"], laws=LAWS, store=store, **FEW)
+    at_once = audit_engine(whole, prompts=["", "a"], laws=LAWS, **FEW)
     assert resumed.to_json() == at_once.to_json()
     assert again.requests == whole.requests - 8
     more = Faulty()
-    audit_engine(more, prompts=["", "a"], laws=LAWS, store=store, **{**QUICK, "alpha": 0.01})
+    audit_engine(more, prompts=["", "a"], laws=LAWS, store=store, **{**FEW, "alpha": 0.01})
     assert more.requests == 0
 
 
 def test_texts_of_another_audit_are_refused(tmp_path: Path) -> None:
     store = tmp_path / "texts.jsonl"
-    audit_engine(Faulty(), prompts=[""], laws=LAWS, store=store, **QUICK)
+    audit_engine(Faulty(), prompts=[""], laws=LAWS, store=store, **FEW)
     with pytest.raises(
         DataError, match=r"texts.jsonl has the texts of another audit, with other prompts; name another"
     ):
-        audit_engine(Faulty(), prompts=["a"], laws=LAWS, store=store, **QUICK)
+        audit_engine(Faulty(), prompts=["a"], laws=LAWS, store=store, **FEW)
     with pytest.raises(DataError, match="with other settings"):
-        audit_engine(Faulty(), prompts=[""], laws=LAWS, store=store, about={"settings": {"drafts": 3}}, **QUICK)
+        audit_engine(Faulty(), prompts=[""], laws=LAWS, store=store, about={"settings": {"drafts": 3}}, **FEW)
 
 
 @pytest.mark.parametrize("content", ["no JSON\n", "[1]\n", '{"a": 1}\n{"b": 2}\n'])
@@ -51,7 +53,7 @@ def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path: Path, cont
     store = tmp_path / "texts.jsonl"
     store.write_text(content)
     with pytest.raises(DataError, match=r"texts.jsonl"):
-        audit_engine(Faulty(), prompts=[""], laws=LAWS, store=store, **QUICK)
+        audit_engine(Faulty(), prompts=[""], laws=LAWS, store=store, **FEW)
     assert store.read_text() == content
 
 
