@@ -1,6 +1,7 @@
 """`otspec train`, `texts` and `router`, on a tiny random pair."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from safetensors.torch import load_file  # noqa: E402
 import otspec as package  # noqa: E402
 from otspec.cli.names import LOSSES, TRAINED  # noqa: E402
 from otspec.decode import Budget, Router, training  # noqa: E402
+from otspec.decode.distillation.texts import AT_ONCE  # noqa: E402
 from otspec.decode.drafters.eagle.model import Eagle  # noqa: E402
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator  # noqa: E402
 from otspec.decode.drafters.sd2.model import Steered  # noqa: E402
@@ -23,6 +25,13 @@ from tests.cli.running import Otspec, Pair, lines_of  # noqa: E402
 
 SHORT = "--texts 4 --length 8 --batch 2 --steps 4 --every 2"
 QUICK = "--texts 4 --length 8 --batch 2 --steps 2"
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight texts are held out, and as many are written at once: else they would take most of the time."""
+    monkeypatch.setattr(import_module("otspec.cli.train"), "HELD_OUT", 8)
+    monkeypatch.setitem(AT_ONCE, "cpu", 8)
 
 
 def test_names_are_those_of_the_package() -> None:
@@ -183,16 +192,16 @@ def test_texts_that_a_target_asks_itself(otspec: Otspec, chatty: Pair) -> None:
     """Written, gone on with, and learnt from, by a draft model of each kind that shares the target's parts."""
     target = f"--target {chatty.target}"
     line = f"texts {target} --length 20 --temperature 1,0.5 --ask-temperature 0.5 --out texts.safetensors"
-    assert "64 texts of 20 tokens" in otspec(f"{line} --count 64").out
-    assert "70 texts of 20 tokens" in otspec(f"{line} --count 70").out
+    assert "8 texts of 20 tokens" in otspec(f"{line} --count 8").out
+    assert "10 texts of 20 tokens" in otspec(f"{line} --count 10").out
     with safe_open("texts.safetensors", "numpy") as file:
         assert file.metadata()["ask_temperature"] == "0.5"
     for kind in ("shared", "parallel"):
         learn = f"train {kind} {target} --texts texts.safetensors --draft-tokens 9 --batch 2 --steps 2"
         otspec(f"{learn} --loss kl+alpha:2 --out {kind}")
         record = json.loads(Path(kind, "training.json").read_text())
-        # Whole batches are written, 64 held out.
-        assert record["texts"] == {"count": 64, "length": 20, "from": "texts.safetensors"}
+        # Whole batches are written, 8 held out.
+        assert record["texts"] == {"count": 8, "length": 20, "from": "texts.safetensors"}
         assert "lossless" in otspec(f"decode {target} --draft {kind} --depth 2 --prompt a").out
 
 
