@@ -156,7 +156,7 @@ def read_tasks(paths: Sequence[Path]) -> list[Prompt]:
 def _held_out() -> list[Prompt]:
     from otspec.decode import shipped
 
-    tokenizer = shipped.load().tokenizer
+    tokenizer = shipped.tokenizer()
     return [Prompt((tokenizer.decode(row, skip_special_tokens=True),), HELD_OUT, True) for row in shipped.held_out()]
 
 

@@ -277,8 +277,7 @@ def _load(name: str, role: str, dtype: str, spread: Spread | None = None) -> tup
         return published if dtype == "auto" else published.to(getattr(torch, dtype)), None
     try:
         if name == SHIPPED and spread is None:
-            pair = shipped.load(None if dtype == "auto" else getattr(torch, dtype))
-            return getattr(pair, role), pair.tokenizer
+            return shipped.one_of_pair(role, None if dtype == "auto" else getattr(torch, dtype))
         tokenizer = AutoTokenizer.from_pretrained(place)
         if spread is None:
             return AutoModelForCausalLM.from_pretrained(place, dtype=dtype).eval(), tokenizer

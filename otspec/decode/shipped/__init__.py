@@ -129,7 +129,32 @@ def load(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> Pair:
         If torch or transformers is not installed.
     """
     target, draft = (_model(folder / name, dtype) for name in ("target", "draft"))
-    return Pair(target, draft, _tokenizer(folder / "target"))
+    return Pair(target, draft, tokenizer(folder))
+
+
+def one_of_pair(
+    role: str, dtype: torch.dtype | None = None, folder: Path = FOLDER
+) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+    """The pair's target, or its draft model, and the tokenizer of both; as `load` otherwise.
+
+    Raises
+    ------
+    MissingExtra
+        If torch or transformers is not installed.
+    """
+    return _model(folder / role, dtype), tokenizer(folder)
+
+
+def tokenizer(folder: Path = FOLDER) -> PreTrainedTokenizerFast:
+    """The pair's tokenizer, without its models.
+
+    Raises
+    ------
+    MissingExtra
+        If transformers is not installed.
+    """
+    found: PreTrainedTokenizerFast = _tokenizer(folder / "target")
+    return found
 
 
 def eagle(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> PreTrainedModel:
