@@ -1,4 +1,4 @@
-"""Flow engines as a fixture, the option that forbids to skip one, what was skipped by reason, and torch's threads."""
+"""Flow engines and no pictures as fixtures, the option that forbids to skip one, what was skipped, torch's threads."""
 
 import importlib
 import os
@@ -76,6 +76,12 @@ def no_gradients() -> Iterator[None]:
 
     with torch.no_grad():
         yield
+
+
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is drawn, which takes longer than all the rest."""
+    monkeypatch.setattr("otspec.reporting.pictures.Picture.save", lambda *_: None)
 
 
 @pytest.fixture(autouse=True)

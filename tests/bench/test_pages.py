@@ -23,6 +23,8 @@ from tests.bench.records import solved, unsolved
 from tests.bench.test_report import HERE, run_of
 from tests.pages import Browser, Reader, charts_of, no_browser
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 EVIL = "mine:</script><script>boom()</script><b>&\"'`<!--"
 """A name that would break out of whatever is not escaped."""
 

@@ -49,12 +49,6 @@ def prompts(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None is drawn, which takes longer than all the rest."""
-    monkeypatch.setattr("otspec.reporting.pictures.Picture.save", lambda *_: None)
-
-
-@pytest.fixture
 def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
     """Put a module of somebody's into the working directory."""
 
