@@ -236,6 +236,11 @@ def state_after(new: Any) -> int:
     return state
 
 
+def allowed_in(state: int, vocab: int) -> Any:
+    """What may come next in a state, shape (vocab,)."""
+    return np.isin(np.arange(vocab), [*NEXT[state], *([STOP] if state else [])])
+
+
 class Stateless:
     """A processor that goes by the text alone, and fails after texts that are not of the language."""
 
@@ -244,9 +249,7 @@ class Stateless:
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         for text, own in zip(input_ids, scores, strict=True):
-            state = state_after(text[self.prompt :])
-            kept = [*NEXT[state], *([STOP] if state else [])]
-            own[[token for token in range(len(own)) if token not in kept]] = -torch.inf
+            own[~allowed_in(state_after(text[self.prompt :]), len(own))] = -torch.inf
         return scores
 
 
@@ -260,10 +263,9 @@ class Language:
 
     def allowed(self, new: Any, vocab: int) -> Any:
         try:
-            state = state_after(new)
+            return allowed_in(state_after(new), vocab)
         except KeyError:
             return np.ones(vocab, dtype=bool)
-        return np.isin(np.arange(vocab), [*NEXT[state], *([STOP] if state else [])])
 
 
 class Stepwise:
@@ -277,8 +279,7 @@ class Stepwise:
         before = zip(self.states, last, strict=True) if self.states else ()
         self.states = [NEXT[state][token] for state, token in before] or [0] * len(last)
         for state, own in zip(self.states, scores, strict=True):
-            kept = [*NEXT[state], *([STOP] if state else [])]
-            own[[token for token in range(len(own)) if token not in kept]] = -torch.inf
+            own[~allowed_in(state, len(own))] = -torch.inf
         return scores
 
 

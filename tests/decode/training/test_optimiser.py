@@ -1,5 +1,6 @@
 """What changes weights: torch's own optimisers, each for its weights, at the rate of the step."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,22 +18,11 @@ def _weights(seed: int = 0) -> list[Parameter]:
     return [Parameter(torch.randn(size, generator=generator)) for size in ((5, 3), (4,), (3, 3), (2, 2, 2))]
 
 
-def _descend(optimiser: Any, weights: list[Parameter], rates: tuple[float, ...] = RATES) -> None:
+def _descend(step: Callable[[float], object], weights: list[Parameter], rates: tuple[float, ...] = RATES) -> None:
     for rate in rates:
         sum((one.sin().square().sum() for one in weights), torch.zeros(())).backward()
-        optimiser.step(rate)
+        step(rate)
         assert all(one.grad is None for one in weights)
-
-
-def _by_hand(weights: list[Parameter], make: Any) -> None:
-    for rate in RATES:
-        weights[0].grad = None
-        sum((one.sin().square().sum() for one in weights), torch.zeros(())).backward()
-        for one in make:
-            for group in one.param_groups:
-                group["lr"] = rate
-            one.step()
-            one.zero_grad()
 
 
 @pytest.mark.parametrize("name", OPTIMISERS)
@@ -43,8 +33,16 @@ def test_each_weight_goes_as_its_own_optimiser_of_torch_has_it(name: str) -> Non
     torchs: list[Any] = [torch.optim.AdamW(rest, lr=1.0, weight_decay=DECAY)]
     if matrices:
         torchs.append(torch.optim.Muon(matrices, lr=1.0, weight_decay=DECAY, adjust_lr_fn="match_rms_adamw"))
-    _descend(Optimiser(name, own, 1.0), own)
-    _by_hand(other, torchs)
+
+    def by_hand(rate: float) -> None:
+        for one in torchs:
+            for group in one.param_groups:
+                group["lr"] = rate
+            one.step()
+            one.zero_grad()
+
+    _descend(Optimiser(name, own, 1.0).step, own)
+    _descend(by_hand, other)
     for one, two in zip(own, other, strict=True):
         assert torch.equal(one, two)
 
@@ -52,12 +50,12 @@ def test_each_weight_goes_as_its_own_optimiser_of_torch_has_it(name: str) -> Non
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_goes_on_from_its_state(name: str) -> None:
     whole, halves = _weights(), _weights()
-    _descend(Optimiser(name, whole, 1.0), whole)
+    _descend(Optimiser(name, whole, 1.0).step, whole)
     first = Optimiser(name, halves, 1.0)
-    _descend(first, halves, RATES[:1])
+    _descend(first.step, halves, RATES[:1])
     second = Optimiser(name, halves, 1.0)
     second.load_state_dict(first.state_dict())
-    _descend(second, halves, RATES[1:])
+    _descend(second.step, halves, RATES[1:])
     assert all(torch.equal(one, two) for one, two in zip(whole, halves, strict=True))
 
 
