@@ -63,9 +63,9 @@ def jit_inlined(function: F) -> F:
     return _compiled(function, forceinline=True)
 
 
-def parallel_jit(function: F) -> F:
-    """`jit` for a function whose `numba.prange` loops run on numba's threads."""
-    return _compiled(function, parallel=True)
+def jit_unlocked(function: F) -> F:
+    """`jit` for a function that several threads of Python run at once."""
+    return _compiled(function, nogil=True)
 
 
 def _compiled(function: F, **options: Any) -> F:

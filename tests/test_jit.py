@@ -149,7 +149,7 @@ def test_compiled_code_takes_nothing_from_a_source_that_is_left_out() -> None:
         for function in ast.walk(tree):
             if isinstance(function, ast.FunctionDef) and function.decorator_list:
                 decorators = {one.id for one in function.decorator_list if isinstance(one, ast.Name)}
-                if decorators & {"jit", "jit_of_sums", "parallel_jit"}:
+                if decorators & {"jit", "jit_of_sums", "jit_unlocked"}:
                     used = {one.id for line in function.body for one in ast.walk(line) if isinstance(one, ast.Name)}
                     wrong += [
                         f"{name}.{function.name} uses {one} of {foreign[one]}"

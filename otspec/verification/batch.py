@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
-import numba
 import numpy as np
+from numba.core import config as numba_config
 
 from otspec.errors import ProblemError
-from otspec.kernels.interval.exchange import Places, Sizes, Workspace, empty_places, trim, workspace
+from otspec.kernels.interval.exchange import Places, Sizes, empty_places, memory, trim
 from otspec.laws import FloatArray, IntArray, Seed, as_count, as_drafts, as_generator, as_law
 from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule
 from otspec.problem import Problem
 from otspec.schemes import IID
 from otspec.verification.floats import as_floats
-from otspec.verification.rules.interval.compiled import solve_rows, solve_rows_alone
+from otspec.verification.rules.interval.compiled import solve_rows
+
+THREADS: int = numba_config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]  # from the environment, or all cores
+ALONE = 1 << 12
+"""Tokens, of all rows together, that are solved before another thread would have begun."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,41 +116,18 @@ class Batch:
         return trim(Places(*(rows[b] for rows in self.places)), Sizes(*self.sizes[b].tolist()))
 
 
-class _Threads:
-    """What is known of numba's threads in this process."""
-
-    from_threads = False
-    """Whether it was forked off a process in which threads of GNU OpenMP were running."""
-    turn = threading.Lock()
-    """Who may run them: numba's own layer, workqueue, ends the process where two threads of Python do."""
-
-    @classmethod
-    def forked(cls) -> None:
-        """Called in the child."""
-        cls.turn = threading.Lock()  # whoever had it is not in this process
-        with contextlib.suppress(ValueError):  # no threads were running
-            cls.from_threads = numba.threading_layer() == "omp"  # type: ignore[attr-defined]
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Threads beside the one that asks."""
+    return ThreadPoolExecutor(THREADS)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Threads.forked)
-
-
-@cache
-def _start_threads() -> None:
-    """Have numba start its threads, once, from a thread that ends.
-
-    Who starts them has their number from then on, for all that runs on OpenMP: torch would take it for its own.
-    """
-    with ThreadPoolExecutor(1) as starter:
-        starter.submit(numba.get_num_threads).result()
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not come along
 
 
 def solve_batch(P: Any, Q: Any, n: int) -> Batch:
-    """Solve B positions with n i.i.d. drafts each, on numba's threads.
-
-    A process that was forked off one with GNU OpenMP's threads has none, and would be ended if it asked for some: there
-    the rows are solved one after the other.
+    """Solve B positions with n i.i.d. drafts each, on as many threads as numba has (NUMBA_NUM_THREADS).
 
     Parameters
     ----------
@@ -181,14 +161,17 @@ def solve_batch(P: Any, Q: Any, n: int) -> Batch:
         raise ProblemError(f"P has shape {P.shape} and Q {Q.shape}; both need one shape (B, V)")
     count, vocab = P.shape
     room = Places(*(np.empty((count, rows.size), dtype=rows.dtype) for rows in empty_places(vocab)))
-    _start_threads()
-    work = Workspace(*(np.empty((numba.get_num_threads(), *rows.shape), dtype=rows.dtype) for rows in workspace(vocab)))
-    sizes = np.empty((count, 3), dtype=np.int64)
-    figures = np.empty((2, count))
-    solve = solve_rows_alone if _Threads.from_threads else solve_rows
-    alone = numba.threading_layer() == "workqueue"  # type: ignore[attr-defined]
-    with _Threads.turn if alone else contextlib.nullcontext():
-        solve(P, Q, n, work, room, sizes, figures)
+    sizes, figures = np.empty((count, 3), dtype=np.int64), np.empty((2, count))
+
+    def solve(first: int, last: int) -> None:
+        solve_rows(first, last, P, Q, n, memory.of(vocab).work, room, sizes, figures)
+
+    parts = min(THREADS, count * vocab // ALONE + 1, max(count, 1))
+    ends = [count * part // parts for part in range(parts + 1)]
+    others = [_pool().submit(solve, *rows) for rows in pairwise(ends[1:])]
+    solve(0, ends[1])
+    for other in others:
+        other.result()
     if sizes.size and sizes.min() < 0:
         wrong = int(sizes.min(axis=1).argmin())
         as_law(f"P[{wrong}]", P[wrong])

@@ -1,14 +1,12 @@
-"""The `interval` rule for a decoder, compiled: one position in one call, and rows of a batch on all threads."""
+"""The `interval` rule for a decoder, compiled: one position in one call, and rows of a batch in another."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
-from numba import get_thread_id  # type: ignore[attr-defined]  # numba's __init__ does not list it
 
-from otspec.jit import jit, parallel_jit, wide
+from otspec.jit import jit, jit_unlocked
 from otspec.kernels.interval.exchange import (
     CHUNK,
     Places,
@@ -131,18 +129,30 @@ def _rank(token: int, p: float, q: float, target: FloatArray, places: Places) ->
     return low
 
 
-@parallel_jit
-def solve_rows(P: Any, Q: Any, n: int, work: Workspace, room: Places, sizes: IntArray, figures: FloatArray) -> None:
+@jit_unlocked
+def solve_rows(
+    first: int,
+    last: int,
+    P: Any,
+    Q: Any,
+    n: int,
+    work: Workspace,
+    room: Places,
+    sizes: IntArray,
+    figures: FloatArray,
+) -> None:
     """Solve rows of a batch, each into its row of `room`; the sizes of one that is not a problem are -1.
 
     Parameters
     ----------
+    first, last : int
+        The rows from `first` up to `last`.
     P, Q : ndarray, shape (B, V), float32 or float64
         Target and draft laws.
     n : int
         Drafts of each row.
     work : Workspace
-        One for each thread: its arrays have an axis of threads in front.
+        For V tokens or more; overwritten.
     room : Places
         One for each row, of `empty_places`: its arrays have an axis of B in front.  Filled.
     sizes : ndarray of int, shape (B, 3)
@@ -150,62 +160,31 @@ def solve_rows(P: Any, Q: Any, n: int, work: Workspace, room: Places, sizes: Int
     figures : ndarray, shape (2, B)
         Filled in: the acceptance of each row, and the bound.
     """
-    for b in numba.prange(P.shape[0]):
-        _solve_row(wide(b), get_thread_id(), P, Q, n, work, room, sizes, figures)
-
-
-@jit
-def solve_rows_alone(
-    P: Any, Q: Any, n: int, work: Workspace, room: Places, sizes: IntArray, figures: FloatArray
-) -> None:
-    """`solve_rows` on the thread that calls it.
-
-    Parameters
-    ----------
-    P, Q, n, work, room, sizes, figures
-        As in `solve_rows`.
-    """
-    for b in range(P.shape[0]):
-        _solve_row(b, 0, P, Q, n, work, room, sizes, figures)
-
-
-@jit
-def _solve_row(
-    b: int, t: int, P: Any, Q: Any, n: int, work: Workspace, room: Places, sizes: IntArray, figures: FloatArray
-) -> None:
-    """Row b, in the working memory of thread t.
-
-    Parameters
-    ----------
-    b, t : int
-    P, Q, n, work, room, sizes, figures
-        As in `solve_rows`.
-    """
-    p_scale = _scale(P[b])
-    q_scale = _scale(Q[b])
-    if p_scale == 0.0 or q_scale == 0.0:
-        sizes[b] = -1
-        return
-    mine = Workspace(work.keys[t], work.target[t], work.density[t], work.rise[t], work.run[t])
-    row = Places(
-        room.order[b],
-        room.size[b],
-        room.share[b],
-        room.exchange[b],
-        room.proposal[b],
-        room.block[b],
-        room.first_recipient[b],
-        room.last_recipient[b],
-        room.first_donor[b],
-        room.donors_end[b],
-        room.first_contribution[b],
-        room.last_contribution[b],
-        room.contributed[b],
-        room.threshold[b],
-    )
-    filled, acceptance, bound = solve_and_certify(P[b], Q[b], p_scale, q_scale, n, mine, row)
-    sizes[b, 0] = filled.tokens
-    sizes[b, 1] = filled.blocks
-    sizes[b, 2] = filled.exchanges
-    figures[0, b] = acceptance
-    figures[1, b] = bound
+    for b in range(first, last):
+        p_scale = _scale(P[b])
+        q_scale = _scale(Q[b])
+        if p_scale == 0.0 or q_scale == 0.0:
+            sizes[b] = -1
+            continue
+        row = Places(
+            room.order[b],
+            room.size[b],
+            room.share[b],
+            room.exchange[b],
+            room.proposal[b],
+            room.block[b],
+            room.first_recipient[b],
+            room.last_recipient[b],
+            room.first_donor[b],
+            room.donors_end[b],
+            room.first_contribution[b],
+            room.last_contribution[b],
+            room.contributed[b],
+            room.threshold[b],
+        )
+        filled, acceptance, bound = solve_and_certify(P[b], Q[b], p_scale, q_scale, n, work, row)
+        sizes[b, 0] = filled.tokens
+        sizes[b, 1] = filled.blocks
+        sizes[b, 2] = filled.exchanges
+        figures[0, b] = acceptance
+        figures[1, b] = bound
