@@ -17,12 +17,7 @@ import otspec
 from benchmarks.reporting import asking
 from benchmarks.timing import laws_of, seconds
 from otspec.data import Source, open_source
-from otspec.kernels.interval.exchange import (
-    Sizes,
-    empty_places,
-    solve_and_certify,
-    workspace,
-)
+from otspec.kernels.interval.exchange import Sizes, empty_places, solve_and_certify, workspace
 from otspec.laws import FloatArray, IntArray
 from otspec.schemes import IID
 

@@ -16,14 +16,7 @@ from otspec.errors import ProblemError
 from otspec.plans import Plan
 from otspec.problem import Problem
 from otspec.results import Result, Solved, SolveError, Stats, Status
-from otspec.schemes import (
-    IID,
-    DraftScheme,
-    FixedPlusOne,
-    HubPairs,
-    Independent,
-    WithoutReplacement,
-)
+from otspec.schemes import IID, DraftScheme, FixedPlusOne, HubPairs, Independent, WithoutReplacement
 from otspec.solver import Solver, Stopped, settings_of
 from otspec.tolerances import RELATIVE_TOL, ROUNDING, TOL
 

@@ -8,15 +8,7 @@ import numpy as np
 
 from otspec.catalogue import as_solver, get
 from otspec.problem import Problem
-from otspec.schemes import (
-    IID,
-    DraftScheme,
-    Greedy,
-    HubPairs,
-    Independent,
-    Table,
-    WithoutReplacement,
-)
+from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Independent, Table, WithoutReplacement
 from otspec.solver import Solver, Stopped, TupleSolver
 from otspec.solving import default_chain, solve
 from otspec.verification import solve_batch, verify

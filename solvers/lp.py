@@ -120,13 +120,7 @@ class LP(SolverBase):
         return self._solve(problem, rows, owner, columns, accepts.reshape(-1), equality=True).reshape(accepts.shape)
 
     def _solve(
-        self,
-        problem: Problem,
-        sets: DraftSets,
-        owner: IntArray,
-        columns: IntArray,
-        accepts: FloatArray,
-        equality: bool,
+        self, problem: Problem, sets: DraftSets, owner: IntArray, columns: IntArray, accepts: FloatArray, equality: bool
     ) -> FloatArray:
         """Maximise accepts @ x over x >= 0 with row sums at most (or equal to) the masses, column sums p."""
         highspy: Any = require("highspy")

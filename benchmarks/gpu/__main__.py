@@ -37,9 +37,7 @@ RESULTS, REPORT = "results.jsonl", "report.md"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure; the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.gpu",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="python -m benchmarks.gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=Path("report_gpu"), help="folder for the results, without earlier")
     parser.add_argument("--minutes", type=float, default=10.0, help="after which no cell is begun")

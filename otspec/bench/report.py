@@ -92,10 +92,7 @@ def about(run: Run, machine: str) -> list[str]:
     runs = [f"- {one['date']}: {_as_code(one['command'])}" for one in run.runs[-SHOWN_RUNS:]]
     left_out = len(run.runs) - len(runs)
     before = f" (and {left_out} before, in run.json)" if left_out else ""
-    return [
-        f"Measured on: {machine}. {' '.join(_by(run.identity))}",
-        f"Measured by{before}:\n\n" + "\n".join(runs),
-    ]
+    return [f"Measured on: {machine}. {' '.join(_by(run.identity))}", f"Measured by{before}:\n\n" + "\n".join(runs)]
 
 
 def _by(identity: Mapping[str, Any]) -> list[str]:

@@ -159,11 +159,7 @@ def _models(pair: PairOptions, drafter: str | None, place: DecodingOptions) -> M
 
 
 def measured(
-    models: Models,
-    names: tuple[str, str],
-    rows: Sequence[Sequence[int]],
-    sampling: Mapping[str, Any],
-    **settings: Any,
+    models: Models, names: tuple[str, str], rows: Sequence[Sequence[int]], sampling: Mapping[str, Any], **settings: Any
 ) -> Tuning:
     """Tune, and show how far it is."""
     from otspec.decode import tune as measure

@@ -47,13 +47,7 @@ class Coupling(Figures):
 
     @classmethod
     def fit_table(
-        cls,
-        problem: Problem,
-        sets: DraftSets,
-        indptr: IntArray,
-        columns: IntArray,
-        values: FloatArray,
-        bound: float,
+        cls, problem: Problem, sets: DraftSets, indptr: IntArray, columns: IntArray, values: FloatArray, bound: float
     ) -> Coupling:
         """A plan from values per (set, token), clipped at 0 and scaled down until no row or column is overfull.
 

@@ -79,10 +79,7 @@ def markdown_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]], lab
 
 
 def markdown_report(
-    tables: Iterable[TextTable | None],
-    pictures: Sequence[str],
-    about: Sequence[str],
-    title: str,
+    tables: Iterable[TextTable | None], pictures: Sequence[str], about: Sequence[str], title: str
 ) -> str:
     """A report: its title, paragraphs on how it came about, pictures, and the tables that there are."""
     parts = [f"# {title}\n", *(f"{paragraph}\n" for paragraph in about)]

@@ -9,14 +9,7 @@ import numpy as np
 from otspec.laws import FloatArray, IntArray, likeliest
 from otspec.proofs_check.claims import Unchecked, claim
 from otspec.proofs_check.instances import iid, positive_law
-from otspec.proofs_check.oracles import (
-    LP_TOL,
-    iid_optimum,
-    members,
-    psi_independent,
-    relaxed_program,
-    transport,
-)
+from otspec.proofs_check.oracles import LP_TOL, iid_optimum, members, psi_independent, relaxed_program, transport
 from otspec.proofs_check.search import Instance
 from otspec.reporting.published import ACCEPTANCE, PUBLISHED
 

@@ -54,10 +54,7 @@ class Transport:
         """The system of a truncation T: supplies with no edge out of T, and demands in T."""
         inside = ~(self.edges & ~kept).any(axis=1)
         return replace(
-            self,
-            edges=self.edges[inside],
-            supplies=self.supplies[inside],
-            demands=np.where(kept, self.demands, 0.0),
+            self, edges=self.edges[inside], supplies=self.supplies[inside], demands=np.where(kept, self.demands, 0.0)
         )
 
     def flat(self, slope: float, max_steps: int = 400) -> FloatArray:

@@ -78,10 +78,7 @@ def _output(p: FloatArray, q: FloatArray, lenience: float) -> FloatArray:
     "notes-lenience-deviation",
     _lenient_pair,
     Descent("p q"),
-    mutants={
-        "None above 0.95 p/l.": {"times": 0.95},
-        "alpha_l - 0.95 beta.": {"beta": 0.95},
-    },
+    mutants={"None above 0.95 p/l.": {"times": 0.95}, "alpha_l - 0.95 beta.": {"beta": 0.95}},
 )
 def lenience_deviation(p: FloatArray, q: FloatArray, lenience: float, times: float = 1.0, beta: float = 1.0) -> float:
     """The price of lenience: the output law is alpha_l - beta away from p, and puts out no token above p/l. [beside

@@ -12,34 +12,10 @@ from otspec.laws import FloatArray, IntArray, sum_by
 from otspec.plans.figures import residual_law
 from otspec.problem import Problem
 from otspec.proofs_check.claims import claim
-from otspec.proofs_check.instances import (
-    distinct,
-    iid,
-    independent,
-    law,
-    positive_law,
-    table,
-    table_problem,
-)
-from otspec.proofs_check.oracles import (
-    inside,
-    members,
-    prefixes,
-    relaxed_program,
-    submodularity,
-    token_sets,
-    transport,
-)
+from otspec.proofs_check.instances import distinct, iid, independent, law, positive_law, table, table_problem
+from otspec.proofs_check.oracles import inside, members, prefixes, relaxed_program, submodularity, token_sets, transport
 from otspec.proofs_check.search import Descent
-from otspec.schemes import (
-    IID,
-    DraftScheme,
-    Greedy,
-    Independent,
-    Support,
-    TopK,
-    WithoutReplacement,
-)
+from otspec.schemes import IID, DraftScheme, Greedy, Independent, Support, TopK, WithoutReplacement
 from otspec.tolerances import TIE_TOL
 
 ROUNDING = 10 * TIE_TOL

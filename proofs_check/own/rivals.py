@@ -57,11 +57,7 @@ def hierarchical_is_block(target: FloatArray, draft: FloatArray, length: int) ->
     return -worst
 
 
-UP_AND_DOWN = {
-    "target": np.full((7, 2), 0.5),
-    "draft": np.array([[0.25, 0.75], [1.0, 0.0], [0.5, 0.5]]),
-    "length": 2,
-}
+UP_AND_DOWN = {"target": np.full((7, 2), 0.5), "draft": np.array([[0.25, 0.75], [1.0, 0.0], [0.5, 0.5]]), "length": 2}
 """The path (0, 0) is twice too rare at first, and just as frequent as it should be in the end."""
 
 

@@ -91,10 +91,7 @@ def greedy(p: FloatArray, q: FloatArray, way: str) -> tuple[float, float]:
     _ruled,
     BOTH,
     tol=1e-9,
-    mutants={
-        "1.05 times as far.": {"left": 1.05},
-        "That levels the least likely one.": {"likeliest": False},
-    },
+    mutants={"1.05 times as far.": {"left": 1.05}, "That levels the least likely one.": {"likeliest": False}},
 )
 def relaxed(
     p: FloatArray, q: FloatArray, rule: str, eps: float, m: int, way: str, likeliest: bool = True

@@ -27,11 +27,7 @@ def _near_even(rng: np.random.Generator) -> dict[str, Any]:
     drafted = np.zeros(size)
     drafted[: m + 1] = 1 / (m + 1)
     drafted[m] += LEAST
-    return {
-        **drawn,
-        "p": (1 - LEAST) * even + LEAST * drawn["p"],
-        "q": drafted / drafted.sum(),
-    }
+    return {**drawn, "p": (1 - LEAST) * even + LEAST * drawn["p"], "q": drafted / drafted.sum()}
 
 
 @inequality("acceptance-top-m", _near_even, BOTH, tol=1e-9, mutants={"1.05 times as far.": {"left": 1.05}})
@@ -63,10 +59,7 @@ def _uncovered(q: FloatArray, top: int, m: int) -> tuple[FloatArray, IntArray]:
     with_m,
     BOTH,
     tol=1e-9,
-    mutants={
-        "1.05 times as far.": {"left": 1.05},
-        "With m + 1 next ones.": {"more": 1},
-    },
+    mutants={"1.05 times as far.": {"left": 1.05}, "With m + 1 next ones.": {"more": 1}},
 )
 def tree(p: FloatArray, q: FloatArray, way: str, m: int, more: int = 0) -> tuple[float, float]:
     """No draft law whose likeliest m tokens lack the likeliest of p is nearer to p than the one that levels it with
@@ -87,10 +80,7 @@ def tree(p: FloatArray, q: FloatArray, way: str, m: int, more: int = 0) -> tuple
     with_m,
     BOTH,
     tol=1e-9,
-    mutants={
-        "1.05 times as far.": {"left": 1.05},
-        "Of m + 1 drafted ones.": {"more": 1},
-    },
+    mutants={"1.05 times as far.": {"left": 1.05}, "Of m + 1 drafted ones.": {"more": 1}},
 )
 def tree_margin(p: FloatArray, q: FloatArray, way: str, m: int, more: int = 0) -> tuple[float, float]:
     """If p's likeliest token is above the mean of the m drafted ones by d, the draft law is at least as far as the

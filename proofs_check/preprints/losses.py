@@ -85,10 +85,7 @@ def proxy(p: FloatArray, first: FloatArray, second: FloatArray) -> float:
     "lk-log-acceptance",
     pair,
     LAWS,
-    mutants={
-        "At most KL(p || q).": {"all_of_it": True},
-        "1.05 times it.": {"left": 1.05},
-    },
+    mutants={"At most KL(p || q).": {"all_of_it": True}, "1.05 times it.": {"left": 1.05}},
 )
 def log_acceptance(p: FloatArray, q: FloatArray, all_of_it: bool = False) -> tuple[float, float]:
     """The loss -log alpha is at most the part of KL(p || q) of the tokens with p > q. [otspec; on samarin2026lk

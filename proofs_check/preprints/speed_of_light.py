@@ -166,10 +166,7 @@ def _model(rng: np.random.Generator) -> dict[str, Any]:
     "speed-entropy",
     _model,
     Descent("target", sets="held"),
-    mutants={
-        "log(1 + (V - 1) P).": {"root": False},
-        "1.02 times the sum.": {"left": 1.02},
-    },
+    mutants={"log(1 + (V - 1) P).": {"root": False}, "1.02 times the sum.": {"left": 1.02}},
 )
 def entropy(target: FloatArray, held: Any, root: bool = True) -> tuple[float, float]:
     """For every model and tree of P prefixes, the entropies of the laws after the accepted prefixes, the empty one

@@ -30,11 +30,7 @@ SOURCE = Source(
             "would compute both sides by the same products.  What the initialisation does to training is checked "
             "(steering-start).",
         ),
-        Unchecked(
-            "The overhead of steering is negligible.",
-            f"{KEY}, section 3.2",
-            "A matter of hardware.",
-        ),
+        Unchecked("The overhead of steering is negligible.", f"{KEY}, section 3.2", "A matter of hardware."),
     ),
 )
 

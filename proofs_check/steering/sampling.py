@@ -23,13 +23,7 @@ def _two_blocks(rng: np.random.Generator) -> dict[str, Any]:
     rows = single_draft.prefixes(vocab, gamma + 1)
     laws = [[law(rng, vocab) for _ in range(rows)] for _ in range(2 + vocab**gamma)]
     steered = np.array(laws[1])
-    return {
-        "p": np.array(laws[0]),
-        "steered": steered,
-        "tested": steered,
-        "later": np.array(laws[2:]),
-        "gamma": gamma,
-    }
+    return {"p": np.array(laws[0]), "steered": steered, "tested": steered, "later": np.array(laws[2:]), "gamma": gamma}
 
 
 def _tested_uniform(p: FloatArray, steered: FloatArray, tested: FloatArray, later: FloatArray, gamma: int) -> float:

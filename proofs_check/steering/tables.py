@@ -31,11 +31,7 @@ def _pairs(
 ) -> list[Instance]:
     """Two methods, cell by cell."""
     return [
-        {
-            "where": f"{place}, {task}",
-            "more": cells[f"{place}, {more}"][task],
-            "less": cells[f"{place}, {less}"][task],
-        }
+        {"where": f"{place}, {task}", "more": cells[f"{place}, {more}"][task], "less": cells[f"{place}, {less}"][task]}
         for place in (f"{temperature}, {model}" for temperature in temperatures for model in models)
         for task in tasks
     ]

@@ -21,12 +21,7 @@ from otspec.verification.device import trees, verify_logits, verify_rows, verify
 from otspec.verification.trees.layout import branching_layout  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.verification.kernels.setting import even_batch  # noqa: E402
-from tests.verification.kernels.test_labels import (  # noqa: E402
-    BRANCHINGS,
-    check_labels,
-    check_picks,
-    scattered_layouts,
-)
+from tests.verification.kernels.test_labels import BRANCHINGS, check_labels, check_picks, scattered_layouts  # noqa: E402
 from tests.verification.row_batches import KINDS, batch, tensors  # noqa: E402
 from tests.verification.tree_batches import DISTINCT, SHAPES, drawn, outputs  # noqa: E402
 from tests.verification.tree_batches import batch as batch_of_trees  # noqa: E402

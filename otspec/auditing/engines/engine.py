@@ -9,12 +9,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from otspec.errors import ProblemError
 
-DEFAULT_PROMPTS = (
-    "import numpy as",
-    "The capital of the country is",
-    "def read(path",
-    "Once there was a",
-)
+DEFAULT_PROMPTS = ("import numpy as", "The capital of the country is", "def read(path", "Once there was a")
 """Of several kinds; after them a model is neither sure nor at a loss."""
 
 

@@ -226,13 +226,7 @@ class _Stopwatch:
             message = str(error)
         exact = lossless(METHODS[cell.method], cell.settings)
         each = [one.served_record() for one in of_texts if one.target_calls]
-        return {
-            "lossless": exact,
-            "message": message,
-            **metrics.record(),
-            **metrics.served_record(),
-            "of_texts": each,
-        }
+        return {"lossless": exact, "message": message, **metrics.record(), **metrics.served_record(), "of_texts": each}
 
     def _timed(self, decode: Callable[[], Generation]) -> Generation:
         """Text whose seconds are those from call to answer, for all methods alike: what one leaves out is rest."""

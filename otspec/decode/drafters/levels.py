@@ -174,11 +174,7 @@ class LevelDrafter(Drafter):
         return self._levels(shape, self.after_texts(texts), texts, self.generator)
 
     def _levels(
-        self,
-        shape: Shape,
-        logits: torch.Tensor,
-        texts: Sequence[Sequence[int]],
-        generator: torch.Generator,
+        self, shape: Shape, logits: torch.Tensor, texts: Sequence[Sequence[int]], generator: torch.Generator
     ) -> Levels:
         """Draft level by level, from what the model gives after the texts."""
         drawn: list[torch.Tensor] = []

@@ -56,11 +56,7 @@ OF_DRAFT_MODEL = tuple(DraftModelOptions.__annotations__)
 """The settings of drafts, and those of them that say how the draft model draws."""
 
 METHODS: Mapping[str, Method] = {
-    "multi-draft": Method(
-        "drafted trees, verified jointly or node by node",
-        DRAFTS,
-        MultiDraft,
-    ),
+    "multi-draft": Method("drafted trees, verified jointly or node by node", DRAFTS, MultiDraft),
     "vanilla": Method("token by token from the target", (), lambda draft: Vanilla(), drafts=False),
     "generate": Method("transformers' own, token by token", own=plain, drafts=False),
     "single": Method("speculative sampling of one path", ("depth", *OF_DRAFT_MODEL), speculative),

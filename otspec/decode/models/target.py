@@ -55,12 +55,7 @@ class Target:
     _kept: tuple[list[list[int]], Sequence[int]] | None = None
     """What is to be committed before the next pass, which a drafter need not wait for."""
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        texts: Sequence[Sequence[int]],
-        layers: Sequence[int] = (),
-    ) -> None:
+    def __init__(self, model: PreTrainedModel, texts: Sequence[Sequence[int]], layers: Sequence[int] = ()) -> None:
         self.context = Context(model, [text[:-1] for text in texts], layers)
         self._layers = layers
         self.features = []

@@ -192,15 +192,7 @@ def decode(
         streamer.put(input_ids.cpu())  # as transformers does
     verification = step_verifier(verifier, sampling, np.random.default_rng(seed), generator, rule)
     scorer = None if settings.logprobs is None else Scorer(sampling, settings.logprobs)
-    decoder = Decoder(
-        target,
-        drafter,
-        verification,
-        ending,
-        sampling.reads_text,
-        streamer,
-        scorer,
-    )
+    decoder = Decoder(target, drafter, verification, ending, sampling.reads_text, streamer, scorer)
     metrics, passes = decoder.run(texts)
     longest = max(len(text.new) for text in texts)
     new = torch.tensor([text.new + [pad] * (longest - len(text.new)) for text in texts], device=input_ids.device)

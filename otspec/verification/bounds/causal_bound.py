@@ -110,11 +110,7 @@ def causal_bound(
 
 
 def causal_tree_bound(
-    models: Models,
-    branching: Sequence[int],
-    samples: int = 1000,
-    rng: Seed = 0,
-    windows: Iterable[int] | None = None,
+    models: Models, branching: Sequence[int], samples: int = 1000, rng: Seed = 0, windows: Iterable[int] | None = None
 ) -> CausalBound:
     """`causal_bound` for trees in which every drafted token of a level has so many children, all drawn independently.
 

@@ -8,12 +8,7 @@ from otspec.extras import require
 
 require("torch")
 
-from otspec.verification.device.rows import (  # noqa: E402
-    RowVerification,
-    verify_logits,
-    verify_rows,
-    verify_truncated,
-)
+from otspec.verification.device.rows import RowVerification, verify_logits, verify_rows, verify_truncated  # noqa: E402
 from otspec.verification.device.trees import verify_trees  # noqa: E402
 from otspec.verification.trees.batch import TreeVerification  # noqa: E402
 from otspec.verification.trees.layout import Links  # noqa: E402

@@ -13,14 +13,7 @@ from otspec.errors import ProblemError
 from otspec.laws import as_count, as_law
 from otspec.verification.tensors.fixed_point import at
 from otspec.verification.tensors.rows import DRIFT, Rows, check_strided, rows_of
-from otspec.verification.trees.layout import (
-    NONE,
-    Layout,
-    Links,
-    branching_layout,
-    linked_layout,
-    rows_side_by_side,
-)
+from otspec.verification.trees.layout import NONE, Layout, Links, branching_layout, linked_layout, rows_side_by_side
 
 
 def check_tokens(tokens: Any) -> None:

@@ -42,12 +42,7 @@ class HeadsConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers is un
     """
 
     def __init__(
-        self,
-        vocab_size: int = 0,
-        features: Any = (),
-        feature_width: int = 0,
-        heads: int = 0,
-        **config: Any,
+        self, vocab_size: int = 0, features: Any = (), feature_width: int = 0, heads: int = 0, **config: Any
     ) -> None:
         self.vocab_size = vocab_size
         self.features = list(features)

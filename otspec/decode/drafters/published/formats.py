@@ -11,10 +11,7 @@ from otspec.decode.drafters.published.checkpoint import Checkpoint
 
 Read = Callable[[Checkpoint], Any]
 
-SPECULATORS: Mapping[str, Read] = {
-    "eagle": eagle_formats.speculators_eagle,
-    "eagle3": eagle_formats.speculators_eagle3,
-}
+SPECULATORS: Mapping[str, Read] = {"eagle": eagle_formats.speculators_eagle, "eagle3": eagle_formats.speculators_eagle3}
 """By ``speculators_model_type``."""
 TYPES: Mapping[str, Read] = {"medusa": head_formats.medusa, "mlp_speculator": head_formats.mlp}
 """By ``model_type``."""

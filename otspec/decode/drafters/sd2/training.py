@@ -61,7 +61,7 @@ def _steered_answers(offsets: Offsets) -> OutputFn:
 KINDS: Mapping[str, DraftModelSpec] = {
     "sd2": DraftModelSpec(
         "steered by the target's hidden states", _steered(), three_layers, _steered_answers(_random_offsets)
-    ),
+    )
 }
 """By name."""
 

@@ -7,14 +7,7 @@ from typing import Any
 import numpy as np
 
 from otspec.jit import jit, jit_unlocked
-from otspec.kernels.interval.exchange import (
-    CHUNK,
-    Places,
-    Workspace,
-    solve_and_certify,
-    solve_places,
-    trim_compiled,
-)
+from otspec.kernels.interval.exchange import CHUNK, Places, Workspace, solve_and_certify, solve_places, trim_compiled
 from otspec.kernels.interval.picking import pick_draft
 from otspec.laws import FloatArray, IntArray
 from otspec.tolerances import MASS_TOL
@@ -131,15 +124,7 @@ def _rank(token: int, p: float, q: float, target: FloatArray, places: Places) ->
 
 @jit_unlocked
 def solve_rows(
-    first: int,
-    last: int,
-    P: Any,
-    Q: Any,
-    n: int,
-    work: Workspace,
-    room: Places,
-    sizes: IntArray,
-    figures: FloatArray,
+    first: int, last: int, P: Any, Q: Any, n: int, work: Workspace, room: Places, sizes: IntArray, figures: FloatArray
 ) -> None:
     """Solve rows of a batch, each into its row of `room`; the sizes of one that is not a problem are -1.
 
