@@ -10,10 +10,9 @@ from typing import Any
 def speed_up() -> None:
     """Have the interpreter, where it is imported, look up once what it looks up at every step.
 
-    It makes types anew for every value, and its language one of numpy not only when a kernel is
-    launched, but at every call of a function inside it,
-    and finds all as the launch has left it.  It also adds and multiplies 32-bit integers twice, to see whether one is
-    too large: of that a wrong place in memory would tell, which is compared.
+    It makes types anew for every value, and its language one of numpy not only when a kernel is launched, but at every
+    call of a function inside it, and finds all as the launch has left it.  It also adds and multiplies 32-bit integers
+    twice, to see whether one is too large: of that a wrong place in memory would tell, which is compared.
     """
     interpreter: Any = sys.modules.get("triton.runtime.interpreter")
     if interpreter is None or hasattr(interpreter._patch_lang, "__wrapped__"):
