@@ -139,7 +139,7 @@ class Conflict(NamedTuple):
     way_out: str = "leave out one of the two"
 
 
-def refuse(conflicts: Iterable[Conflict], passed: Mapping[str, Any], spelled: Mapping[str, str] | None = None) -> None:
+def refuse(conflicts: Iterable[Conflict], passed: Mapping[str, Any]) -> None:
     """Raise where two settings are passed that are not passed together; None and False say that one is not.
 
     Parameters
@@ -147,8 +147,6 @@ def refuse(conflicts: Iterable[Conflict], passed: Mapping[str, Any], spelled: Ma
     conflicts : iterable of Conflict
     passed : mapping
         From a name to what is passed.
-    spelled : mapping, optional
-        What an error calls a setting, where that is not its name.
 
     Raises
     ------
@@ -158,5 +156,4 @@ def refuse(conflicts: Iterable[Conflict], passed: Mapping[str, Any], spelled: Ma
     there = {name for name, value in passed.items() if value is not None and value is not False}
     for one in conflicts:
         if one.setting in there and one.other in there:
-            names = [(spelled or {}).get(name, name) for name in (one.setting, one.other)]
-            raise ProblemError(f"{' and '.join(names)}: {one.rule}; {one.way_out}")
+            raise ProblemError(f"{one.setting} and {one.other}: {one.rule}; {one.way_out}")

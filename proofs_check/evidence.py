@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -76,7 +75,7 @@ class Evidence:
         return self.verdict.value if self.as_expected else f"{self.verdict.value}: NOT AS EXPECTED"
 
 
-def check(claim: Claim, trials: int, seed: int = 0, tick: Callable[[], None] = lambda: None) -> Evidence:
+def check(claim: Claim, trials: int, seed: int = 0) -> Evidence:
     """Look for a contradiction to a claim.
 
     Parameters
@@ -86,8 +85,6 @@ def check(claim: Claim, trials: int, seed: int = 0, tick: Callable[[], None] = l
         Instances of a cheap claim to attempt; one of cost c gets the c-th part, and at least one.
     seed : int
         The same seed gives a claim the same instances, whatever else is checked.
-    tick : callable, optional
-        Called after every attempt.
 
     Examples
     --------
@@ -112,7 +109,6 @@ def check(claim: Claim, trials: int, seed: int = 0, tick: Callable[[], None] = l
             if not claim.contradicted_by(margin):
                 height = 1.0 - ratio  # a margin of 0 where both sides vanish leads nowhere
         attempts.append(margin)
-        tick()
         return -math.inf if math.isnan(height) else height
 
     claim.search(claim.draw, attempt, max(1, trials // claim.cost), rng)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -53,13 +52,13 @@ def refutes(claim: Claim, margin: float) -> bool:
     return margin < -CLEAR * claim.tol
 
 
-def challenges(claim: Claim, trials: int, seed: int = 0, tick: Callable[[], None] = lambda: None) -> list[Challenge]:
+def challenges(claim: Claim, trials: int, seed: int = 0) -> list[Challenge]:
     """Look for instances that refute the mutations of a claim, each; and for how tight the claim is.
 
     Parameters
     ----------
     claim : Claim
-    trials, seed, tick
+    trials, seed
         As in `check`.
 
     Examples
@@ -71,17 +70,15 @@ def challenges(claim: Claim, trials: int, seed: int = 0, tick: Callable[[], None
     """
     if not claim.mutations:
         return []
-    tightest = None if claim.tightness is None else check(claim, trials, seed, tick).tightest
-    return [replace(challenge(claim, mutation, trials, seed, tick), tightest=tightest) for mutation in claim.mutations]
+    tightest = None if claim.tightness is None else check(claim, trials, seed).tightest
+    return [replace(challenge(claim, mutation, trials, seed), tightest=tightest) for mutation in claim.mutations]
 
 
 class _Refuted(Exception):
     """Ends a search."""
 
 
-def challenge(
-    claim: Claim, mutation: Mutation, trials: int, seed: int = 0, tick: Callable[[], None] = lambda: None
-) -> Challenge:
+def challenge(claim: Claim, mutation: Mutation, trials: int, seed: int = 0) -> Challenge:
     """Look for an instance that refutes a mutation, and stop at the first.
 
     Parameters
@@ -91,8 +88,6 @@ def challenge(
         As in `check`: instances of a cheap claim; one of cost c gets the c-th part, and at least one.
     seed : int
         The draws are those on which `check` tries the claim itself.
-    tick : callable, optional
-        Called after every attempt.
     """
     rng = np.random.default_rng([seed, zlib.crc32(claim.id.encode())])
     count = 0
@@ -105,7 +100,6 @@ def challenge(
         count += 1
         if count == 1 or margin < worst[0]:
             worst = margin, dict(instance)
-        tick()
         if refutes(claim, margin):
             raise _Refuted
         return math.inf if math.isnan(margin) else margin

@@ -59,7 +59,7 @@ def label(k: int) -> str:
 
 
 def acceptances(
-    source: Source, positions: int, laws: Sequence[str] = ("iid",), ks: Sequence[int] = KS, temperature: float = 1.0
+    source: Source, positions: int, laws: Sequence[str] = ("iid",), temperature: float = 1.0
 ) -> Iterator[Record]:
     """A record per position, k, n and draft law: the acceptance that is reached, and the certified bound on any.
 
@@ -69,15 +69,13 @@ def acceptances(
     positions : int
     laws : sequence of str
         ``iid``, solved by `interval`, and ``greedy``, solved in closed form.
-    ks : sequence of int
-        Those of them that the source can tell of are measured.
     temperature : float
         Of the target; the draft's stays 1, as in the paper.
     """
     with progress_bar() as bar:
         for index in bar.track(range(positions), description=f"{source.name}, temperature {temperature:g}"):
             position = source.position(index)
-            for k in ks_of(source, ks):
+            for k in ks_of(source):
                 p, q = laws_of(position, k, temperature)
                 for n in NS:
                     for law in laws:

@@ -82,9 +82,7 @@ def points(x: Iterable[float], y: Iterable[float], hue: str = "blue", *, size: f
     return _own(rows).mark_circle(color=colour(hue), size=size, opacity=1)
 
 
-def words(
-    rows: Sequence[Row], *, hue: str = INK, size: int = 11, align: str = "center", rise: int = 0, right: int = 0
-) -> alt.Chart:
+def words(rows: Sequence[Row], *, hue: str = INK, size: int = 11, align: str = "center", right: int = 0) -> alt.Chart:
     """Words at points.
 
     Parameters
@@ -97,10 +95,10 @@ def words(
         Of the letters, in pixels.
     align : {"left", "center", "right"}
         Which end of the words is at the point.
-    rise, right : int
-        Pixels by which the words stand above their points, and right of them.
+    right : int
+        Pixels by which the words stand right of their points.
     """
-    mark: dict[str, Any] = {"color": colour(hue), "fontSize": size, "dy": -rise, "dx": right, "align": align}
+    mark: dict[str, Any] = {"color": colour(hue), "fontSize": size, "dx": right, "align": align}
     return _own(rows).mark_text(**mark).encode(text=alt.Text("text", type="nominal"))
 
 

@@ -93,13 +93,7 @@ PLAIN = Candidate()
 """Token by token from the target."""
 
 
-def families(
-    paths: Sequence[int],
-    draft_top_k: Sequence[int],
-    sampling: Mapping[str, Any],
-    vocab: int,
-    stems: Sequence[int] = STEMS,
-) -> list[Family]:
+def families(paths: Sequence[int], draft_top_k: Sequence[int], sampling: Mapping[str, Any], vocab: int) -> list[Family]:
     """All families for some numbers of paths.
 
     Sampled texts are drafted by independent paths, which `block` verifies if there is one and `nested` if there are
@@ -117,8 +111,6 @@ def families(
         The target's temperature and top_k, where they are given.
     vocab : int
         Number of tokens.
-    stems : sequence of int
-        Lengths of stems to try, besides none.
 
     Raises
     ------
@@ -144,11 +136,6 @@ def families(
             for count in counts
             for cut in (None, *(cut for cut in cuts if cut < kept))
         ),
-        *(
-            Family(count, "nested", stem=as_count("stems", stem))
-            for count in counts
-            if count > 1
-            for stem in sorted(set(stems))
-        ),
+        *(Family(count, "nested", stem=stem) for count in counts if count > 1 for stem in STEMS),
         LOOKUP,
     ]

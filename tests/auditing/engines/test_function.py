@@ -42,6 +42,12 @@ def texts(*request: Any, drafts: bool, **settings: Any) -> Any:
     return [Text(tuple(text), "") for text in found.tolist()]
 
 
+def test_a_law_may_depend_on_the_prompt() -> None:
+    laws = FunctionLaws(lambda prompt, before: [0.9, 0.1] if prompt == "a" else [0.1, 0.9], with_prompt=True)
+    for prompt, law in (("a", [0.9, 0.1]), ("b", [0.1, 0.9])):
+        np.testing.assert_allclose(np.exp(next(laws.along(prompt, [(0, 1)]))), [law, law])
+
+
 @each(complete=[arrays, strings, texts])
 def test_a_function_is_audited_as_an_engine(complete: Callable[..., Any]) -> None:
     laws = None if complete is strings else LAW
