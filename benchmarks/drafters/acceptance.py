@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from transformers import LlamaForCausalLM
 
-from benchmarks.drafters.learning import lessons
+from benchmarks.drafters.learning import teacher_data
 from benchmarks.drafters.plan import FREE, PLAIN, WAYS, Learner, Plan, Way
 from benchmarks.reporting import Record
 from otspec.decode import shipped
@@ -106,7 +106,7 @@ def _prompts(plan: Plan, models: Models) -> torch.Tensor:
 def held_out(models: Models, plan: Plan, out: Path, device: str) -> float:
     """Acceptance of one draft that looks at nothing of the target, on the same held-out texts for all."""
     assert models.draft is not None
-    aside = lessons(plan, out, device, three_layers(models.target))[1]
+    aside = teacher_data(plan, out, device, three_layers(models.target))[1]
     return loop.measure(KINDS["distilled"], models.draft, aside)[0]
 
 
@@ -114,16 +114,16 @@ def held_out(models: Models, plan: Plan, out: Path, device: str) -> float:
 def by_offset(models: Models, plan: Plan, out: Path, device: str) -> list[float]:
     """Acceptance of one draft that is steered by what the target thought 1, ..., 8 tokens before, on held-out texts."""
     model: Any = models.draft
-    aside = lessons(plan, out, device, three_layers(models.target))[1]
+    aside = teacher_data(plan, out, device, three_layers(models.target))[1]
     sums = torch.zeros(LONGEST, dtype=torch.float64)
     count = 0
     for rows in torch.arange(len(aside.texts)).split(plan.batch):
-        lesson = aside.lesson(rows.tolist())
-        p = lesson.log_law.exp()
+        batch = aside.batch_of(rows.tolist())
+        p = batch.log_law.exp()
         for offset in range(1, LONGEST + 1):
-            offsets = torch.full_like(lesson.tokens[:, :-1], offset)
-            shifts = model.shifts(shifted(lesson.features, offsets))
-            q = model(input_ids=lesson.tokens[:, :-1], shifts=shifts, use_cache=False).logits.softmax(-1)
+            offsets = torch.full_like(batch.tokens[:, :-1], offset)
+            shifts = model.shifts(shifted(batch.features, offsets))
+            q = model(input_ids=batch.tokens[:, :-1], shifts=shifts, use_cache=False).logits.softmax(-1)
             sums[offset - 1] += torch.minimum(p, q).sum(-1).sum().item()
         count += p.shape[0] * p.shape[1]
     found: list[float] = (sums / count).tolist()

@@ -37,7 +37,7 @@ def texts(plan: Plan, out: Path, device: str) -> tuple[IntArray, IntArray]:
 
 
 @cache
-def lessons(plan: Plan, out: Path, device: str, layers: tuple[int, ...]) -> tuple[TeacherData, TeacherData]:
+def teacher_data(plan: Plan, out: Path, device: str, layers: tuple[int, ...]) -> tuple[TeacherData, TeacherData]:
     """To learn from, and held out: what the target says of them is kept from one training of a process to the next."""
     target = load_models(SHIPPED, None, device, "float32").target
     learnt, aside = (TeacherData(target, some, layers, plan.batch) for some in texts(plan, out, device))
@@ -73,7 +73,7 @@ def learn(learner: Learner, seed: int, plan: Plan, out: Path, device: str) -> No
     if not learner.learns or (folder / RECORD).exists():
         return
     models = models_of(learner, out, device)
-    learnt, aside = lessons(plan, out, device, _layers(learner, models))
+    learnt, aside = teacher_data(plan, out, device, _layers(learner, models))
     course = TrainingConfig(plan.steps, plan.rate, loss=learner.loss, seed=seed)
     names = (SHIPPED, learner.start)
     train_into(folder, learner.kind, models, names, learnt.again(seed), aside, course, every=plan.every)

@@ -128,15 +128,15 @@ def _learn(
     models = with_draft(models, *load_draft(str(first), str(models.target.device), "float32"))
     kind = KINDS[name]
     layers = kind.layers(models.target)
-    lessons, held_out = (TeacherData(models.target, some, layers, batch) for some in (seen, aside))
+    data, held_out = (TeacherData(models.target, some, layers, batch) for some in (seen, aside))
 
     def trial(steps: int) -> None:
         model = kind.begin(DraftModelInit(models.target, deepcopy(models.draft)))
-        train(kind, model, lessons, held_out, replace(course, steps=steps), every=steps)
+        train(kind, model, data, held_out, replace(course, steps=steps), every=steps)
 
     steps = steps_within(seconds, course.steps, trial)
     course, every = replace(course, steps=steps), -(-steps // points)
-    train_into(out, name, models, (target, str(first)), lessons, held_out, course, every=every)
+    train_into(out, name, models, (target, str(first)), data, held_out, course, every=every)
 
 
 def steps_within(seconds: float, most: int, trial: Callable[[int], object]) -> int:

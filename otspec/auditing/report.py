@@ -97,6 +97,6 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, StrEnum) else value
 
 
-def spelled(settings: Mapping[str, Any]) -> str:
+def settings_text(settings: Mapping[str, Any]) -> str:
     """Settings and their values, in words."""
     return ", ".join(f"{name} {value}" for name, value in settings.items()) or "nothing"

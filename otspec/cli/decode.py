@@ -121,9 +121,9 @@ def decode(request: DecodeOptions) -> None:
                     about |= {"conversations": going, "turn": one.turn.number}
                 lines.write(json.dumps(about | _record(generation, request)) + "\n")
     console.rule(characters="-", style="dim")
-    spelled = ", ".join(f"{name} {_spelled(value)}" for name, value in loaded.way.spelled.items())
+    options = ", ".join(f"{name} {_text(value)}" for name, value in loaded.way.options.items())
     lossless = "lossless" if loaded.about["lossless"] else "LOSSY"
-    console.print(f"{loaded.way.name}{f' ({spelled})' if spelled else ''}, {lossless}")
+    console.print(f"{loaded.way.name}{f' ({options})' if options else ''}, {lossless}")
     for figure in figures(total):
         console.print(figure, highlight=False)
     if scores:
@@ -153,7 +153,7 @@ class DecodeRequest(NamedTuple):
     method: Method
     settings: Mapping[str, Any]
     """What the method takes."""
-    spelled: Mapping[str, Any]
+    options: Mapping[str, Any]
     """The same in the words of the command."""
     tuned: Tuned | None = None
     """What the file held that it is from."""
@@ -242,7 +242,7 @@ def _load(request: DecodeOptions, way: DecodeRequest) -> LoadedModels:
         models = found.models
         if way.tuned is not None and found.settings:
             raise ProblemError("--settings says how to decode; leave out --drafter")
-        way = way._replace(settings={**way.settings, **found.settings}, spelled={**way.spelled, **found.spelled})
+        way = way._replace(settings={**way.settings, **found.settings}, options={**way.options, **found.options})
     sampling = sampling_of(request.sampling)
     if way.tuned is not None:
         way.tuned.check_models(models.target, models.draft)
@@ -258,7 +258,7 @@ def _load(request: DecodeOptions, way: DecodeRequest) -> LoadedModels:
         "draft": names if len(names) > 1 else next(iter(names), None),
         "method": way.name,
         "lossless": lossless(way.method, way.settings),
-        **way.spelled,
+        **way.options,
         "own_config": own_config(models.target, greedy=sampling["temperature"] == 0),
         **sampling,
         "max_new_tokens": request.max_new_tokens,
@@ -272,14 +272,14 @@ def _no_metrics() -> Metrics:
     return Metrics()
 
 
-def _in_blocks(spelled: Callable[[Sequence[int]], str], blocks: Sequence[StepRecord]) -> RichText:
+def _in_blocks(decode: Callable[[Sequence[int]], str], blocks: Sequence[StepRecord]) -> RichText:
     """A text, step by step: green what was accepted, struck out the first of what was rejected, then the new token."""
     shown = RichText()
     for block in blocks:
-        shown.append(spelled(block.accepted), "green")
+        shown.append(decode(block.accepted), "green")
         if block.rejected:
-            shown.append(f"[{spelled(block.rejected[0])}]", "red strike")
-        shown.append(spelled([block.token]), "bold")
+            shown.append(f"[{decode(block.rejected[0])}]", "red strike")
+        shown.append(decode([block.token]), "bold")
     return shown
 
 
@@ -302,7 +302,7 @@ def figures(metrics: Metrics) -> list[str]:
     ]
 
 
-def _spelled(value: object) -> str:
+def _text(value: object) -> str:
     if not isinstance(value, Sequence) or isinstance(value, str):
         return str(value)
-    return ",".join(map(_spelled, value))
+    return ",".join(map(_text, value))

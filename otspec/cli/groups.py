@@ -117,12 +117,12 @@ def _rule(option: str, text: str) -> Any:
 
 
 def _tree(option: str, text: str) -> str:
-    """A list of choices, or that of a file, as it is spelled."""
-    from otspec.verification import choices_of, spelled
+    """A list of choices, or that of a file, in the form of the option."""
+    from otspec.verification import choices_of, tree_text
 
     file = Path(text)
     try:
-        return spelled(choices_of(file.read_text(encoding="utf-8") if file.is_file() else text))
+        return tree_text(choices_of(file.read_text(encoding="utf-8") if file.is_file() else text))
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{text} cannot be read as a list of choices: {error}") from error
 

@@ -138,11 +138,11 @@ def own_config_of(models: Models) -> dict[str, Any]:
 def say_own_config(target: str, acting: Mapping[str, Any]) -> None:
     """Say on stderr that a target's own generation configuration acts."""
     if acting:
-        from otspec.auditing.report import spelled
+        from otspec.auditing.report import settings_text
 
         typer.secho(
-            f"note: the generation_config.json of {target} acts on its text: {spelled(acting)}; --no-own-config leaves "
-            "it out",
+            f"note: the generation_config.json of {target} acts on its text: {settings_text(acting)}; --no-own-config "
+            "leaves it out",
             fg="yellow",
             err=True,
         )

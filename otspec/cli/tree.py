@@ -52,7 +52,7 @@ def tree(request: TreeOptions) -> None:
         request.pair.check_drafts("a tree is of what one drafts")
     from otspec.decode.methods.drafting import Drafting, drafting
     from otspec.decode.recording.accuracies import TOGETHER, accuracies
-    from otspec.verification import best_choices, spelled
+    from otspec.verification import best_choices, tree_text
 
     progress_as_ours()
     request.place.use_threads(TOGETHER)
@@ -80,6 +80,6 @@ def tree(request: TreeOptions) -> None:
         console.print(f"depth {level}: {' '.join(f'{one:.3f}' for one in row)}", highlight=False, soft_wrap=True)
     gain = sum(float(found[range(len(one)), one].prod()) for one in choices)
     console.print(f"{request.size} tokens, of which {gain:.2f} are expected to be accepted", highlight=False)
-    console.print(f"--tree {spelled(choices)}", highlight=False, soft_wrap=True)
+    console.print(f"--tree {tree_text(choices)}", highlight=False, soft_wrap=True)
     if request.out is not None:
-        write_text(request.out, spelled(choices) + "\n")
+        write_text(request.out, tree_text(choices) + "\n")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from otspec.verification.bounds.causal_bound import CausalBound, causal_bound, causal_tree_bound
     from otspec.verification.bounds.upper_bound import bound, tree_bound
     from otspec.verification.evaluation.accepted_length import Estimate, Models, accepted_length
-    from otspec.verification.evaluation.synthetic import REGIMES, Regime, scattered, synthetic
+    from otspec.verification.evaluation.synthetic import REGIMES, Regime, recorded_model, synthetic
     from otspec.verification.logits import verify_logits
     from otspec.verification.one import Verification, verify
     from otspec.verification.reference.enumeration import PathLaw, path_law, tree_law
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from otspec.verification.rules.protocol import PathVerification, PathVerifier, PickRule
     from otspec.verification.rules.token_wise.token_wise import TokenWise
     from otspec.verification.rules.traversal import Traversal
-    from otspec.verification.trees.choices import best_choices, choices_of, shape_of_choices, spelled
+    from otspec.verification.trees.choices import best_choices, choices_of, shape_of_choices, tree_text
     from otspec.verification.trees.shape import Shape
     from otspec.verification.trees.topology import Topology
     from otspec.verification.trees.tree import Model, Tree
@@ -72,13 +72,13 @@ __all__ = [
     "causal_tree_bound",
     "choices_of",
     "path_law",
-    "scattered",
+    "recorded_model",
     "shape_of_choices",
     "solve_batch",
-    "spelled",
     "synthetic",
     "tree_bound",
     "tree_law",
+    "tree_text",
     "verify",
     "verify_logits",
 ]

@@ -165,8 +165,8 @@ def test_it_is_asked_as_it_is_in_decoding(name: str) -> None:
     tokens = torch.randint(8, (2, 7), generator=generator)
     states = target(tokens[:, :-1], output_hidden_states=True).hidden_states
     features = torch.stack([states[layer] for layer in kind.layers(target)], dim=2)
-    lesson = TeacherBatch(tokens, torch.empty(0), features)
-    found = kind.answers(model, lesson, generator, PASSES)
+    batch = TeacherBatch(tokens, torch.empty(0), features)
+    found = kind.answers(model, batch, generator, PASSES)
     assert [one.logits.shape for one in found] == [(2, 6, 8)] * PASSES
     known, first = (
         model.conditioning(shifted(features, torch.ones(2, 6, dtype=torch.long))),
@@ -185,21 +185,21 @@ def test_it_is_asked_as_it_is_in_decoding(name: str) -> None:
     # While it learns to draft hidden states, those that it is fed are off by a tenth of their size at most.
     noise = torch.rand(features.shape, generator=torch.Generator().manual_seed(5))
     off = 0.1 * (2 * noise - 1) * torch.linalg.vector_norm(features, dim=-1, keepdim=True) / WIDTH**0.5
-    disturbed = lesson._replace(features=features + (name == "eagle1") * off)
+    disturbed = batch._replace(features=features + (name == "eagle1") * off)
     [wanted] = kind.answers(model, disturbed, generator, 1)
-    [again] = kind.answers(model.train(), lesson, torch.Generator().manual_seed(5), 1)
+    [again] = kind.answers(model.train(), batch, torch.Generator().manual_seed(5), 1)
     torch.testing.assert_close(again.logits, wanted.logits, rtol=1e-6, atol=1e-6)
     assert torch.equal(again.logits, found[0].logits) == (name != "eagle1")
 
 
 @pytest.mark.parametrize("memory", [0, 1 << 30])
-def test_lessons_of_some_tokens_are_those_of_all_at_these(memory: int) -> None:
+def test_batches_of_some_tokens_are_those_of_all_at_these(memory: int) -> None:
     target, kept = tiny(8), np.array(KEPT)
     texts = np.random.default_rng(0).integers(0, 8, (6, 9))
     some = TeacherData(target, texts, (0, 2), batch=3, memory=memory, kept=kept)
     every = TeacherData(target, texts, (0, 2), batch=3, memory=0)
     for rows in ([0, 1, 2], [4, 0, 5]):
-        own, whole = some.lesson(rows), every.lesson(rows)
+        own, whole = some.batch_of(rows), every.batch_of(rows)
         torch.testing.assert_close(own.log_law, whole.log_law[..., kept], rtol=5e-3, atol=5e-3)
         torch.testing.assert_close(own.features, whole.features, rtol=2e-3, atol=2e-3)
         assert own.log_law.exp().sum(-1).max() < 1

@@ -69,10 +69,10 @@ TRAINED = ("sd2", "eagle", "eagle1", "shared", "medusa", "parallel", "mlp")
 def test_trained_saved_and_loaded_it_drafts_the_targets_text(kind: str, name: str, tmp_path: Path) -> None:
     target, draft = (copy.deepcopy(family(name, seed=seed)).float() for seed in (0, 1))
     own, texts = KINDS[kind], np.random.default_rng(0).integers(0, VOCAB, (8, 9))
-    lessons = TeacherData(target, texts, own.layers(target), batch=4)
+    data = TeacherData(target, texts, own.layers(target), batch=4)
     model = own.begin(DraftModelInit(target, None if own.of_target else draft, ahead=2))
     before = {key: weights.clone() for key, weights in model.named_parameters() if weights.requires_grad}
-    train(own, model, lessons, lessons, TrainingConfig(steps=2, rate=1e-2, ahead=2))
+    train(own, model, data, data, TrainingConfig(steps=2, rate=1e-2, ahead=2))
     assert any(not torch.equal(weights, model.get_parameter(key)) for key, weights in before.items())
     model.save_pretrained(tmp_path)
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)

@@ -28,7 +28,7 @@ COUNTS, SEEDS = [1, 2], [0, np.int64(7)]
 
 CALLS: list[tuple[Callable[..., Any], dict[str, list[Any]]]] = [
     (verification.synthetic, {"regime": ["mixed"], "vocab": [3], "seed": SEEDS, "remember": [8]}),
-    (verification.scattered, {"source": [otspec.data.open_source("shipped")], "seed": SEEDS, "top_k": [None, 3]}),
+    (verification.recorded_model, {"source": [otspec.data.open_source("shipped")], "seed": SEEDS, "top_k": [None, 3]}),
     (verification.Model, {"target": LAWS, "draft": LAWS}),
     (verification.Tree.of, {"paths": [[[0, 1]], [[2], [0]]], "target": LAWS, "draft": LAWS}),
     (MODEL.sample, {"count": COUNTS, "length": COUNTS, "rng": SEEDS}),

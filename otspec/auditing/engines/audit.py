@@ -23,7 +23,7 @@ from otspec.auditing.engines.storage import Texts
 from otspec.auditing.engines.two_sample import TwoSampleTest
 from otspec.auditing.evidence import at_look
 from otspec.auditing.outcome import Test
-from otspec.auditing.report import spelled
+from otspec.auditing.report import settings_text
 from otspec.auditing.settings import Progress, check_progress, no_progress
 from otspec.errors import ProblemError
 
@@ -192,8 +192,8 @@ def _own_config(engine: Engine, laws: Laws | None) -> dict[str, Any]:
     said = [dict(one) for one in sides if one is not None]
     if said and any(one != said[0] for one in said):
         raise ProblemError(
-            f"of the target's own generation configuration the engine has {spelled(said[0])} in force, and the exact "
-            f"law {spelled(said[1])}; make both with the same own_config"
+            f"of the target's own generation configuration the engine has {settings_text(said[0])} in force, and the "
+            f"exact law {settings_text(said[1])}; make both with the same own_config"
         )
     return said[0] if said else {}
 

@@ -10,7 +10,7 @@ from typing import Any
 from otspec.auditing.engines.engine import Acceptance
 from otspec.auditing.engines.settings import EngineAuditSettings
 from otspec.auditing.outcome import Conclusion
-from otspec.auditing.report import Report, power, spelled
+from otspec.auditing.report import Report, power, settings_text
 
 
 class EngineVerdict(StrEnum):
@@ -141,7 +141,7 @@ class EngineAudit(Report[EngineVerdict]):
         outcome = self.outcome
         lines = [
             ("engine", " ".join(filter(None, (self.engine, self.version))) + f"; {self.method}"),
-            *([("law", f"under the target's own {spelled(self.own_config)}")] if self.own_config else []),
+            *([("law", f"under the target's own {settings_text(self.own_config)}")] if self.own_config else []),
             ("texts", f"{outcome.texts:,} with drafts, {outcome.plain_texts:,} without, by {outcome.compared_with}"),
         ]
         lines += self._test_lines()

@@ -12,8 +12,8 @@ from otspec.decode.distillation.teacher import TeacherBatch, TeacherData
 from otspec.decode.distillation.texts import continued
 
 
-def own_lesson(
-    model: PreTrainedModel, lessons: TeacherData, rows: Sequence[int], rng: np.random.Generator
+def on_policy_batch(
+    model: PreTrainedModel, data: TeacherData, rows: Sequence[int], rng: np.random.Generator
 ) -> TeacherBatch:
     """Some of the target's texts as the draft model goes on with them [zhou2024distillspec], at temperature 1.
 
@@ -24,17 +24,17 @@ def own_lesson(
     ----------
     model : PreTrainedModel
         The draft model as it is by now; it is left in evaluation mode.
-    lessons : TeacherData
+    data : TeacherData
     rows : sequence of int
         The texts.
     rng : Generator
         Chooses the place, and what is drawn.
     """
-    texts = lessons.texts[list(rows)].to(model.device)
+    texts = data.texts[list(rows)].to(model.device)
     length = texts.shape[1]
     begun = texts[:, : rng.integers(1, length)]
     model.eval()
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(int(rng.integers(2**62)))
         written = continued(model, begun, torch.ones(len(begun), device=model.device), length)
-    return lessons.lesson_on(written)
+    return data.batch_on(written)

@@ -33,12 +33,12 @@ Begin = Callable[[DraftModelInit], PreTrainedModel]
 
 
 class OutputFn(Protocol):
-    """How a draft model is asked about a lesson."""
+    """How a draft model is asked about a batch."""
 
     def __call__(
-        self, model: Any, lesson: TeacherBatch, generator: torch.Generator, passes: int
+        self, model: Any, batch: TeacherBatch, generator: torch.Generator, passes: int
     ) -> Sequence[Prediction]:
-        """What it says after the tokens of a lesson but the last, first as the first draft, then as the second, ...
+        """What it says after the tokens of a batch but the last, first as the first draft, then as the second, ...
 
         The i-th, from 0 on, is of shape (B, N - i, ...) at least: what it says after all tokens, or after the last of
         them, as there are no i drafts behind the first.
@@ -46,7 +46,7 @@ class OutputFn(Protocol):
         Parameters
         ----------
         model : PreTrainedModel
-        lesson : TeacherBatch
+        batch : TeacherBatch
         generator : Generator
             For what is random about it.
         passes : int

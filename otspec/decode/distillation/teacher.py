@@ -65,7 +65,7 @@ class TeacherData:
     layers : sequence of int
         After how many of the target's layers hidden states are wanted.
     batch : int
-        Texts of a lesson; a rest is left to the next epoch.
+        Texts of a batch; a rest is left to the next epoch.
     seed : int
     memory : int, optional
         Bytes to keep the target's answers, where the target is and in half precision, or in single precision once some
@@ -113,11 +113,11 @@ class TeacherData:
 
     @property
     def an_epoch(self) -> int:
-        """Lessons of an epoch."""
+        """Batches of an epoch."""
         return max(len(self.texts) // self.batch, 1)
 
     def asked_in(self, steps: int) -> int:
-        """How many lessons of so many the target is asked for."""
+        """How many batches of so many the target is asked for."""
         return min(steps, self.an_epoch) if self.keeps else steps
 
     def again(self, seed: int) -> TeacherData:
@@ -127,15 +127,15 @@ class TeacherData:
         return other
 
     def order(self) -> Iterator[list[int]]:
-        """The texts of each lesson, without end."""
+        """The texts of each batch, without end."""
         for epoch in count():
             generator = torch.Generator().manual_seed((self.seed * 1_000_003 + epoch) % SEEDS)
             shuffled = torch.randperm(len(self.texts), generator=generator).tolist()
             for start in range(0, self.an_epoch * self.batch, self.batch):
                 yield shuffled[start : start + self.batch]
 
-    def lesson(self, rows: Sequence[int]) -> TeacherBatch:
-        """The lesson of some texts."""
+    def batch_of(self, rows: Sequence[int]) -> TeacherBatch:
+        """Some texts, by their rows, and what the target says of them."""
         tokens = self.texts[list(rows)].to(self.target.device)
         if missing := [row for row in rows if row not in self._kept]:
             answers = self._asked(self.texts[missing].to(self.target.device))
@@ -151,8 +151,8 @@ class TeacherData:
             self._kept.clear()
         return taught
 
-    def lesson_on(self, tokens: torch.Tensor) -> TeacherBatch:
-        """The lesson of other texts, shape (B, N + 1), of which nothing is kept."""
+    def batch_on(self, tokens: torch.Tensor) -> TeacherBatch:
+        """Other texts, shape (B, N + 1), of which nothing is kept, likewise."""
         return self._taught(tokens, self._asked(tokens))
 
     def _taught(self, tokens: torch.Tensor, answers: TeacherOutputs) -> TeacherBatch:

@@ -57,7 +57,7 @@ class Drafting:
     models: Models
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Of `otspec.generate`."""
-    spelled: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     """The same in the words of the command."""
 
 
@@ -83,12 +83,12 @@ def drafting(name: str, request: DrafterRequest) -> Drafting:
     if (copied := BESIDE.search(name)) is not None:
         found = drafting(name[: copied.start()], request)
         length = int(copied[1] or COPIED)
-        settings, spelled = {**found.settings, "prompt_lookup": length}, {**found.spelled, "prompt_lookup": length}
-        return replace(found, settings=settings, spelled=spelled)
+        settings, options = {**found.settings, "prompt_lookup": length}, {**found.options, "prompt_lookup": length}
+        return replace(found, settings=settings, options=options)
     if (short := SHORT.search(name)) is not None:
         model = drafting(name[: short.start()], request)
         own = drafting(short[1], replace(request, models=model.models, draft=name[: short.start()]))
-        return replace(own, settings={**model.settings, **own.settings}, spelled={**own.spelled, "drafter": name})
+        return replace(own, settings={**model.settings, **own.settings}, options={**own.options, "drafter": name})
     word, colon, number = name.partition(":")
     if word not in DRAFTERS:
         if name != SHIPPED and "/" not in name and not Path(name).is_dir():
@@ -132,8 +132,8 @@ def _routed(request: DrafterRequest, falling: bool = True) -> Drafting:
         router = router.within(
             replace(router.budget, most=request.count, least=min(router.budget.least, request.count))
         )
-    spelled = {"drafter": "dynaspec" if falling else "dynaspec-f", "drafter_clusters": router.budget.most}
-    return Drafting(request.models, {"draft_shortlist": router}, spelled)
+    options = {"drafter": "dynaspec" if falling else "dynaspec-f", "drafter_clusters": router.budget.most}
+    return Drafting(request.models, {"draft_shortlist": router}, options)
 
 
 def _is_pairs(request: DrafterRequest) -> bool:
@@ -166,7 +166,7 @@ def _redistributed(request: DrafterRequest) -> Drafting:
         return Drafting(request.models, {"draft_kernel": load_affinity(request.affinity)}, {"drafter": "rdk"})
     other = _foreign(request)
     kernel = load_affinity(shipped.FOLDER / shipped.FOREIGN / shipped.AFFINITY)
-    return replace(other, settings={"draft_kernel": kernel}, spelled={"drafter": "rdk"})
+    return replace(other, settings={"draft_kernel": kernel}, options={"drafter": "rdk"})
 
 
 def _frequencies(request: DrafterRequest) -> Any:

@@ -28,7 +28,7 @@ def train_into(
     name: str,
     models: Models,
     names: tuple[str, str | None],
-    lessons: TeacherData,
+    data: TeacherData,
     held_out: TeacherData,
     course: TrainingConfig,
     *,
@@ -51,7 +51,7 @@ def train_into(
         weights change by less than half precision tells apart.
     names : pair of str
         What the user calls the two.
-    lessons, held_out : TeacherData
+    data, held_out : TeacherData
         What is learnt from, and what the curve is measured on, with the layers at least that the kind looks at.
     course : TrainingConfig
     every : int
@@ -81,11 +81,11 @@ def train_into(
     else:
         with torch.random.fork_rng():
             torch.manual_seed(course.seed)
-            model = kind.begin(DraftModelInit(models.target, models.draft, course.ahead or 1, lessons.kept))
+            model = kind.begin(DraftModelInit(models.target, models.draft, course.ahead or 1, data.kept))
     checkpoint = out / CHECKPOINT
     curve = curve_of(torch.load(checkpoint, map_location="cpu")) if checkpoint.exists() else []
     if forecast is not None and not checkpoint.exists():
-        forecast(Forecast.of(kind, model, lessons, held_out, course, every))
+        forecast(Forecast.of(kind, model, data, held_out, course, every))
     mode = "w" if curve or not checkpoint.exists() else "a"  # a checkpoint that is not ours will be refused
     with named(out / CURVE), (out / CURVE).open(mode, encoding="utf-8") as file:
         # What a run that was stopped has written after its checkpoint, half a line perhaps, comes again.
@@ -97,13 +97,13 @@ def train_into(
             file.flush()
             report(point)
 
-        train(kind, model, lessons, held_out, course, told, every, checkpoint)
+        train(kind, model, data, held_out, course, told, every, checkpoint)
     record = {
         "kind": name,
         "target": [names[0], fingerprint(models.target)],
         "draft": None if before is None else [names[1], before],
         "parameters": sum(weights.numel() for weights in model.parameters()),
-        "batch": lessons.batch,
+        "batch": data.batch,
         **asdict(course),
         "seconds": curve[-1].seconds,
         "last": _finite(curve[-1]),

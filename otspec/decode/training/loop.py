@@ -17,7 +17,7 @@ from torch.nn.utils import clip_grad_norm_
 from transformers import PreTrainedModel
 
 from otspec.decode.distillation.losses import Prediction, loss_named, tvd
-from otspec.decode.distillation.on_policy import own_lesson
+from otspec.decode.distillation.on_policy import on_policy_batch
 from otspec.decode.distillation.spec import DraftModelSpec
 from otspec.decode.distillation.teacher import SEEDS, TeacherBatch, TeacherData
 from otspec.decode.models.fingerprint import fingerprint
@@ -104,7 +104,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a training will take on this machine, by one lesson that was thrown away."""
+    """What a training will take on this machine, by one batch that was thrown away."""
 
     weights: int
     """That learn."""
@@ -117,35 +117,35 @@ class Forecast:
         cls,
         kind: DraftModelSpec,
         model: PreTrainedModel,
-        lessons: TeacherData,
+        data: TeacherData,
         held_out: TeacherData,
         course: TrainingConfig,
         every: int,
     ) -> Forecast:
         """Ask the target once, and learn once without a step; the parameters are those of `train`."""
         course = course.of(kind)
-        rows = next(lessons.order())
+        rows = next(data.order())
         asking = -time.perf_counter()
-        lesson = lessons.lesson(rows)
+        batch = data.batch_of(rows)
         asking += time.perf_counter()
         writing = 0.0
         if course.on_policy:
             writing -= time.perf_counter()
-            own_lesson(model, lessons, rows, np.random.default_rng(course.seed))
+            on_policy_batch(model, data, rows, np.random.default_rng(course.seed))
             writing += time.perf_counter()
         learning = -time.perf_counter()
         model.train()
-        with _narrow(model, lessons.target):
-            answers = kind.answers(model, lesson, _generator(course, 0), course.ahead or 1)
-        loss_of(kind, course, answers, lesson).backward()
+        with _narrow(model, data.target):
+            answers = kind.answers(model, batch, _generator(course, 0), course.ahead or 1)
+        loss_of(kind, course, answers, batch).backward()
         learning += time.perf_counter()
         model.zero_grad()
         batches = -(-len(held_out.texts) // held_out.batch)
         points = 1 + -(-course.steps // every)
-        asked = lessons.asked_in(course.steps) + (batches if held_out.keeps else batches * points)
+        asked = data.asked_in(course.steps) + (batches if held_out.keeps else batches * points)
         return cls(
             sum(weights.numel() for weights in kind.learning(model)),
-            course.steps * lesson.tokens.numel(),
+            course.steps * batch.tokens.numel(),
             asked * asking
             + course.on_policy * course.steps * writing
             + (course.steps + points * batches * FORWARD) * learning,
@@ -155,7 +155,7 @@ class Forecast:
 def train(
     kind: DraftModelSpec,
     model: PreTrainedModel,
-    lessons: TeacherData,
+    data: TeacherData,
     held_out: TeacherData,
     course: TrainingConfig,
     report: Callable[[Point], None] = lambda point: None,
@@ -168,7 +168,7 @@ def train(
     ----------
     kind : DraftModelSpec
     model : PreTrainedModel
-    lessons, held_out : TeacherData
+    data, held_out : TeacherData
         What it learns from, and what the curve is measured on, all of it.
     course : TrainingConfig
     report : callable
@@ -187,11 +187,11 @@ def train(
     """
     course = course.of(kind)
     kind.check_loss(str(course.loss))
-    kind.check_on_policy(course.on_policy, lessons.target)
+    kind.check_on_policy(course.on_policy, data.target)
     learning = kind.learning(model)
     optimiser = Optimiser(str(course.optimiser), learning, course.rate)
     first, curve = 0, list[Point]()
-    of = {"course": asdict(course), "batch": lessons.batch, "texts": [lessons.digest, held_out.digest]}
+    of = {"course": asdict(course), "batch": data.batch, "texts": [data.digest, held_out.digest]}
     of |= {"begun": fingerprint(model)}
     started = time.perf_counter()
 
@@ -210,14 +210,14 @@ def train(
     else:
         reach(0, math.nan)
     losses: list[torch.Tensor] = []
-    for step, rows in islice(enumerate(lessons.order()), first, course.steps):
+    for step, rows in islice(enumerate(data.order()), first, course.steps):
         rng = np.random.default_rng((course.seed, step))
         own = rng.random() < course.on_policy
-        lesson = own_lesson(model, lessons, rows, rng) if own else lessons.lesson(rows)
+        batch = on_policy_batch(model, data, rows, rng) if own else data.batch_of(rows)
         model.train()
-        with _narrow(model, lessons.target):
-            answers = kind.answers(model, lesson, _generator(course, step), course.ahead or 1)
-        loss = loss_of(kind, course, answers, lesson)
+        with _narrow(model, data.target):
+            answers = kind.answers(model, batch, _generator(course, step), course.ahead or 1)
+        loss = loss_of(kind, course, answers, batch)
         loss.backward()
         clip_grad_norm_(learning, course.clip)
         optimiser.step(course.rate_at(step))
@@ -268,14 +268,12 @@ def _gone_on_with(checkpoint: Path, of: Mapping[str, Any], device: torch.device)
 
 
 def loss_of(
-    kind: DraftModelSpec, course: TrainingConfig, answers: Sequence[Prediction], lesson: TeacherBatch
+    kind: DraftModelSpec, course: TrainingConfig, answers: Sequence[Prediction], batch: TeacherBatch
 ) -> torch.Tensor:
     """The mean over drafts in a row, weighted as the kind weighs them."""
     weights = [kind.decay**number for number in range(len(answers))]
     loss = loss_named(course.loss or kind.loss)
-    each = [
-        weight * loss(lesson.wanted(one.logits.shape[1]), one) for weight, one in zip(weights, answers, strict=True)
-    ]
+    each = [weight * loss(batch.wanted(one.logits.shape[1]), one) for weight, one in zip(weights, answers, strict=True)]
     return torch.stack(each).sum() / sum(weights)
 
 
@@ -284,10 +282,10 @@ def measure(kind: DraftModelSpec, model: PreTrainedModel, held_out: TeacherData)
     """Acceptance of each of several drafts in a row, of one draft if the kind learns one, over all held-out texts."""
     found = []
     for rows in torch.arange(len(held_out.texts)).split(held_out.batch):
-        lesson = held_out.lesson(rows.tolist())
+        batch = held_out.batch_of(rows.tolist())
         with _narrow(model, held_out.target):
-            answers = kind.answers(model, lesson, torch.Generator().manual_seed(int(rows[0])), kind.measured)
-        found += [[1 - tvd(lesson.wanted(one.logits.shape[1]), one).item() for one in answers]] * len(rows)
+            answers = kind.answers(model, batch, torch.Generator().manual_seed(int(rows[0])), kind.measured)
+        found += [[1 - tvd(batch.wanted(one.logits.shape[1]), one).item() for one in answers]] * len(rows)
     return [sum(each) / len(each) for each in zip(*found, strict=True)]
 
 

@@ -21,8 +21,8 @@ def _copied(origin: DraftModelInit) -> PreTrainedModel:
     return model
 
 
-def _plain(model: Any, lesson: TeacherBatch, generator: torch.Generator, passes: int) -> list[Prediction]:
-    return [Prediction(model(input_ids=lesson.tokens[:, :-1], use_cache=False).logits)]
+def _plain(model: Any, batch: TeacherBatch, generator: torch.Generator, passes: int) -> list[Prediction]:
+    return [Prediction(model(input_ids=batch.tokens[:, :-1], use_cache=False).logits)]
 
 
 def family(name: str) -> list[str]:

@@ -77,7 +77,7 @@ def causal_bound(
     * The verifier reads the laws after drafted prefixes, as every decoder does, and no others.  The *causal* ones, that
       look at no law behind v or beside it before they decide on v, are some of those.
     * The laws after different prefixes are *independent*, and those after prefixes of equal length have one
-      distribution, as in `synthetic` and `scattered`.  The bound is on the mean over models, not on a single model's.
+      distribution, as in `synthetic` and `recorded_model`.  The bound is on the mean over models, not on one of them.
 
     One sample finds window and cuts, an independent one estimates the bound that they give.
 

@@ -90,7 +90,7 @@ def synthetic(regime: str | Regime, vocab: int, seed: int = 0, remember: int = 1
     return Model(lambda prefix: laws(prefix)[0], lambda prefix: laws(prefix)[1])
 
 
-def scattered(source: Source, seed: int = 0, top_k: int | None = None, remember: int = 1024) -> Model:
+def recorded_model(source: Source, seed: int = 0, top_k: int | None = None, remember: int = 1024) -> Model:
     """A pair of models with the laws of a source's positions: every prefix has one of them, drawn at random.
 
     Parameters
@@ -112,8 +112,8 @@ def scattered(source: Source, seed: int = 0, top_k: int | None = None, remember:
     Examples
     --------
     >>> from otspec.data import open_source
-    >>> from otspec.verification import scattered
-    >>> model = scattered(open_source("shipped"), top_k=50)  # recorded laws, in a tree of any size
+    >>> from otspec.verification import recorded_model
+    >>> model = recorded_model(open_source("shipped"), top_k=50)  # recorded laws, in a tree of any size
     >>> int((model.draft((3, 1)) > 0).sum())
     50
     """

@@ -53,12 +53,12 @@ def choices_of(tree: str | Iterable[Sequence[int]]) -> list[Choice]:
         )
     for at, one in enumerate(listed):
         if len(known) < len(listed) and one in listed[:at]:
-            raise ProblemError(f"tree has {_spelled(one)} twice; name each choice once")
+            raise ProblemError(f"tree has {_words(one)} twice; name each choice once")
         if len(one) > 1 and one[:-1] not in known:
-            raise ProblemError(f"tree has {_spelled(one)} without its parent {_spelled(one[:-1])}; add that choice")
+            raise ProblemError(f"tree has {_words(one)} without its parent {_words(one[:-1])}; add that choice")
         if one[-1] and (before := (*one[:-1], one[-1] - 1)) not in known:
             raise ProblemError(
-                f"tree has {_spelled(one)} without the sibling before it, {_spelled(before)}; ranks begin with 0 and "
+                f"tree has {_words(one)} without the sibling before it, {_words(before)}; ranks begin with 0 and "
                 "have no gap, so add that choice"
             )
     return sorted(listed, key=lambda one: (len(one), one))
@@ -92,16 +92,16 @@ def shape_of_choices(tree: str | Iterable[Sequence[int]]) -> Shape:
     return Shape.of_counts(each)
 
 
-def spelled(choices: Iterable[Sequence[int]]) -> str:
+def tree_text(choices: Iterable[Sequence[int]]) -> str:
     """A list of choices as commands take it.
 
     Examples
     --------
-    >>> from otspec.verification import spelled
-    >>> spelled([(0,), (1,), (0, 0)])
+    >>> from otspec.verification import tree_text
+    >>> tree_text([(0,), (1,), (0, 0)])
     '0,1,0.0'
     """
-    return ",".join(map(_spelled, choices))
+    return ",".join(map(_words, choices))
 
 
 def best_choices(accuracy: Any, size: int) -> list[Choice]:
@@ -124,8 +124,8 @@ def best_choices(accuracy: Any, size: int) -> list[Choice]:
 
     Examples
     --------
-    >>> from otspec.verification import best_choices, spelled
-    >>> spelled(best_choices([[0.6, 0.2], [0.5, 0.1]], size=3))  # they add .6, .3 and .2
+    >>> from otspec.verification import best_choices, tree_text
+    >>> tree_text(best_choices([[0.6, 0.2], [0.5, 0.1]], size=3))  # they add .6, .3 and .2
     '0,1,0.0'
     """
     rates: FloatArray = np.asarray(accuracy, dtype=np.float64)
@@ -178,5 +178,5 @@ def _is_choice(one: Any) -> bool:
     )
 
 
-def _spelled(choice: Sequence[int]) -> str:
+def _words(choice: Sequence[int]) -> str:
     return ".".join(map(str, choice))

@@ -165,7 +165,7 @@ def test_its_head_is_shortened_by_what_stands_behind_it() -> None:
     found = {}
     for name in ("eagle", "eagle+fr:512", "eagle+dynaspec-f:8", "eagle+dynaspec:8"):
         made = drafting(name, DrafterRequest(models, "shipped", "shipped"))
-        assert made.spelled["drafter"] == name
+        assert made.options["drafter"] == name
         assert fingerprint(made.models.draft) == fingerprint(eagle())
         tree = DynamicTree(made.models.draft, paths=4, depth=6, **made.settings)
         found[name] = run(models.target, tree, text, temperature=0, max_new_tokens=24)

@@ -53,7 +53,7 @@ def test_a_drafter_is_found_by_the_weights_of_its_target(
     made.save_pretrained(tmp_path / "mine" / kind)
     monkeypatch.setattr(shipped, "FOLDER", tmp_path)
     found = drafting(kind, DrafterRequest(models, "mine", ""))
-    assert found.spelled == {"drafter": kind}
+    assert found.options == {"drafter": kind}
     assert isinstance(found.models.draft, Eagle)
     assert torch.equal(found.models.draft.seen.weight, made.seen.weight)
     by_name = load_models("shipped", kind).draft

@@ -1,4 +1,4 @@
-"""Draft models that learn from a target: texts, lessons, losses, and the loop."""
+"""Draft models that learn from a target: texts, data, losses, and the loop."""
 
 import copy
 import itertools
@@ -29,7 +29,7 @@ from tests.decode.models import law_after, pair, tiny
 COURSE = TrainingConfig(steps=6, rate=1e-2)
 
 
-def _lessons(target: Any, layers: Any = (), count: int = 8, memory: int = 1 << 30) -> TeacherData:
+def _data(target: Any, layers: Any = (), count: int = 8, memory: int = 1 << 30) -> TeacherData:
     texts = np.random.default_rng(0).integers(0, 8, (count, 7))
     return TeacherData(target, texts, layers, batch=4, memory=memory)
 
@@ -72,20 +72,20 @@ def test_bad_requests_for_texts(prompts: list[list[int]], length: int, why: str)
         own_texts(tiny(), prompts, 2, length)
 
 
-def test_lessons_are_what_the_target_says_whether_kept_or_not() -> None:
+def test_batches_are_what_the_target_says_whether_kept_or_not() -> None:
     target = tiny()
-    kept, anew = _lessons(target, (0, 1, 2)), _lessons(target, (0, 1, 2), memory=0)
+    kept, anew = _data(target, (0, 1, 2)), _data(target, (0, 1, 2), memory=0)
     found = target(anew.texts[:, :-1], output_hidden_states=True)
     rows = next(anew.order())
     assert rows == next(kept.order())
-    for lessons, tolerance in ((anew, 1e-6), (kept, 2e-3), (kept, 2e-3)):
-        lesson = lessons.lesson(rows)
-        assert torch.equal(lesson.tokens, anew.texts[rows])
-        assert lesson.log_law.dtype == torch.float32
+    for data, tolerance in ((anew, 1e-6), (kept, 2e-3), (kept, 2e-3)):
+        batch = data.batch_of(rows)
+        assert torch.equal(batch.tokens, anew.texts[rows])
+        assert batch.log_law.dtype == torch.float32
         law = found.logits[rows].log_softmax(-1)
-        torch.testing.assert_close(lesson.log_law.double(), law, rtol=2 * tolerance, atol=2 * tolerance)
+        torch.testing.assert_close(batch.log_law.double(), law, rtol=2 * tolerance, atol=2 * tolerance)
         features = torch.stack([found.hidden_states[layer][rows] for layer in (0, 1, 2)], dim=2)
-        torch.testing.assert_close(lesson.features.double(), features, rtol=tolerance, atol=tolerance)
+        torch.testing.assert_close(batch.features.double(), features, rtol=tolerance, atol=tolerance)
     assert not anew._kept
     assert set(kept._kept) == set(rows)
 
@@ -96,10 +96,10 @@ def test_hidden_states_beyond_half_precision_are_kept_as_they_are(room: int, kee
     target = copy.deepcopy(tiny())
     with torch.no_grad():
         target.get_input_embeddings().weight.mul_(2e5)
-    kept, anew = _lessons(target, (0, 1, 2), memory=room), _lessons(target, (0, 1, 2), memory=0)
+    kept, anew = _data(target, (0, 1, 2), memory=room), _data(target, (0, 1, 2), memory=0)
     assert kept.keeps
     for rows in itertools.islice(kept.order(), 4):
-        found, wanted = kept.lesson(rows), anew.lesson(rows)
+        found, wanted = kept.batch_of(rows), anew.batch_of(rows)
         assert wanted.features.abs().max() > torch.finfo(torch.float16).max
         torch.testing.assert_close(found.features, wanted.features, rtol=1e-6, atol=0)
         torch.testing.assert_close(found.log_law, wanted.log_law, rtol=1e-5, atol=1e-5)
@@ -108,7 +108,7 @@ def test_hidden_states_beyond_half_precision_are_kept_as_they_are(room: int, kee
 
 
 def test_a_loss_or_an_acceptance_that_is_not_finite_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kind, model, lessons = _begun("distilled")
+    kind, model, data = _begun("distilled")
     checkpoint, calls = tmp_path / "checkpoint.pt", itertools.count()
 
     def diverging(*arguments: Any) -> Any:
@@ -117,31 +117,31 @@ def test_a_loss_or_an_acceptance_that_is_not_finite_stops(tmp_path: Path, monkey
     monkeypatch.setattr("otspec.decode.training.loop.loss_of", diverging)
     points: list[Any] = []
     with pytest.raises(DataError, match=r"the loss is nan at step 4: .*lower --rate"):
-        train(kind, model, lessons, lessons, COURSE, points.append, every=2, checkpoint=checkpoint)
+        train(kind, model, data, data, COURSE, points.append, every=2, checkpoint=checkpoint)
     assert [point.step for point in points] == [0, 2]
     weights = torch.load(checkpoint)["model"].values()
     assert all(one.isfinite().all() for one in weights)
-    broken = copy.deepcopy(lessons.target)
+    broken = copy.deepcopy(data.target)
     with torch.no_grad():
         broken.lm_head.weight[0, 0] = math.nan
     _, model, _ = _begun("distilled")
     with pytest.raises(DataError, match=r"the acceptance is nan at step 0"):
-        train(kind, model, lessons, _lessons(broken), COURSE)
+        train(kind, model, data, _data(broken), COURSE)
 
 
 def test_the_same_texts_in_another_order_share_what_the_target_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = _lessons(tiny(), (0, 1, 2))
+    first = _data(tiny(), (0, 1, 2))
     again = first.again(first.seed + 1)
     orders = [next(one.order()) for one in (first, again)]
     assert orders[0] != orders[1]
     assert again.again(first.seed).seed == first.seed
-    kept = first.lesson(orders[0])
+    kept = first.batch_of(orders[0])
     monkeypatch.setattr(again, "_asked", None)  # nobody is asked again
-    assert torch.equal(again.lesson(orders[0]).log_law, kept.log_law)
+    assert torch.equal(again.batch_of(orders[0]).log_law, kept.log_law)
 
 
 def test_every_epoch_has_every_text_once_in_another_order() -> None:
-    order = _lessons(tiny()).order()
+    order = _data(tiny()).order()
     epochs = [next(order) + next(order) for _ in range(2)]
     assert [sorted(epoch) for epoch in epochs] == [list(range(8))] * 2
     assert epochs[0] != epochs[1]
@@ -166,12 +166,12 @@ def test_a_loss_of_hidden_states_has_its_value_by_hand() -> None:
 
 def test_drafts_in_a_row_are_weighted_by_their_number() -> None:
     target = tiny()
-    lesson = _lessons(target, (2,)).lesson([0, 1])
+    batch = _data(target, (2,)).batch_of([0, 1])
     rng = np.random.default_rng(1)
     said = [Prediction(torch.from_numpy(rng.normal(size=(2, 6 - number, 8)))) for number in range(3)]
-    each = [LOSSES["kl"](TeacherTargets(lesson.log_law[:, number:]), one).item() for number, one in enumerate(said)]
+    each = [LOSSES["kl"](TeacherTargets(batch.log_law[:, number:]), one).item() for number, one in enumerate(said)]
     for name, weights in (("medusa", (1, 0.8, 0.64)), ("eagle", (1, 1, 1))):
-        found = loss_of(KINDS[name], COURSE, said, lesson).item()
+        found = loss_of(KINDS[name], COURSE, said, batch).item()
         assert found == pytest.approx(np.average(each, weights=weights), rel=1e-6)
 
 
@@ -197,12 +197,12 @@ def test_steering_is_that_of_the_token_so_many_earlier() -> None:
 
 
 def test_offsets_are_random_or_as_in_decoding() -> None:
-    lesson = TeacherBatch(torch.zeros(200, 20, dtype=torch.long), torch.empty(0), torch.empty(0))
+    batch = TeacherBatch(torch.zeros(200, 20, dtype=torch.long), torch.empty(0), torch.empty(0))
     generator = torch.Generator().manual_seed(0)
-    drawn = _random_offsets(lesson, generator)
+    drawn = _random_offsets(batch, generator)
     assert drawn.shape == (200, 19)
     assert chisquare(torch.bincount(drawn.flatten())[1:].numpy()).pvalue > 1e-4
-    blocked = _blocked_offsets(lesson, generator)
+    blocked = _blocked_offsets(batch, generator)
     assert set(blocked[:, 0].tolist()) == set(range(1, LONGEST + 1))
     assert torch.equal(blocked[:, 1:], blocked[:, :-1] % LONGEST + 1)
 
@@ -219,7 +219,7 @@ def _begun(name: str) -> tuple[Any, Any, TeacherData]:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = kind.begin(DraftModelInit(target, None if kind.of_target else draft.float(), kind.ahead or 1))
-    return kind, model.float(), _lessons(target, kind.layers(target))
+    return kind, model.float(), _data(target, kind.layers(target))
 
 
 @pytest.mark.parametrize(
@@ -231,11 +231,11 @@ def _begun(name: str) -> tuple[Any, Any, TeacherData]:
     ],
 )
 def test_what_is_learnt_makes_the_loss_small(name: str, loss: str) -> None:
-    kind, model, lessons = _begun(name)
+    kind, model, data = _begun(name)
     before = {key: value.clone() for key, value in model.state_dict().items()}
     points: list[Any] = []
     course = TrainingConfig(steps=40, rate=1e-2, loss=loss)
-    train(kind, model, lessons, lessons, course, points.append, every=20)
+    train(kind, model, data, data, course, points.append, every=20)
     assert [point.step for point in points] == [0, 20, 40]
     assert math.isnan(points[0].loss)
     assert points[2].loss < points[1].loss
@@ -258,18 +258,18 @@ def test_what_it_will_take_is_told_and_changes_nothing(
 ) -> None:
     kind, model, _ = _begun("sd2")
     target, _ = pair(noise=1.0)
-    lessons = _lessons(target, kind.layers(target), memory=memory)
+    data = _data(target, kind.layers(target), memory=memory)
     _, untold, _ = _begun("sd2")
     with monkeypatch.context() as patch:
         patch.setattr(
             "otspec.decode.training.loop.time.perf_counter", itertools.count().__next__
         )  # a second for each of two parts
-        told = Forecast.of(kind, model, lessons, lessons, COURSE, every=2)
+        told = Forecast.of(kind, model, data, data, COURSE, every=2)
     assert told.weights == sum(one.numel() for one in model.parameters())
     assert told.tokens == 6 * 4 * 7
     assert told.seconds == pytest.approx(asked + 6 + 4 * 2 / 3)
-    train(kind, model, lessons, lessons, COURSE)
-    train(kind, untold, lessons, lessons, COURSE)
+    train(kind, model, data, data, COURSE)
+    train(kind, untold, data, data, COURSE)
     assert all(torch.equal(one, other) for one, other in zip(model.parameters(), untold.parameters(), strict=True))
 
 
@@ -280,8 +280,8 @@ def test_what_it_will_take_is_told_and_changes_nothing(
 )
 def test_a_run_that_was_killed_ends_with_the_same_weights(name: str, course: TrainingConfig, tmp_path: Path) -> None:
     """Text of its own is written again."""
-    kind, whole, lessons = _begun(name)
-    train(kind, whole, lessons, lessons, course, every=2)
+    kind, whole, data = _begun(name)
+    train(kind, whole, data, data, course, every=2)
     checkpoint = tmp_path / "checkpoint.pt"
 
     def stop_at(step: int) -> Callable[[Any], None]:
@@ -294,48 +294,48 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(name: str, course: Tra
     for stop in (4, 6):  # the point of step 4 is reported before it is kept: the second run begins at step 2
         _, model, _ = _begun(name)
         with pytest.raises(KeyboardInterrupt):
-            train(kind, model, lessons, lessons, course, stop_at(stop), every=2, checkpoint=checkpoint)
+            train(kind, model, data, data, course, stop_at(stop), every=2, checkpoint=checkpoint)
     steps: list[int] = []
     for _ in range(2):  # the second time all is done already, and nothing is reported
         _, model, _ = _begun(name)
-        train(kind, model, lessons, lessons, course, lambda one: steps.append(one.step), every=2, checkpoint=checkpoint)
+        train(kind, model, data, data, course, lambda one: steps.append(one.step), every=2, checkpoint=checkpoint)
         assert steps == [6]
     for part, weights in whole.state_dict().items():
         assert torch.equal(model.state_dict()[part], weights)
     if course.on_policy:
         _, other, _ = _begun(name)
-        train(kind, other, lessons, lessons, replace(course, on_policy=0.0))
+        train(kind, other, data, data, replace(course, on_policy=0.0))
         assert not torch.equal(other.lm_head.weight, whole.lm_head.weight)
 
 
 def test_what_a_checkpoint_is_not_of_is_refused(tmp_path: Path) -> None:
-    kind, whole, lessons = _begun("sd2")
+    kind, whole, data = _begun("sd2")
     checkpoint = tmp_path / "checkpoint.pt"
-    train(kind, whole, lessons, lessons, COURSE, every=2, checkpoint=checkpoint)
+    train(kind, whole, data, data, COURSE, every=2, checkpoint=checkpoint)
     _, model, _ = _begun("sd2")
     with pytest.raises(DataError, match=r"is of .*; remove it to start anew"):
-        train(kind, model, lessons, lessons, replace(COURSE, seed=1), checkpoint=checkpoint)
+        train(kind, model, data, data, replace(COURSE, seed=1), checkpoint=checkpoint)
     with pytest.raises(DataError, match="began with another draft model than this one; remove it"):
-        train(kind, whole, lessons, lessons, COURSE, checkpoint=checkpoint)
+        train(kind, whole, data, data, COURSE, checkpoint=checkpoint)
     _, model, _ = _begun("sd2")
-    fewer = TeacherData(lessons.target, lessons.texts.numpy(), lessons.layers, batch=2)
+    fewer = TeacherData(data.target, data.texts.numpy(), data.layers, batch=2)
     with pytest.raises(DataError, match="is of batches of 4, not of batches of 2; remove it to start anew"):
-        train(kind, model, fewer, lessons, COURSE, checkpoint=checkpoint)
-    others = _lessons(lessons.target, lessons.layers, count=12)
-    for learnt, held_out in ((others, lessons), (lessons, others)):
+        train(kind, model, fewer, data, COURSE, checkpoint=checkpoint)
+    others = _data(data.target, data.layers, count=12)
+    for learnt, held_out in ((others, data), (data, others)):
         with pytest.raises(DataError, match="has learnt from other texts than these; remove it to start anew"):
             train(kind, model, learnt, held_out, COURSE, checkpoint=checkpoint)
     state = torch.load(checkpoint)
     del state["texts"]
     torch.save(state, checkpoint)
     with pytest.raises(DataError, match="has no 'texts': another version wrote it; remove it"):
-        train(kind, model, lessons, lessons, COURSE, checkpoint=checkpoint)
+        train(kind, model, data, data, COURSE, checkpoint=checkpoint)
 
 
 def test_seconds_are_those_of_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(perf_counter=itertools.count().__next__)
     monkeypatch.setattr("otspec.decode.training.loop.time", clock)
-    kind, model, lessons = _begun("distilled")
+    kind, model, data = _begun("distilled")
     seconds: dict[int, float] = {}
 
     def report(point: Any) -> None:
@@ -344,36 +344,36 @@ def test_seconds_are_those_of_all_processes(tmp_path: Path, monkeypatch: pytest.
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(kind, model, lessons, lessons, COURSE, report, every=2, checkpoint=tmp_path / "checkpoint.pt")
+        train(kind, model, data, data, COURSE, report, every=2, checkpoint=tmp_path / "checkpoint.pt")
     assert seconds == {0: 1, 2: 2, 4: 3}
     clock.perf_counter = itertools.count(100).__next__
     _, model, _ = _begun("distilled")
-    train(kind, model, lessons, lessons, COURSE, report, every=2, checkpoint=tmp_path / "checkpoint.pt")
+    train(kind, model, data, data, COURSE, report, every=2, checkpoint=tmp_path / "checkpoint.pt")
     assert seconds == {0: 1, 2: 2, 4: 3, 6: 5}
 
 
 @pytest.mark.parametrize("seed", [10**16, 2**62])
 def test_large_seeds_are_seeds(seed: int) -> None:
-    kind, model, lessons = _begun("sd2")
-    train(kind, model, lessons.again(seed), lessons, replace(COURSE, seed=seed, steps=1))
-    assert next(lessons.again(seed).order()) != next(lessons.again(seed + 1).order())
+    kind, model, data = _begun("sd2")
+    train(kind, model, data.again(seed), data, replace(COURSE, seed=seed, steps=1))
+    assert next(data.again(seed).order()) != next(data.again(seed + 1).order())
 
 
 def test_a_draft_model_learns_from_text_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the share that is asked for, by its own law behind what the target wrote, and the target's laws as labels."""
     target, draft = tiny(4, seed=1), tiny(4, seed=2)
     texts = np.tile([[1, 2, 3]], (400, 1))
-    lessons = TeacherData(target, texts, (), batch=200)
+    data = TeacherData(target, texts, (), batch=200)
     given: list[TeacherBatch] = []
-    lesson_on = lessons.lesson_on
+    batch_on = data.batch_on
 
     def remembered(tokens: Any) -> TeacherBatch:
-        given.append(lesson_on(tokens))
+        given.append(batch_on(tokens))
         return given[-1]
 
-    monkeypatch.setattr(lessons, "lesson_on", remembered)
+    monkeypatch.setattr(data, "batch_on", remembered)
     kind, course = KINDS["distilled"], TrainingConfig(steps=60, rate=1e-9, on_policy=0.5)
-    train(kind, copy.deepcopy(draft), lessons, TeacherData(target, texts[:2], (), batch=2), course, every=60)
+    train(kind, copy.deepcopy(draft), data, TeacherData(target, texts[:2], (), batch=2), course, every=60)
     assert 18 <= len(given) <= 42
     drawn = np.concatenate([one.tokens.numpy() for one in given])
     assert (drawn[:, 0] == 1).all()
@@ -397,23 +397,23 @@ def test_a_draft_model_learns_from_text_of_its_own(monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_text_of_ones_own_is_for_what_writes_alone(name: str, share: float, why: str) -> None:
-    kind, model, lessons = _begun(name)
+    kind, model, data = _begun(name)
     with pytest.raises(ProblemError, match=why):
-        train(kind, model, lessons, lessons, replace(COURSE, on_policy=share))
+        train(kind, model, data, data, replace(COURSE, on_policy=share))
 
 
 def test_more_passes_than_one_change_what_is_learnt() -> None:
     learnt = []
     for ahead in (1, 3):
-        kind, model, lessons = _begun("eagle1")
-        train(kind, model, lessons, lessons, replace(COURSE, ahead=ahead))
+        kind, model, data = _begun("eagle1")
+        train(kind, model, data, data, replace(COURSE, ahead=ahead))
         learnt.append(model.fc.weight)
     assert not torch.equal(*learnt)
 
 
 def test_a_loss_of_hidden_states_needs_a_model_that_drafts_them() -> None:
-    kind, model, lessons = _begun("eagle")
+    kind, model, data = _begun("eagle")
     with pytest.raises(ProblemError, match="loss 'eagle' is of hidden states that a model drafts"):
-        train(kind, model, lessons, lessons, replace(COURSE, loss="eagle"))
+        train(kind, model, data, data, replace(COURSE, loss="eagle"))
     with pytest.raises(ProblemError, match="no loss 'l2'; known: kl, reverse-kl, jsd"):
         kind.check_loss("l2")

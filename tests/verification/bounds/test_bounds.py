@@ -26,7 +26,7 @@ from otspec.verification import (
     bound,
     causal_bound,
     path_law,
-    scattered,
+    recorded_model,
     synthetic,
     tree_bound,
     tree_law,
@@ -331,7 +331,7 @@ def test_hostile_laws() -> None:
 
 
 def test_sources_of_positions_are_laws_of_models() -> None:
-    models = partial(scattered, open_source("shipped"))
+    models = partial(recorded_model, open_source("shipped"))
     found = causal_bound(lambda seed: models(seed % 2**32), 2, 3, samples=40)
     assert 0.5 < found.value < 3.0
 

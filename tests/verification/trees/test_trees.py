@@ -16,9 +16,9 @@ from otspec.verification import (
     best_choices,
     choices_of,
     shape_of_choices,
-    spelled,
     synthetic,
     tree_law,
+    tree_text,
 )
 from otspec.verification.trees.shape import MOST_BYTES, MOST_SLOTS, Shape
 from otspec.verification.trees.topology import NONE, Topology
@@ -129,7 +129,7 @@ def test_a_list_in_any_order_and_spelling_is_one_shape() -> None:
     tree = [(0,), (1,), (2,), (1, 0), (1, 1), (2, 0), (1, 1, 0)]
     shape = shape_of_choices(tree)
     assert shape == Shape((3, 2, 1), ((3,), (0, 2, 1), (0, 1, 0)))
-    assert shape_of_choices(spelled(tree[::-1])) == shape_of_choices(str([list(one) for one in tree])) == shape
+    assert shape_of_choices(tree_text(tree[::-1])) == shape_of_choices(str([list(one) for one in tree])) == shape
     assert choices_of(tree[::-1]) == tree
     assert shape.parent.tolist() == [-1, 0, 0, 0, 2, 2, 3, 5]
     assert shape.place.tolist() == [0, -1, 1, 2, -1, 3, -1, -1]

@@ -25,7 +25,7 @@ NOISE = 0.1
 draft such states itself, which will be off, too [li2024eagle]."""
 
 
-def answers(model: Any, lesson: TeacherBatch, generator: torch.Generator, passes: int) -> list[Prediction]:
+def answers(model: Any, batch: TeacherBatch, generator: torch.Generator, passes: int) -> list[Prediction]:
     """What an `Eagle` model says, as the first, second, ... draft after what the target has read, each (B, N, ...).
 
     In the first pass every token is fed the target's features at the token before it.  In each that follows, it is fed
@@ -33,7 +33,7 @@ def answers(model: Any, lesson: TeacherBatch, generator: torch.Generator, passes
     before it, one of each pass, and of the first pass to the tokens before these: as it will in decoding, where
     accepted drafts are read anew.
     """
-    config, tokens, features = model.config, lesson.tokens[:, :-1], lesson.features
+    config, tokens, features = model.config, batch.tokens[:, :-1], batch.features
     if model.training and config.drafts_features:
         size = features.square().mean(dim=-1, keepdim=True).sqrt()
         noise = torch.rand(features.shape, generator=generator).to(features.device)

@@ -23,10 +23,10 @@ def _mlp(origin: DraftModelInit) -> PreTrainedModel:
     return MlpSpeculator.of(origin.target, origin.ahead)
 
 
-def _heads_answers(model: Any, lesson: TeacherBatch, generator: torch.Generator, passes: int) -> list[Prediction]:
+def _heads_answers(model: Any, batch: TeacherBatch, generator: torch.Generator, passes: int) -> list[Prediction]:
     """Of every head: it goes on from what the target thought as many tokens earlier as its number says, and one."""
-    tokens = lesson.tokens[:, :-1]
-    features = shifted(lesson.features, torch.ones_like(tokens))[:, :, -1]
+    tokens = batch.tokens[:, :-1]
+    features = shifted(batch.features, torch.ones_like(tokens))[:, :, -1]
     return [Prediction(logits) for logits in model.along(tokens, features)]
 
 

@@ -27,33 +27,33 @@ LONGEST = 8
 """The largest offset, k in [berdozsteering]."""
 
 
-def _random_offsets(lesson: TeacherBatch, generator: torch.Generator) -> torch.Tensor:
+def _random_offsets(batch: TeacherBatch, generator: torch.Generator) -> torch.Tensor:
     """An offset for each token, from 1 to `LONGEST`."""
-    shape = lesson.tokens[:, :-1].shape
-    return torch.randint(1, LONGEST + 1, shape, generator=generator).to(lesson.tokens.device)
+    shape = batch.tokens[:, :-1].shape
+    return torch.randint(1, LONGEST + 1, shape, generator=generator).to(batch.tokens.device)
 
 
-def _blocked_offsets(lesson: TeacherBatch, generator: torch.Generator) -> torch.Tensor:
+def _blocked_offsets(batch: TeacherBatch, generator: torch.Generator) -> torch.Tensor:
     """1 to `LONGEST` again and again, as in decoding where all drafts are accepted; where it begins is random."""
-    rows, columns = lesson.tokens[:, :-1].shape
+    rows, columns = batch.tokens[:, :-1].shape
     first = torch.randint(LONGEST, (rows, 1), generator=generator)
-    return (1 + (first + torch.arange(columns)) % LONGEST).to(lesson.tokens.device)
+    return (1 + (first + torch.arange(columns)) % LONGEST).to(batch.tokens.device)
 
 
 Offsets = Callable[[TeacherBatch, torch.Generator], torch.Tensor]
 
 
 def steered_by(
-    model: Steered, lesson: TeacherBatch, generator: torch.Generator, offsets: Offsets = _random_offsets
+    model: Steered, batch: TeacherBatch, generator: torch.Generator, offsets: Offsets = _random_offsets
 ) -> torch.Tensor:
-    """What is added in every layer while a model reads the tokens of a lesson but the last, as of `Steered.shifts`."""
-    return model.shifts(shifted(lesson.features, offsets(lesson, generator)))
+    """What is added in every layer while a model reads the tokens of a batch but the last, as of `Steered.shifts`."""
+    return model.shifts(shifted(batch.features, offsets(batch, generator)))
 
 
 def _steered_answers(offsets: Offsets) -> OutputFn:
-    def answers(model: Any, lesson: TeacherBatch, generator: torch.Generator, passes: int) -> list[Prediction]:
-        shifts = steered_by(model, lesson, generator, offsets)
-        return [Prediction(model(input_ids=lesson.tokens[:, :-1], shifts=shifts, use_cache=False).logits)]
+    def answers(model: Any, batch: TeacherBatch, generator: torch.Generator, passes: int) -> list[Prediction]:
+        shifts = steered_by(model, batch, generator, offsets)
+        return [Prediction(model(input_ids=batch.tokens[:, :-1], shifts=shifts, use_cache=False).logits)]
 
     return answers
 

@@ -202,8 +202,8 @@ def _cut(draft: PreTrainedModel, text: Sequence[int]) -> Sequence[int]:
 
 def _shifts(draft: Steered, target: PreTrainedModel, generator: torch.Generator, text: Sequence[int]) -> torch.Tensor:
     """What a target adds to a draft model's layers while it reads a text, as in training."""
-    lesson = TeacherData(target, np.array([[*text, text[-1]]]), draft.config.features, 1, memory=0).lesson([0])
-    return steered_by(draft, lesson, generator)
+    batch = TeacherData(target, np.array([[*text, text[-1]]]), draft.config.features, 1, memory=0).batch_of([0])
+    return steered_by(draft, batch, generator)
 
 
 def _read(
@@ -227,9 +227,9 @@ def _told(draft: PreTrainedModel, target: PreTrainedModel, text: Sequence[int]) 
     text = _cut(draft, text)
     if len(text) < 2:
         return []
-    lesson = TeacherData(target, np.array([text]), draft.config.features, 1, memory=0).lesson([0])
-    steps = answers(draft, lesson, torch.Generator(), DRAFTS + 1)
-    tokens = lesson.tokens[0, :-1]
+    batch = TeacherData(target, np.array([text]), draft.config.features, 1, memory=0).batch_of([0])
+    steps = answers(draft, batch, torch.Generator(), DRAFTS + 1)
+    tokens = batch.tokens[0, :-1]
     before = [_after_none(one.features[0]) for one in steps if one.features is not None]
     found = []
     for number, step in enumerate(steps):
