@@ -139,7 +139,7 @@ class Conflict(NamedTuple):
     way_out: str = "leave out one of the two"
 
 
-def refuse(conflicts: Iterable[Conflict], passed: Mapping[str, Any]) -> None:
+def refuse(conflicts: Iterable[Conflict], passed: Mapping[str, Any], names: Mapping[str, str] | None = None) -> None:
     """Raise where two settings are passed that are not passed together; None and False say that one is not.
 
     Parameters
@@ -147,6 +147,8 @@ def refuse(conflicts: Iterable[Conflict], passed: Mapping[str, Any]) -> None:
     conflicts : iterable of Conflict
     passed : mapping
         From a name to what is passed.
+    names : mapping, optional
+        What an error calls a setting, where that is not its name.
 
     Raises
     ------
@@ -156,4 +158,5 @@ def refuse(conflicts: Iterable[Conflict], passed: Mapping[str, Any]) -> None:
     there = {name for name, value in passed.items() if value is not None and value is not False}
     for one in conflicts:
         if one.setting in there and one.other in there:
-            raise ProblemError(f"{one.setting} and {one.other}: {one.rule}; {one.way_out}")
+            both = ((names or {}).get(name, name) for name in (one.setting, one.other))
+            raise ProblemError(f"{' and '.join(both)}: {one.rule}; {one.way_out}")
