@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -137,7 +137,7 @@ def share_below(mine: Label, other: Label, at: FloatArray, wins_ties: bool) -> F
     return value
 
 
-@lru_cache(maxsize=1)
+@cache
 def graded() -> tuple[FloatArray, FloatArray]:
     """Points and weights on [0, 1] for functions that are smooth but for roots at 0, or near it on the left."""
     points, weights, high = [], [], 1.0
@@ -182,6 +182,7 @@ def largest(labels: Sequence[Sequence[Label]]) -> FloatArray:
     return chances
 
 
+@cache
 def _legendre(count: int) -> tuple[FloatArray, FloatArray]:
     """Points and weights on [0, 1] for polynomials of degree 2 * count - 1."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
