@@ -43,7 +43,7 @@ types: $(INSTALLED) otspec/solvers otspec/proofs_check
 	$(BIN)/mypy
 
 compiled-solvers: $(INSTALLED)
-	$(BIN)/python -c 'from otspec.warming import rows, solvers; solvers(); rows()'
+	$(BIN)/python -c 'from otspec.warming import rows, solvers, warm_up; solvers(); rows(); warm_up("max_flow")'
 
 compiled-trees: $(INSTALLED)
 	$(BIN)/python -c 'from otspec.warming import trees; trees()'

@@ -20,10 +20,10 @@ LINES = {
     "otspec/data": 1_600,
     "otspec/decode": 18_600,
     "otspec/engines": 400,
-    "otspec/verification": 12_300,
-    REST: 11_800,
+    "otspec/verification": 12_200,
+    REST: 11_700,
     "solvers": 4_100,
-    "proofs_check": 11_600,
+    "proofs_check": 11_500,
     "tests": 35_500,
     "benchmarks": 5_400,
 }
