@@ -111,14 +111,9 @@ def max_flow(network: Network) -> FloatArray:
 
 
 def min_cut(network: Network) -> tuple[FloatArray, BoolArray]:
-    """A maximum flow, and the tokens on the source side of a minimum cut.
+    """A maximum flow, as of `max_flow`, and the tokens on the source side of a minimum cut.
 
     Their set A minimises f(A) + 1 - p(A) over the tokens of the network, f being the hit function.
-
-    Parameters
-    ----------
-    network : Network
-        As in `max_flow`.
 
     Returns
     -------

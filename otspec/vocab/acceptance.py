@@ -69,16 +69,7 @@ def drafter_kernel(p: Any, q: Any) -> FloatArray:
 
 
 def pair(p: Any, q: Any) -> tuple[FloatArray, FloatArray]:
-    """Target and draft laws over one vocabulary, checked.
-
-    Parameters
-    ----------
-    p, q : array_like, shape (..., V)
-        As in `acceptance_rate`.
-
-    Returns
-    -------
-    p, q : ndarray, shape (..., V)
+    """Target and draft laws over one vocabulary, shape (..., V), checked.
 
     Raises
     ------

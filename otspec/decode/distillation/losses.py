@@ -135,11 +135,6 @@ def best_level_set(log_p: torch.Tensor, log_q: torch.Tensor, n: int) -> torch.Te
     """Of the sets {p >= t q}, with t on a grid, that of the largest p(A) + (1 - q(A))^n, shape (..., k) of bool.
 
     The best set of all is one of them with t = n (1 - q(A))^(n - 1); between points of the grid the value is flat.
-
-    Parameters
-    ----------
-    log_p, log_q : Tensor, shape (..., k)
-    n : int
     """
     lowest, highest = (STEPS * end for end in OCTAVES)
     octaves = (log_p - log_q) / math.log(2)

@@ -113,13 +113,7 @@ def _scale(target: PreTrainedModel, head: Head) -> float:
 
 
 def shifted(features: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """The features that tokens see which come so many later, 0 where there are none yet.
-
-    Parameters
-    ----------
-    features : Tensor, shape (B, N, layers, width)
-    offsets : Tensor of int, shape (B, N)
-    """
+    """The features, shape (B, N, layers, width), which tokens so many later see, 0 where there are none."""
     source = torch.arange(features.shape[1], device=features.device) - offsets
     index = source.clamp(min=0)[..., None, None].expand(-1, -1, *features.shape[2:])
     return torch.where((source >= 0)[..., None, None], features.gather(1, index), 0)

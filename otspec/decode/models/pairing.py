@@ -18,11 +18,6 @@ def pair_up(target: PreTrainedModel, draft: PreTrainedModel, tokenizer: Any, dra
     Vocabularies of different size are fine when both tokenizers are given: where these agree, some models pad their
     embeddings beyond the tokenizer, and where they differ, tokens are told by their text.
 
-    Parameters
-    ----------
-    target, draft : PreTrainedModel
-    tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
-
     Raises
     ------
     ProblemError

@@ -115,12 +115,6 @@ class Target:
         """Read all slots of drafts that the host has not seen; what is seen in their logits, shape (B, S or more, ...).
 
         Slots of equal prefixes are read each by itself.  `merge` says which of them are nodes.
-
-        Parameters
-        ----------
-        texts : sequence of sequences of int
-        drafts : Launched
-        output : TargetOutput
         """
         self.settle()
         shape = drafts.shape

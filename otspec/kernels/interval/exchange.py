@@ -180,12 +180,7 @@ trim_compiled, empty_compiled = jit(trim), jit(empty_places)
 def solve_and_certify(
     p: Any, q: Any, p_scale: float, q_scale: float, n: int, work: Workspace, places: Places
 ) -> tuple[Sizes, float, float]:
-    """`solve_places`, then `certify`.
-
-    Parameters
-    ----------
-    p, q, p_scale, q_scale, n, work, places
-        As in `solve_places`.
+    """`solve_places`, then `certify`, on the arguments of the first.
 
     Returns
     -------
@@ -342,12 +337,7 @@ def exchange_in_block(
 def _collect(
     h: int, j: int, last: int, slope: float, target: FloatArray, density: FloatArray, places: Places
 ) -> tuple[int, float, float]:
-    """Open exchange h with the run of donors that begins at rank j.
-
-    Parameters
-    ----------
-    h, j, last, slope, target, density, places
-        As in `exchange_in_block`: numbers, and arrays of shape (V,).
+    """Open exchange h of `exchange_in_block` with the run of donors that begins at rank j.
 
     Returns
     -------

@@ -1,4 +1,7 @@
-"""Picking a draft by places and exchanges (`otspec.kernels.interval.exchange`): by drawing, or by integration."""
+"""Picking a draft by places and exchanges (`otspec.kernels.interval.exchange`): by drawing, or by integration.
+
+`places` are of k tokens, trimmed to what is filled; `h` is the number of an exchange, and `rank` that of a token.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,6 @@ def pick_draft(places: Places, ranks: IntArray, uniforms: FloatArray) -> int:
 
     Parameters
     ----------
-    places : Places
-        Of k tokens, trimmed to what is filled.
     ranks : ndarray of int, shape (n,)
         Ranks of the drafts.
     uniforms : ndarray, shape (n, 3) or more rows
@@ -47,29 +48,13 @@ def pick_draft(places: Places, ranks: IntArray, uniforms: FloatArray) -> int:
 
 @jit
 def enters(places: Places, h: int, rank: int) -> bool:
-    """Whether the token of that rank, a member of exchange h - 1, is one of exchange h as well.
-
-    Parameters
-    ----------
-    places : Places
-        Of k tokens, trimmed to what is filled.
-    h, rank : int
-        Numbers of an exchange and of a token.
-    """
+    """Whether the token of that rank, a member of exchange h - 1, is one of exchange h as well."""
     return h < places.first_recipient.size and places.first_recipient[h] == rank and rank < places.first_donor[h]
 
 
 @jit
 def contribution_to(places: Places, h: int, rank: int) -> float:
-    """What the token of that rank contributes to exchange h, as a part of its size.
-
-    Parameters
-    ----------
-    places : Places
-        Of k tokens, trimmed to what is filled.
-    h, rank : int
-        Numbers of an exchange and of a token.
-    """
+    """What the token of that rank contributes to exchange h, as a part of its size."""
     if rank == places.first_recipient[h] and rank < places.first_donor[h]:
         return places.first_contribution[h]
     if rank == places.last_recipient[h]:
@@ -81,17 +66,7 @@ def contribution_to(places: Places, h: int, rank: int) -> float:
 
 @jit
 def _draw(places: Places, h: int, position: float) -> int:
-    """The rank at which the running sum of the contributions to exchange h exceeds `position`.
-
-    Parameters
-    ----------
-    places : Places
-        Of k tokens, trimmed to what is filled.
-    h : int
-        The exchange.
-    position : float
-        From 0 to the sum of its contributions.
-    """
+    """The rank at which the running sum of the contributions to exchange h exceeds `position`, at most their sum."""
     drawn = -1
     for rank in range(places.first_recipient[h], places.donors_end[h]):
         contribution = contribution_to(places, h, rank)
@@ -114,8 +89,6 @@ def pick_weights(places: Places, ranks: IntArray, nodes: FloatArray, node_weight
 
     Parameters
     ----------
-    places : Places
-        Of k tokens, trimmed to what is filled.
     ranks : ndarray of int, shape (n,)
         Ranks of the drafts.
     nodes, node_weights : ndarray, shape ((n + 1) // 2,)
@@ -217,11 +190,6 @@ def integrate(
 def point_laws(places: Places) -> tuple[FloatArray, BoolArray]:
     """What `pick_weights` works out for its drafts, for every token at every rank: for few tokens.
 
-    Parameters
-    ----------
-    places : Places
-        Of k tokens, trimmed to what is filled.
-
     Returns
     -------
     below : ndarray, shape (k, k + 1)
@@ -289,8 +257,6 @@ def _cut(places: Places, ranks: IntArray, entered: IntArray, cuts: IntArray) -> 
 
     Parameters
     ----------
-    places : Places
-        Of k tokens, trimmed to what is filled.
     ranks : ndarray of int, shape (m,)
         Ranks of the tokens.
     entered : ndarray of int, shape (e,)
@@ -323,10 +289,6 @@ def _distribution(places: Places, h: int, cuts: IntArray, drawn: FloatArray) -> 
 
     Parameters
     ----------
-    places : Places
-        Of k tokens, trimmed to what is filled.
-    h : int
-        The exchange.
     cuts : ndarray of int, shape (c,)
         Of `_cut`: the first and the last recipient are cut off by themselves.
     drawn : ndarray, shape (c,)

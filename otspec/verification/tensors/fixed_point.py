@@ -35,17 +35,7 @@ def before(sums: Tensor, index: Tensor) -> Tensor:
 
 
 def first_above(sums: Tensor, units: Tensor) -> Tensor:
-    """The first entry at which running sums exceed some numbers of units; the number of entries, if none does.
-
-    Parameters
-    ----------
-    sums : Tensor of int64, shape (B, k)
-    units : Tensor of int64, shape (B, m)
-
-    Returns
-    -------
-    Tensor of int64, shape (B, m)
-    """
+    """The first entry at which running sums, shape (B, k), exceed units, shape (B, m); k if none does: shape (B, m)."""
     return torch.searchsorted(sums, units.contiguous(), right=True)
 
 

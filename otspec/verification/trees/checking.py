@@ -156,13 +156,9 @@ def validate(
 
 
 def could_be_drawn(draft: Tensor, draft_row: Tensor, tokens: Tensor, layout: Layout) -> Tensor:
-    """Of each slot that holds a token: whether its parent's law can draw it; True elsewhere.
+    """Of each slot that holds a token, shape (B, S): whether its parent's law can draw it; True elsewhere.
 
-    Parameters
-    ----------
-    draft : Tensor, shape (R', V)
-    draft_row, tokens : Tensor of int64, shape (B, S)
-    layout : Layout
+    Laws are the rows of `draft`, shape (R', V), that `draft_row`, shape (B, S), names.
     """
     row = at(draft_row, layout.parent).clamp(0, draft.shape[0] - 1)
     inside = (tokens >= 0) & (tokens < draft.shape[1])

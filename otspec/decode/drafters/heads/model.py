@@ -197,11 +197,6 @@ class MedusaHeads(Heads):
     def of(cls, target: PreTrainedModel, heads: int = 4, blocks: int = 1) -> MedusaHeads:
         """Heads that begin as the target's own: their residual blocks are 0.
 
-        Parameters
-        ----------
-        target : PreTrainedModel
-        heads, blocks : int
-
         Raises
         ------
         ProblemError

@@ -37,10 +37,6 @@ Q = "layers.0.self_attn.q_proj.weight"
 def eagle(checkpoint: Checkpoint) -> Eagle:
     """EAGLE's layer, of the first or the second version.
 
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-
     Raises
     ------
     DataError

@@ -22,10 +22,6 @@ WRAPPED = "eagle"
 def read_published(folder: Path) -> Any:
     """The draft model in a folder, in the precision that it was saved in; None where it is in no published format.
 
-    Parameters
-    ----------
-    folder : Path
-
     Raises
     ------
     DataError

@@ -32,10 +32,6 @@ STAGE = re.compile(r"^(?:speculator\.)?(proj|emb|ln|head)\.(\d+)\.(weight|bias)$
 def medusa(checkpoint: Checkpoint) -> MedusaHeads:
     """Medusa's heads: as many as there are tensors of, which is what its own code goes by.
 
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-
     Raises
     ------
     DataError

@@ -102,14 +102,7 @@ class FewRows:
         return batch * count <= MOST_ROWS and asked <= MOST_ASKED and columns <= MOST_COLUMNS
 
     def through(self, angles: tuple[torch.Tensor, torch.Tensor], shifts: torch.Tensor | None, cache: Cache) -> Through:
-        """As `Llama.through`, for columns of a workspace; layers are asked for in their order.
-
-        Parameters
-        ----------
-        angles : pair of Tensors, shape (B, N, size)
-        shifts : Tensor, shape (layers, B, N or 1, added), optional
-        cache : Cache
-        """
+        """As `Llama.through`, for columns of a workspace; layers are asked for in their order."""
         return Pass(self, angles, shifts, cache)
 
 

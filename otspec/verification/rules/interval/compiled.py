@@ -15,12 +15,7 @@ from otspec.tolerances import MASS_TOL
 
 @jit
 def _scale(law: Any) -> float:
-    """1 / total of a law, in float64; 0 if it is not one.
-
-    Parameters
-    ----------
-    law : ndarray, shape (V,), float32 or float64
-    """
+    """1 / total of a law of shape (V,), float32 or float64, in float64; 0 if it is not one."""
     total = 0.0
     least = 0.0
     for first in range(0, law.size, CHUNK):

@@ -91,13 +91,7 @@ def show(exchanges: Exchanges, ranks: Tensor, uniforms: Tensor) -> Tensor:
 
 
 def highest(places: Tensor, fractions: Tensor) -> Tensor:
-    """The draft whose point is the largest, shape (B, 1): a point is a place and a fraction; places below 0 are out.
-
-    Parameters
-    ----------
-    places : Tensor of int64, shape (B, n)
-    fractions : Tensor of float64, shape (B, n)
-    """
+    """The draft with the largest point, shape (B, 1): a place and a fraction, shape (B, n); places below 0 are out."""
     top = places.max(dim=1, keepdim=True).values
     return torch.where(places == top, fractions, -1.0).argmax(dim=1, keepdim=True)
 

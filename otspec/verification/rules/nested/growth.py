@@ -64,16 +64,7 @@ def stem_of(branching: IntArray) -> int:
 def label_below(owned: Owned, places: ChildPlaces, label: Label, level: int, branching: IntArray, stem: int) -> Label:
     """The label of any one child of a node on that level, from what the node owns of its parent's places and label.
 
-    Parameters
-    ----------
-    owned : Owned
-    places : ChildPlaces
-    label : Label
-    level : int
-    branching
-        As in `stem_of`.
-    stem : int
-        What that gives.
+    `branching` is as in `stem_of`, and `stem` what that returns.
     """
     if level <= stem:
         return whole()
@@ -91,17 +82,7 @@ def share_out(
     stem: int,
     sharings: Sharings,
 ) -> ChildPlaces:
-    """The places of a node on that level: `refine` with what its level asks for.
-
-    Parameters
-    ----------
-    p, q, label, weight
-        As in `refine`.
-    level : int
-    branching, stem
-        As in `label_below`.
-    sharings : Sharings
-    """
+    """The places of a node on that level: `refine` with what its level asks for; the rest is as in `label_below`."""
     if level < stem:
         return idle(q)
     counts = np.zeros(branching[stem])
@@ -121,11 +102,7 @@ def grow(
 ) -> Grown:
     """Refine the labels of the leaves at every inner node of their tree.
 
-    Parameters
-    ----------
-    parent, token, depth, branching, target, draft
-        As in `otspec.verification.Tree`, and how many children the slots of each level have.
-    sharings : Sharings
+    Its arrays are those of `otspec.verification.Tree`, and how many children the slots of each level have.
     """
     inner, stem = draft.shape[0], stem_of(branching)
     weight = np.ones(inner)

@@ -98,18 +98,7 @@ def below(mine: Label, other: Label, wins_ties: bool) -> tuple[FloatArray, Float
 
 @jit
 def share_below(mine: Label, other: Label, at: FloatArray, wins_ties: bool) -> FloatArray:
-    """`below` at some coordinates of mine, ascending, none of them among the points of `below`.
-
-    Parameters
-    ----------
-    mine, other, wins_ties
-        As in `below`.
-    at : ndarray, shape (m,)
-
-    Returns
-    -------
-    ndarray, shape (m,)
-    """
+    """`below` at some coordinates of mine, shape (m,), ascending, none of them among the points of `below`."""
     unit = max(mine.scale, other.scale)
     scale, of_other = mine.scale / unit, other.scale / unit
     value = np.empty(at.size)
