@@ -11,10 +11,11 @@ import numpy as np
 
 from otspec.kernels.interval.exchange import memory
 from otspec.kernels.interval.plan_figures import solve_and_measure
+from otspec.kernels.quadrature import quadrature
 from otspec.laws import FloatArray
 from otspec.plans import Pick
 from otspec.plans.pick import COSTLY, DRAWN, LONGEST, TRIED
-from otspec.plans.place_rule import PlaceRule, quadrature
+from otspec.plans.place_rule import PlaceRule
 from otspec.problem import Problem
 from otspec.schemes import IID, DraftScheme
 from otspec.solver import Solution, register

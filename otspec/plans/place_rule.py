@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
 from otspec.errors import ProblemError
 from otspec.kernels.interval.exchange import Places
 from otspec.kernels.interval.picking import pick_draft, pick_weights
+from otspec.kernels.quadrature import quadrature
 from otspec.laws import FloatArray, IntArray
 from otspec.schemes import IID
 
@@ -74,10 +75,3 @@ class PlaceRule:
             If a draft has probability 0.
         """
         return int(pick_draft(self.places, self._ranks(drafts), rng.random((self.scheme.n, 3))))
-
-
-@lru_cache
-def quadrature(n: int) -> tuple[FloatArray, FloatArray]:
-    """Gauss-Legendre nodes and weights on [0, 1] that integrate polynomials of degree n - 1 exactly."""
-    nodes, weights = np.polynomial.legendre.leggauss((n + 1) // 2)
-    return 0.5 * (1.0 + nodes), 0.5 * weights

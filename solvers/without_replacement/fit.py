@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from otspec.jit import jit
 from otspec.kernels.arrivals import Nodes
+from otspec.kernels.quadrature import quadrature
 from otspec.laws import BoolArray, FloatArray, IntArray
 from otspec.solvers.without_replacement.values import Arrivals, release, start_arrivals, staying_worth
 
@@ -84,7 +84,7 @@ def fit_block(
         Of the block.
     """
     start, end = block.start, block.stop
-    rule = dirichlet_rule(n) if end < q.size else (np.ones(1), np.array([1.0 / n]))
+    rule = quadrature(n) if end < q.size else (np.ones(1), np.array([1.0 / n]))
     arrivals = start_arrivals(q, heavy, start, end, nodes, *rule)
     released, gained = np.empty(end - start), np.empty(end - start)
     small_nodes = nodes if tol < EXACT_BELOW else Nodes.of(q, n, 1 if n < 5 else 2, COARSE_TAIL)
@@ -119,16 +119,6 @@ def fit_block(
         usable = (weight > 0) & (small_worth > 0) & (average > 0)
         factor = np.where(usable, average / np.where(usable, small_worth, 1.0), factor)
     return best
-
-
-@lru_cache
-def dirichlet_rule(n: int) -> tuple[FloatArray, FloatArray]:
-    """Gauss-Legendre nodes and weights on [0, 1], shape ((n + 1) // 2,), exact for degree n - 1.
-
-    So theta**(m - 1) integrates to 1/m for m <= n.
-    """
-    nodes, weights = np.polynomial.legendre.leggauss((n + 1) // 2)
-    return 0.5 * (1.0 + nodes), 0.5 * weights
 
 
 @jit

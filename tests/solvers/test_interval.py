@@ -9,8 +9,9 @@ import otspec
 from otspec import IID, Problem
 from otspec.kernels.interval.exchange import Places, empty_compiled, empty_places
 from otspec.kernels.interval.plan_figures import numpy_sum, weights_are_chances
+from otspec.kernels.quadrature import quadrature
 from otspec.plans import Pick
-from otspec.plans.place_rule import PlaceRule, quadrature
+from otspec.plans.place_rule import PlaceRule
 from otspec.schemes.iid import power_increments
 from tests import laws
 from tests.each import each

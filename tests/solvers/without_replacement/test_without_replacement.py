@@ -7,10 +7,11 @@ from numpy.testing import assert_allclose
 from otspec import Problem, Status, WithoutReplacement, solve
 from otspec.data import open_source
 from otspec.kernels.arrivals import Nodes
+from otspec.kernels.quadrature import quadrature
 from otspec.plans import Pick
 from otspec.solvers import WithoutReplacementSolver
 from otspec.solvers.minimum_norm_point import Goal
-from otspec.solvers.without_replacement.fit import dirichlet_rule, merge
+from otspec.solvers.without_replacement.fit import merge
 from otspec.solvers.without_replacement.rule import Mixture, ReleaseRule
 from otspec.solvers.without_replacement.solver import fit
 from otspec.solvers.without_replacement.values import release, start_arrivals, staying_worth
@@ -143,7 +144,7 @@ def test_any_release_probabilities_give_the_law_that_their_recursions_say(n: int
     q = rng.dirichlet(np.full(7, 0.7))
     scheme = WithoutReplacement(q, n)
     order = np.arange(7)
-    arrivals = start_arrivals(scheme.q, scheme.heavy, 2, 6, scheme.nodes, *dirichlet_rule(n))
+    arrivals = start_arrivals(scheme.q, scheme.heavy, 2, 6, scheme.nodes, *quadrature(n))
     released, gained, worth = np.empty(4), np.empty(4), np.empty(4)
     release(arrivals, rng.dirichlet(np.ones(4)) * 0.7, rng.dirichlet(np.ones(4)) * 0.2, released, gained)
     staying_worth(arrivals, released, worth)
@@ -168,7 +169,7 @@ def test_the_law_agrees_with_a_finer_grid(n: int) -> None:
     number = int((ends - rule.starts).argmax())
     start, end = int(rule.starts[number]), int(ends[number])
     assert rule.released[start:end].min() < 1
-    arrivals = start_arrivals(q, heavy, start, end, fine, *dirichlet_rule(n))
+    arrivals = start_arrivals(q, heavy, start, end, fine, *quadrature(n))
     released, gained, worth = np.empty(end - start), np.empty(end - start), np.empty(end - start)
     staying_worth(arrivals, rule.released[start:end], worth)
     release(arrivals, rule.law[start:end], worth, released, gained)  # solves for the probabilities that give the law

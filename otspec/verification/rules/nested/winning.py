@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 
 from otspec.jit import jit
+from otspec.kernels.quadrature import quadrature
 from otspec.laws import FloatArray
 from otspec.verification.rules.nested.labels import Label
 from otspec.verification.rules.nested.powers import climb, descend
@@ -153,7 +154,7 @@ def largest(labels: Sequence[Sequence[Label]]) -> FloatArray:
     """
     count = len(labels)
     roots = any(labels[k][m].power.size for k in range(count) for m in range(count) if m != k)
-    nodes, node_weights = graded() if roots else _legendre((count + 1) // 2)
+    nodes, node_weights = graded() if roots else quadrature(count)
     chances = np.empty(count)
     for k in range(count):
         others = [m for m in range(count) if m != k]
@@ -169,10 +170,3 @@ def largest(labels: Sequence[Sequence[Label]]) -> FloatArray:
                 product *= np.interp(at, np.maximum.accumulate(points), values)
         chances[k] = width @ (product @ node_weights)
     return chances
-
-
-@cache
-def _legendre(count: int) -> tuple[FloatArray, FloatArray]:
-    """Points and weights on [0, 1] for polynomials of degree 2 * count - 1."""
-    nodes, weights = np.polynomial.legendre.leggauss(count)
-    return 0.5 + 0.5 * nodes, 0.5 * weights
