@@ -16,6 +16,9 @@ from otspec.verification.evaluation.accepted_length import accepted_length
 from otspec.verification.evaluation.synthetic import synthetic
 from otspec.verification.rules.nested.nested import Nested
 
+TARGET, DRAFT = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
+"""Laws of the small problems that are solved."""
+
 
 def warm_up(solver: str | Solver | None = None, n: int = 2) -> None:
     """Solve a small problem, so that the times measured next do not include imports and compilation.
@@ -37,7 +40,7 @@ def warm_up(solver: str | Solver | None = None, n: int = 2) -> None:
     >>> otspec.warm_up("interval")  # what is timed next is solving alone
     """
     if solver is not None:
-        _run(Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.2, 0.2, 0.6]), n)), as_solver(solver))
+        _run(Problem(TARGET, IID(DRAFT, n)), as_solver(solver))
         return
     solvers()
     rows()
@@ -46,7 +49,7 @@ def warm_up(solver: str | Solver | None = None, n: int = 2) -> None:
 
 def solvers() -> None:
     """Solve by the solver of choice of every kind of drafts."""
-    p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
+    p, q = TARGET, DRAFT
     distinct = (WithoutReplacement, Greedy)
     schemes: list[DraftScheme] = [IID(q, 2), HubPairs(q), Independent([q, p]), *(kind(q, 2) for kind in distinct)]
     schemes += [WithoutReplacement(q, 3), Table(np.array([[0, 1], [1, 2]]), np.array([0.5, 0.5]), 3)]
