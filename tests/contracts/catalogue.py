@@ -15,7 +15,6 @@ from otspec.decode import BY_PLAN, JOINT, Budget, Frequent, MultiDraft, Strategy
 from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.drafters.catalogue import CONDITIONED
 from otspec.decode.methods import DynamicTree, Lookahead, PromptLookup, Vanilla, block, speculative, typical
-from otspec.decode.models.context import vocabulary
 from otspec.decode.tuning.trials import Varying
 from otspec.laws import law_from_logits
 from otspec.schemes import IID
@@ -40,7 +39,7 @@ from tests.decode import published
 from tests.decode.models import law_after, tiny
 from tests.oracles import Floats
 
-eagle, heads, layer_of = cache(draft_models.eagle), cache(draft_models.heads), cache(draft_models.layer_of)
+eagle, heads = cache(draft_models.eagle), cache(draft_models.heads)
 shared, steered = cache(draft_models.shared), cache(draft_models.steered)
 """Draft models of all families: one of each for all entries."""
 
@@ -245,19 +244,12 @@ def eagle_of(of: Models) -> Any:
     return eagle(of.draft)
 
 
-def routed_tree(model: Any) -> Strategy:
-    """A dynamic tree of a model that looks at the target, by a router of its own."""
-    clusters = [token % 4 % 3 for token in range(vocabulary(model))]
-    return DynamicTree(model, 2, 2, draft_shortlist=random_router(model, clusters, WOR, seed=7))
-
-
 # --- of another tokenizer
 
 
 def foreign(**settings: Any) -> Make:
     """Drafts of a model of 300 tokens, three of which the target has."""
-    shape = {} if "branching" in settings else {"paths": 2, "depth": 2}
-    return lambda of: MultiDraft(tiny(300), matching=matching(), **{**shape, **settings})
+    return lambda of: MultiDraft(tiny(300), matching=matching(), paths=2, depth=2, **settings)
 
 
 def several_foreign(of: Models) -> Strategy:
@@ -292,21 +284,15 @@ CATALOGUE: Mapping[str, Entry] = {
     "paths": Entry(drafts(), plain(), ALL, every_rule=True),
     "one path": Entry(drafts(paths=1), plain(), ALL),
     "tree": Entry(drafts(branching=(2, 2)), plain(), ("top-k",), every_rule=True),
-    "paths behind a stem": Entry(drafts(branching=(1, 2, 1)), plain(), ("temperature 0.6",)),
     "paths of the user's own rule": Entry(drafts(solver=type("Own", (Block,), {})(), paths=1), plain()),
     "uneven tree": Entry(drafts(tree="0,1,0.0,0.1,0.0.0"), plain(), ("temperature 0.6", "greedy")),
     "uneven tree without replacement": Entry(
         drafts(tree="0,1,1.0,1.1,1.1.0", law="without_replacement"), plain(), ("temperature 0.6", "top-k")
     ),
     "uneven tree, hub pairs": Entry(drafts(tree="0,1,0.0,1.0,1.1", law="hub_pairs"), plain()),
-    "uneven tree, greedy law": Entry(drafts(tree="0,1,2,1.0,1.1", law="greedy"), plain(), ("temperature 0.6",)),
-    "uneven tree, top_k": Entry(drafts(tree="0,1,0.0", law="top_k"), plain(), ("temperature 0.6", "top-k")),
     "uneven tree, kept": Entry(kept_of(kept, tree="0,1,1.0,1.1,0.0,1.1.0"), on(kept), vocab=4),
     "uneven tree, eagle": Entry(
         lambda of: MultiDraft(eagle(of.draft), tree="0,1,1.0,1.1,0.0"), of_eagle(lambda of: eagle(of.draft)), ("top-k",)
-    ),
-    "uneven tree, mlp": Entry(
-        lambda of: MultiDraft(heads("mlp", of.target, 0.1), tree="0,1,1.0,1.1,0.0"), of_heads("mlp"), ("top-k",)
     ),
     "speculative": Entry(lambda of: speculative(of.draft, 3), plain()),
     "block": Entry(lambda of: block(of.draft, 3), plain()),
@@ -318,7 +304,6 @@ CATALOGUE: Mapping[str, Entry] = {
     "top_k": Entry(drafts(branching=(2, 2), law="top_k"), plain()),
     "top_k, of all tokens": Entry(drafts(branching=(3, 1), law="top_k"), plain()),
     "hub pairs": Entry(drafts(branching=(2, 2), law="hub_pairs"), plain()),
-    "hub pairs, then one": Entry(drafts(branching=(2, 1), law="hub_pairs"), plain()),
     "hub pairs, then one, by SpecHub": Entry(drafts(branching=(2, 1), law="hub_pairs", solver="spechub"), plain()),
     "several models": Entry(of_both(paths=2, depth=2), of_each(plain())),
     # Drafts sampled in a way of their own.
@@ -327,39 +312,23 @@ CATALOGUE: Mapping[str, Entry] = {
     "drafts cold, of all tokens": Entry(
         drafts(draft_temperature=0.5, draft_top_k=0), plain(temperature=0.5, top_k=None), ("top-k", "greedy"), 4
     ),
-    "drafts without replacement, hot": Entry(
-        drafts(branching=(2, 2), law="without_replacement", draft_temperature=1.8, draft_top_k=3),
-        plain(temperature=1.8, top_k=3), ("top-k", "greedy"), 4,
-    ),
     "certain drafts": Entry(drafts(draft_temperature=0, paths=1), plain(temperature=0), ("temperature 1",)),
     "a confident path": Entry(drafts(paths=1, depth=3, draft_confidence=0.3), plain(), ("temperature 1", "greedy")),
     "a confident stem": Entry(drafts(branching=(1, 2), draft_confidence=0.5), plain()),
     # Of fewer tokens.
     "kept": Entry(kept_of(kept), on(kept), vocab=4, every_rule=True),
     "one kept": Entry(kept_of(last), on(last)),
-    "kept, a confident path": Entry(kept_of(kept, paths=1, depth=3, draft_confidence=0.3), on(kept), vocab=4),
     "kept, without replacement": Entry(kept_of(kept, branching=(2, 2), law="without_replacement"), on(kept), vocab=4),
     "one kept, without replacement": Entry(kept_of(last, branching=(2, 2), law="without_replacement"), on(last)),
-    "kept, top_k": Entry(kept_of(kept, branching=(2, 2), law="top_k"), on(kept), ("temperature 0.6",), 4),
-    "redistributed, several models": Entry(
-        lambda of: of_both(paths=2, depth=1, draft_kernel=kernel(of))(of),
-        of_each(redistributed), ("top-k",), 4,
-    ),
     "redistributed": Entry(redistributing(), redistributed, vocab=4),
     "redistributed, without replacement": Entry(
         redistributing(branching=(2, 1), law="without_replacement"),
         redistributed, ("temperature 0.6",), 4,
     ),
-    "redistributed, greedy": Entry(
-        redistributing(branching=(2, 2), law="greedy"), redistributed, ("top-k",), 4
-    ),
     "frequent": Entry(lambda of: drafts(branching=(1, 2, 1), draft_shortlist=frequent(of))(of), of_frequent),
     "routed to one cluster": Entry(routing(1), of_routed(1), vocab=4),
     "routed": Entry(routing(2), of_routed(2), vocab=4),
     "routed, falling": Entry(routing(WOR, branching=(2, 1, 1)), of_routed(WOR), ("temperature 0.6",), 4),
-    "routed, without replacement": Entry(
-        routing(2, branching=(2, 2), law="without_replacement"), of_routed(2), ("temperature 0.6",), 4
-    ),
     # Of the target's hidden states.
     "steered": Entry(drafts_of(lambda of: steered(of.draft))),
     "steered, after": Entry(drafts_of(lambda of: steered(of.draft, "after"))),
@@ -368,14 +337,10 @@ CATALOGUE: Mapping[str, Entry] = {
         lambda of: drafts_of(eagle_of, draft_shortlist=random_router(eagle_of(of), [0, 1, 2, 0], WOR, seed=7))(of),
         vocab=4, vocabs=False,
     ),
-    "eagle, of its own": Entry(drafts_of(lambda of: layer_of(of.target)), of_eagle(lambda of: layer_of(of.target))),
     "shared": Entry(drafts_of(sharing()), of_shared(sharing()), tolerance=1e-6),
     "shared, some tokens": Entry(drafts_of(sharing(0, False)), of_shared(sharing(0, False)), tolerance=1e-6),
     "parallel": Entry(drafts_of(sharing(2)), of_shared(sharing(2)), tolerance=1e-6),
     "parallel, some tokens": Entry(drafts_of(sharing(2, False)), of_shared(sharing(2, False)), tolerance=1e-6),
-    "parallel, a tree": Entry(
-        lambda of: MultiDraft(sharing(2)(of), branching=(2, 2)), of_shared(sharing(2)), ("top-k",), tolerance=1e-6
-    ),
     "medusa": Entry(drafts_of(lambda of: heads("medusa", of.target, 0.1)), of_heads("medusa")),
     "mlp": Entry(drafts_of(lambda of: heads("mlp", of.target, 0.1)), of_heads("mlp")),
     **{f"{name}, published": as_published(name) for name in PUBLISHED},
@@ -384,7 +349,6 @@ CATALOGUE: Mapping[str, Entry] = {
     "foreign, redistributed": Entry(
         foreign_redistributing, of_foreign_redistributed, ("temperature 1",), 4, vocabs=False
     ),
-    "foreign, hub pairs": Entry(foreign(branching=(2, 1), law="hub_pairs"), of_foreign, ("top-k",), 4, vocabs=False),
     "foreign, several models": Entry(several_foreign, of_several_foreign, ("top-k",), 4, vocabs=False),
     # A copied path beside what is drawn.
     "beside a copy": Entry(drafts(prompt_lookup=3, depth=1), plain(), ("top-k", "greedy"), prompt=REPEATED),
@@ -402,8 +366,6 @@ CATALOGUE: Mapping[str, Entry] = {
     "prompt lookup": Entry(lambda of: PromptLookup(3, 2), settings=ALL, by_text=True, prompt=REPEATED),
     "prompt lookup, several": Entry(lambda of: PromptLookup(2, 2, 3), settings=ALL, by_text=True, prompt=REPEATED),
     "lookahead": Entry(lambda of: Lookahead(2, 1, 3)),
-    "lookahead, narrow": Entry(lambda of: Lookahead(1, 1, 2)),
-    "lookahead, wide": Entry(lambda of: Lookahead(), draws=False),  # of too many nodes
     "dynamic tree": Entry(lambda of: DynamicTree(of.draft, 2, 2), by_text=True),
     "dynamic tree, steered": Entry(lambda of: DynamicTree(steered(of.draft), 2, 2)),
     "dynamic tree, shared": Entry(lambda of: DynamicTree(sharing(0, False)(of), 2, 2), by_text=True),
@@ -422,8 +384,12 @@ CATALOGUE: Mapping[str, Entry] = {
     "dynamic tree, routed": Entry(
         lambda of: DynamicTree(of.draft, 2, 2, draft_shortlist=router(WOR)(of)), vocab=4, by_text=True
     ),
-    "dynamic tree, eagle, routed": Entry(lambda of: routed_tree(eagle(of.draft)), vocab=4, by_text=True),
-    "dynamic tree, parallel, routed": Entry(lambda of: routed_tree(sharing(2)(of)), vocab=4, by_text=True),
+    "dynamic tree, parallel, routed": Entry(
+        lambda of: DynamicTree(
+            sharing(2)(of), 2, 2, draft_shortlist=random_router(sharing(2)(of), [0, 1, 2, 0], WOR, seed=7)
+        ),
+        vocab=4, vocabs=False, by_text=True,
+    ),
     "dynamic tree, medusa": Entry(lambda of: DynamicTree(heads("medusa", of.target, 0.1), 2, 2), by_text=True),
     "dynamic tree, mlp": Entry(lambda of: DynamicTree(heads("mlp", of.target, 0.1), 2, 2), by_text=True),
 }  # fmt: skip
