@@ -5,7 +5,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import otspec
 from otspec import IID, Problem, optimum
 from otspec.vocab import acceptance_rate, affinity, drafter_kernel, embed, frequency_prune, rdk, rdk_linear, tli
 from tests.each import each
@@ -24,14 +23,6 @@ def test_sums_over_tokens(pair: Pair) -> None:
     np.testing.assert_allclose(drafter_kernel(p, q), kernel, rtol=1e-12, atol=1e-15)
     assert acceptance_rate(p, q) == pytest.approx(1 - sum(kernel), abs=1e-14)
     assert acceptance_rate(p, q) == pytest.approx(optimum(Problem(p, IID(q, 1))).acceptance, abs=1e-12)
-
-
-def test_leading_axes_broadcast() -> None:
-    p, q = np.random.default_rng(0).dirichlet(np.ones(6), (2, 4, 1)), np.random.default_rng(1).dirichlet(np.ones(6), 3)
-    rates = acceptance_rate(p[0], q)
-    assert rates.shape == (4, 3)
-    assert rates[2, 1] == acceptance_rate(p[0, 2, 0], q[1])
-    np.testing.assert_array_equal(drafter_kernel(p, q[0])[1, 3, 0], drafter_kernel(p[1, 3, 0], q[0]))
 
 
 MEETING = {name: (p, q) for name, (p, q) in PAIRS.items() if (q[p > 0] > 0).any()}
@@ -53,15 +44,6 @@ def test_the_smallest_mass_is_enough() -> None:
     np.testing.assert_array_equal(tli([1.0, 5e-324], [False, True]), [0.0, 1.0])
 
 
-def test_masks_and_laws_broadcast() -> None:
-    rng = np.random.default_rng(0)
-    q, mask = rng.dirichlet(np.ones(5), 3), rng.random((2, 3, 5)) < 0.7
-    mask[..., 0] = True
-    both = tli(q, mask)
-    assert both.shape == (2, 3, 5)
-    np.testing.assert_array_equal(both[1, 2], tli(q[2], mask[1, 2]))
-
-
 def test_a_foreign_vocabulary_comes_in_by_its_ids() -> None:
     ids = np.array([4, -1, 0])
     q = np.array([[0.5, 0.25, 0.25], [0.1, 0.0, 0.9]])
@@ -79,17 +61,6 @@ def test_is_a_sort_by_frequency_that_keeps_ids_in_order(seed: int) -> None:
         assert frequency_prune(counts, size).tolist() == ranked[:size]
 
 
-def test_the_pruned_head_gives_a_law_on_the_kept_tokens() -> None:
-    rng = np.random.default_rng(0)
-    head, hidden = rng.normal(size=(8, 3)), rng.normal(size=3)
-    kept = frequency_prune(np.bincount([5, 5, 2, 7, 2, 5], minlength=8), 3)
-    assert kept.tolist() == [5, 2, 7]
-    weights = np.exp(head[kept] @ hidden)
-    law = embed(weights / weights.sum(), kept, 8)
-    assert np.flatnonzero(law).tolist() == [2, 5, 7]
-    assert law[5] == weights[0] / weights.sum()
-
-
 @each(pair=PAIRS)
 def test_linear_is_equation_3_in_exact_arithmetic(pair: Pair) -> None:
     p, q = pair
@@ -101,16 +72,6 @@ def test_linear_is_equation_3_in_exact_arithmetic(pair: Pair) -> None:
     np.testing.assert_allclose(rdk_linear(p, q), wanted, rtol=1e-13)
 
 
-@each(pair=PAIRS)
-def test_linear_stays_within_two_theta_over_n(pair: Pair) -> None:
-    p, q = pair
-    for size in (p.size, 100 * p.size):
-        bound = p @ q / size
-        assert np.abs(rdk_linear(p, q, size) - q).sum() <= 2 * bound + 1e-15
-        assert abs(acceptance_rate(p, rdk_linear(p, q, size)) - acceptance_rate(p, q)) <= bound + 1e-15
-        assert rdk_linear(p, q, size)[q == 0].sum() <= bound + 1e-15
-
-
 def test_the_constant_two_is_sharp() -> None:
     size, p1 = 10**6, 1e-3
     p, q = np.full(size, (1 - p1) / (size - 1)), np.eye(1, size)[0]
@@ -118,22 +79,17 @@ def test_the_constant_two_is_sharp() -> None:
     assert np.abs(rdk_linear(p, q) - q).sum() / (p1 / size) == pytest.approx(2, abs=0.01)
 
 
-def test_batches_are_their_rows() -> None:
+def test_batches_are_their_rows_and_leading_axes_broadcast() -> None:
     rng = np.random.default_rng(0)
     p, q = rng.dirichlet(np.ones(5), (2, 3)), rng.dirichlet(np.ones(5), 3)
-    matrix = affinity(rng.normal(size=(5, 5)))
-    assert rdk(p, matrix).shape == (2, 3, 5)
-    np.testing.assert_allclose(rdk(p, matrix)[1, 2], rdk(p[1, 2], matrix), rtol=1e-14)
-    np.testing.assert_allclose(rdk_linear(p, q)[1, 2], rdk_linear(p[1, 2], q[2]), rtol=1e-14)
-
-
-def test_a_redistributed_drafter_reaches_pruned_tokens_losslessly() -> None:
-    rng = np.random.default_rng(1)
-    logits = rng.normal(scale=2, size=(40, 12))
-    p = np.exp(logits[0]) / np.exp(logits[0]).sum()
-    q = tli(p, np.argsort(-p)[:3])
-    moved = rdk(q, affinity(np.cov(logits.T), tau=2.0))
-    plan = otspec.solve(Problem(p, IID(moved, 2))).plan
-    assert plan is not None
-    assert plan.deviation < 1e-12
-    assert plan.acceptance > otspec.optimum(Problem(p, IID(q, 2))).acceptance
+    matrix, mask = affinity(rng.normal(size=(5, 5))), rng.random((2, 3, 5)) < 0.7
+    mask[..., 0] = True
+    for both, row in (
+        (rdk(p, matrix), rdk(p[1, 2], matrix)),
+        (rdk_linear(p, q), rdk_linear(p[1, 2], q[2])),
+        (drafter_kernel(p, q), drafter_kernel(p[1, 2], q[2])),
+        (acceptance_rate(p, q)[..., None], acceptance_rate(p[1, 2], q[2])),
+        (tli(q, mask), tli(q[2], mask[1, 2])),
+    ):
+        assert both.shape[:-1] == (2, 3)
+        np.testing.assert_allclose(both[1, 2], row, rtol=1e-14)
