@@ -1,7 +1,7 @@
 """An engine of vLLM's in a process of its own: `python served_by_vllm.py ORDER ANSWER`, files of JSON both.
 
 It imports nothing of ours: what does so is the entry point of the package.  An order names the `model`, settings of
-`LLM` and `jobs`, lists of requests; the answer has the texts of each job, and what was drafted and accepted.
+`LLM` and `jobs`, lists of requests; the answer has the texts of each job, and how many drafts were accepted until then.
 """
 
 import importlib
@@ -17,11 +17,6 @@ def main(order: Mapping[str, Any]) -> list[dict[str, Any]]:
     vllm = importlib.import_module("vllm")
     engine = vllm.LLM(order["model"], **order["settings"])
 
-    def counters() -> dict[str, Any]:
-        found = {one.name: getattr(one, "values", getattr(one, "value", None)) for one in engine.get_metrics()}
-        names = ("num_drafts", "num_accepted_tokens", "num_accepted_tokens_per_pos")
-        return {name: found.get(f"vllm:spec_decode_{name}", 0) for name in names}
-
     answers = []
     for job in order["jobs"]:
         results = engine.generate(
@@ -30,7 +25,8 @@ def main(order: Mapping[str, Any]) -> list[dict[str, Any]]:
             use_tqdm=False,
         )
         texts = [[list(text.token_ids) for text in one.outputs] for one in results]
-        answers.append({"texts": texts, "counters": counters()})
+        counters = {one.name: getattr(one, "value", None) for one in engine.get_metrics()}
+        answers.append({"texts": texts, "accepted": counters.get("vllm:spec_decode_num_accepted_tokens", 0)})
     return answers
 
 

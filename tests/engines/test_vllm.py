@@ -1,8 +1,8 @@
 """vLLM's verification by blocks: vLLM's flattened arguments, the plug-in, and vLLM itself.
 
 Where vLLM is installed (`.ci/vllm` makes an environment for it) engines run on a CPU with the pair that comes with the
-package, in processes of their own, one after the other: without drafts, with drafts verified by our rule, with drafts
-verified by vLLM's own, and with n-grams.  Elsewhere a module of a few lines has vLLM's name and signature.
+package, in processes of their own, one after the other: without drafts, with drafts verified by our rule, and with
+n-grams.  Elsewhere a module of a few lines has vLLM's name and signature.
 """
 
 import importlib
@@ -381,14 +381,11 @@ def test_vllm_verifies_by_ours_only_if_asked(engine: Make, monkeypatch: pytest.M
     monkeypatch.setenv("OTSPEC_VLLM", "yes")
     with pytest.raises(ProblemError, match="OTSPEC_VLLM=yes; it is 1 to use otspec"):
         load()
-
-
-@without_vllm
-def test_a_second_runner_that_may_run_is_told_of(engine: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine(VLLM)
+    # A second runner, which would not ask ours, may run.
+    monkeypatch.setenv("OTSPEC_VLLM", "1")
     monkeypatch.delenv("VLLM_USE_V2_MODEL_RUNNER")
     with pytest.warns(UserWarning, match="VLLM_USE_V2_MODEL_RUNNER=0 makes sure that vLLM's first model runner runs"):
-        plug_in()
+        load()
 
 
 @without_vllm
@@ -396,10 +393,9 @@ def test_a_second_runner_that_may_run_is_told_of(engine: Make, monkeypatch: pyte
     "source",
     [
         VLLM.replace("cu_num_draft_tokens", "draft_token_ends"),
-        VLLM.replace("draft_probs, target_logits", "target_logits, draft_probs"),
         "def rejection_sample(draft_token_ids, num_draft_tokens): return 1",
     ],
-    ids=("renamed", "in another order", "too few"),
+    ids=("renamed", "too few"),
 )
 def test_a_function_that_is_called_differently_keeps_its_place(engine: Make, source: str) -> None:
     module = engine(source)
@@ -484,8 +480,7 @@ def jobs() -> dict[str, list[dict[str, Any]]]:
     """What is asked for, by name; the random requests and some greedy ones at once."""
     cold = [{"prompt": prompt, "sampling": {"temperature": 0.0, "max_tokens": 40}} for prompt in prompts()]
     cases = [{"prompt": prompts()[0], "sampling": dict(case, n=TEXTS, max_tokens=8)} for case in CASES.values()]
-    plain = [{"prompt": prompt, "sampling": {"temperature": 1.0, "n": 24, "max_tokens": 20}} for prompt in prompts()]
-    return {"greedy": cold, "acceptance": plain, "mixed": [*cases, *cold]}
+    return {"greedy": cold, "mixed": [*cases, *cold]}
 
 
 def drafts(by: str) -> dict[str, Any]:
@@ -512,8 +507,7 @@ class Engine(NamedTuple):
 
 ENGINES = {
     "plain": Engine(("greedy",)),
-    "ours": Engine(("greedy", "acceptance", "mixed"), "pair", ours=True),
-    "vLLM's own": Engine(("acceptance",), "pair"),
+    "ours": Engine(("greedy", "mixed"), "pair", ours=True),
     "ngram": Engine(("greedy",), "ngram", ours=True),
 }
 
@@ -640,26 +634,8 @@ def test_another_law_would_have_been_seen(serve: Serve) -> None:
 
 
 @within_vllm
-def test_blocks_accept_what_tokens_do_at_first_and_more_after(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
-    """Per step and place; what is left to chance is six standard errors."""
-    ours, own = (serve(engine)["acceptance"]["counters"] for engine in ("ours", "vLLM's own"))
-    before = serve("ours")["greedy"]["counters"]
-    steps = ours["num_drafts"] - before["num_drafts"], own["num_drafts"]
-    mine = np.array(ours["num_accepted_tokens_per_pos"]) - np.array(before["num_accepted_tokens_per_pos"])
-    rates = mine / steps[0], np.array(own["num_accepted_tokens_per_pos"]) / steps[1]
-    with capsys.disabled():
-        sys.stdout.write(
-            f"\naccepted per position by ours, by vLLM's own: {[rate.round(3).tolist() for rate in rates]}\n"
-        )
-    off = math.sqrt(1 / steps[0] + 1 / steps[1])
-    assert abs(rates[0][0] - rates[1][0]) < 3 * off
-    assert rates[0].sum() > rates[1].sum() - 3 * DRAFTED * off
-    assert (rates[0] > 0.1).all()
-
-
-@within_vllm
 def test_ngrams_are_accepted_and_change_no_greedy_text(serve: Serve) -> None:
     """They come without draft laws."""
     ngram = serve("ngram")["greedy"]
     assert ngram["texts"] == serve("plain")["greedy"]["texts"]
-    assert ngram["counters"]["num_accepted_tokens"] > 0
+    assert ngram["accepted"] > 0
