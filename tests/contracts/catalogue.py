@@ -319,7 +319,6 @@ CATALOGUE: Mapping[str, Entry] = {
     "kept": Entry(kept_of(kept), on(kept), vocab=4, every_rule=True),
     "one kept": Entry(kept_of(last), on(last)),
     "kept, without replacement": Entry(kept_of(kept, branching=(2, 2), law="without_replacement"), on(kept), vocab=4),
-    "one kept, without replacement": Entry(kept_of(last, branching=(2, 2), law="without_replacement"), on(last)),
     "redistributed": Entry(redistributing(), redistributed, vocab=4),
     "redistributed, without replacement": Entry(
         redistributing(branching=(2, 1), law="without_replacement"),

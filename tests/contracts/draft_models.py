@@ -244,7 +244,6 @@ def law_on(model: Any, text: list[int], shortlist: Any, **settings: Any) -> Floa
 DRAFT_MODELS: dict[str, Callable[[Any, Any], Any]] = {
     "a model": lambda target, draft: draft,
     "eagle": lambda target, draft: eagle(draft),
-    "a layer of the target": lambda target, draft: layer_of(target),
     "steered": lambda target, draft: steered(draft),
     "shared, of some tokens": lambda target, draft: shared(target, kept=(0, 2, 5, 7)),
     "parallel": lambda target, draft: shared(target, masks=2),

@@ -11,7 +11,6 @@ from otspec.decode.models.target import Target
 from otspec.decode.step.harness import Generation
 from otspec.decode.step.loop import Decoder
 from otspec.errors import ProblemError
-from tests.contracts.draft_models import DRAFT_MODELS
 from tests.decode.models import pair
 from tests.each import each
 
@@ -35,11 +34,6 @@ def texts(patch: pytest.MonkeyPatch, ahead: bool, target: Any, draft: Any, **set
     ids = torch.tensor([[0, 1, 2, 3], [0, 0, 5, 1], [0, 4, 4, 2]])
     mask = torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1], [0, 1, 1, 1]])
     return generate(target, draft, ids, attention_mask=mask, max_new_tokens=14, seed=3, transcript=True, **settings)
-
-
-def counts(found: Generation) -> list[dict[str, Any]]:
-    """Of the run and of each text."""
-    return [one.record() | {"seconds": {}} for one in (found.metrics, *found.metrics_of_texts)]
 
 
 def check(patch: pytest.MonkeyPatch, target: Any, draft: Any, **settings: Any) -> None:
@@ -68,14 +62,6 @@ def test_every_rule_writes_the_same(rule: str) -> None:
     for temperature in (1.0, 0.0) if rule in ("nested", "nested, on the host", "without replacement") else (1.0,):
         with pytest.MonkeyPatch.context() as patch:
             check(patch, *pair(VOCAB), **RULES[rule], temperature=temperature)
-
-
-@pytest.mark.parametrize("kind", DRAFT_MODELS)
-def test_every_drafter_writes_the_same(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    target, draft = pair(VOCAB, positions=128)
-    with torch.no_grad():
-        model = DRAFT_MODELS[kind](target, draft)
-    check(monkeypatch, target, model, paths=2, depth=2)
 
 
 @each(verify_on=("device", "host"), temperature=(0.0, 1.0), paths=(1, 3))

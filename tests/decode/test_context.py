@@ -1,6 +1,7 @@
 """Tree attention and compaction, against models that read every text from its start without a cache."""
 
 import copy
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,13 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
+import otspec
 from otspec import ProblemError
 from otspec.decode.models.context import Context, sliding_window
 from otspec.decode.models.target import Target
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import Topology
-from tests.decode.models import logits_after, tiny
+from tests.decode.models import logits_after, pair, tiny
 from tests.each import each
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
@@ -103,6 +105,22 @@ def test_a_cache_grows_by_doubling() -> None:
         allocated.add(context.reader.blocks[0].entries.data_ptr())
     assert context.end == 403
     assert len(allocated) <= 4  # 67 columns, 134, 268, 536
+
+
+@each(dtype=(torch.float64, torch.float32))
+def test_each_token_of_a_long_text_is_read_once(dtype: torch.dtype) -> None:
+    """By transformers' passes and, in float32, by the lean one."""
+    paths, depth, prompt = 3, 3, 4
+    target, draft = (copy.deepcopy(model).to(dtype) for model in pair(8, positions=256))
+    ids = torch.arange(1, 1 + prompt)[None]
+    found = otspec.generate(target, draft, ids, paths=paths, depth=depth, seed=3, max_new_tokens=120)
+    read, drafted = found.passes["target"], found.passes["draft"]
+    assert len(read) == found.metrics.target_calls
+    assert all(one.rows <= 1 + paths * depth for one in read)
+    assert read[0].start == prompt - 1
+    assert all(1 <= after.start - before.start <= depth + 1 for before, after in pairwise(read))
+    assert len(read) - 1 <= len(drafted) <= depth * len(read)
+    assert all(one.rows <= max(paths, depth + 1) for one in drafted)
 
 
 def test_models_that_cannot_read_trees() -> None:

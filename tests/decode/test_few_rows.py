@@ -63,8 +63,7 @@ SHIFTS = torch.randn(2, 2, 1, 96, generator=torch.Generator().manual_seed(2))
 
 
 @pytest.mark.parametrize(
-    ("name", "batch", "rows", "shifts"),
-    [("llama", 1, 24, None), ("llama", 2, 3, SHIFTS), ("qwen2", 1, 7, None), ("qwen3", 3, 5, None)],
+    ("name", "batch", "rows", "shifts"), [("llama", 2, 3, SHIFTS), ("qwen2", 1, 7, None), ("qwen3", 3, 5, None)]
 )
 @pytest.mark.usefixtures("no_gradients")
 def test_it_is_as_exact_as_the_pass_by_torch(
@@ -104,7 +103,7 @@ def test_others_are_read_by_torch() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("vocab", [1, 1000, 1024, 2500])
+@pytest.mark.parametrize("vocab", [1, 1024, 2500])
 def test_laws_are_those_of_torch(vocab: int) -> None:
     from otspec.decode.base import law_kernels
 

@@ -11,7 +11,7 @@ import torch
 
 from otspec import generate
 from otspec.decode.base import graphs
-from otspec.decode.base.graphs import GraphedCallable, capture
+from otspec.decode.base.graphs import capture
 from otspec.decode.models.context import Context
 from otspec.decode.models.passes import static, workspace
 from otspec.decode.models.passes.single_graph import GraphedSequence
@@ -100,7 +100,6 @@ CASES: tuple[tuple[dict[str, Any], tuple[int, ...]], ...] = (
 OF_A_MODEL = (
     *CASES,
     ({"paths": 3, "depth": 3}, LONG),
-    ({"branching": (2, 2, 1), "draft_top_k": 4}, SEVERAL),
     ({"paths": 2, "depth": 2, "law": "without_replacement"}, SEVERAL),
     ({"paths": 3, "depth": 3, "temperature": 0}, SEVERAL),
 )
@@ -284,56 +283,6 @@ def test_a_gpu_without_room_says_for_what(models: Any, monkeypatch: pytest.Monke
 
 
 # --- graphs
-
-
-class Work:
-    """The sum of what it finds and what it draws; which of its calls drew from what."""
-
-    def __init__(self) -> None:
-        self.given = torch.zeros(3)
-        self.drawn_from: list[Any] = []
-
-    def __call__(self, generator: Any) -> tuple[Any]:
-        self.drawn_from.append(generator)
-        return (self.given + torch.rand(3, generator=generator),)
-
-
-def test_work_is_launched_then_captured_then_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphs, "capture", called_again)
-    work, replayed = Work(), GraphedCallable[Any]()
-    generator, same = (torch.Generator().manual_seed(3) for _ in range(2))
-    addresses = []
-    for step in range(5):
-        work.given.fill_(step)
-        (found,) = replayed.run(work, object(), generator)
-        assert replayed.captured == (step > 0)
-        assert torch.equal(found, step + torch.rand(3, generator=same))
-        assert torch.equal(generator.get_state(), same.get_state())
-        addresses.append(found.data_ptr())
-    assert work.drawn_from[0] is generator
-    assert generator not in work.drawn_from[1:]  # a graph has one of its own
-    assert len(set(addresses[1:])) == 1
-
-
-def test_without_a_pool_or_a_capture_nothing_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be captured says so each time."""
-    work, replayed = Work(), GraphedCallable[Any]()
-    for _ in range(3):
-        replayed.run(work, None)
-    assert not replayed.captured
-    assert len(work.drawn_from) == 3
-
-    def refused(*given: object) -> Any:
-        raise RuntimeError("operation not permitted when stream is capturing")
-
-    monkeypatch.setattr(graphs, "capture", refused)
-    replayed = GraphedCallable[Any]()
-    replayed.run(work, object())
-    for _ in range(2):
-        with pytest.raises(RuntimeError, match="not permitted"):
-            replayed.run(work, object())
-    assert not replayed.captured
-    replayed.run(work, None)
 
 
 def test_a_capture_has_its_pool_and_its_generator_and_leaves_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
