@@ -88,33 +88,6 @@ def test_frequencies_are_of_the_text_that_was_trained_on(pair: Pair) -> None:
     assert others[np.argsort(-counts)[:512]].sum() > 0.7 * others.sum()
 
 
-def test_tokens_give_back_every_text(pair: Pair) -> None:
-    for text in (
-        "def f(x):\n\treturn  x  # é, 漢字, 🐍\r\n",
-        " ",
-        "\x00\x7f\ufeff",
-        "a\u200bb\n\n\n   ",
-        "f'{x!r:>{width}}' . , ! ?",
-    ):
-        tokens = pair.tokenizer(text)["input_ids"]
-        assert tokens[0] == pair.tokenizer.bos_token_id, text
-        assert pair.tokenizer.decode(tokens, skip_special_tokens=True) == text
-
-
-def test_the_target_writes_python_as_the_corpus_does(pair: Pair) -> None:
-    torch.manual_seed(0)
-    prompt = pair.tokenizer("import os\n\n\nclass Reader:\n", return_tensors="pt")
-    texts = pair.target.generate(
-        prompt["input_ids"].expand(12, -1), do_sample=True, top_k=0, max_new_tokens=80, eos_token_id=-1
-    )
-    tokens = texts[:, prompt["input_ids"].shape[1] :]
-    text = "".join(pair.tokenizer.batch_decode(tokens, skip_special_tokens=True))
-    assert all(word in text for word in ("def ", "self", "return ", "if "))
-    # Text drawn uniformly from the vocabulary has about three characters a token too, but no indented lines.
-    lines = text.splitlines()
-    assert np.mean([line.startswith("    ") for line in lines if line.strip()]) > 0.5
-
-
 def test_shortlists_come_with_it(pair: Pair) -> None:
     sampling, text = Sampling(LogitsProcessorList(), True), torch.tensor(held_out(48)[:12])
     with torch.no_grad():
@@ -176,18 +149,6 @@ def test_its_head_is_shortened_by_what_stands_behind_it() -> None:
     assert len(set(steps.values())) > 1, steps  # drafts are others
     with pytest.raises(DataError, match="no router for parallel; pass --router FILE"):
         drafting("dynaspec", DrafterRequest(models, "shipped", "parallel"))
-
-
-def test_it_is_found_by_the_target_that_it_heard() -> None:
-    models = load_models("shipped", "eagle", "cpu")
-    assert models.draft is not None
-    for found, own in zip(models.draft.parameters(), eagle().parameters(), strict=True):
-        assert torch.equal(found, own)
-    other = models._replace(target=load().draft)
-    with pytest.raises(DataError, match=r"no draft model 'eagle' of this target comes .*; `otspec train shared` "):
-        drafting("eagle", DrafterRequest(other, "my-model", "shipped"))
-    with pytest.raises(DataError, match="no draft model 'parallel' of this target comes with the package"):
-        load_models("shipped", "parallel", "cpu")
 
 
 # --- the draft model with another tokenizer
