@@ -16,7 +16,7 @@ from otspec.decode.drafters.prompt_lookup import continuations
 from otspec.decode.methods import Lookahead, PromptLookup, Typical, Vanilla, assisted, assisted_lookup, plain
 from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.verification import Block, Nested, TokenWise, Tree, synthetic
-from tests.decode.models import greedy_text, logits_after, pair
+from tests.decode.models import greedy_text, pair
 
 PROMPTS = torch.tensor([[1, 2, 3, 1, 2], [4, 5, 6, 4, 5]])
 TARGET, DRAFT = pair(40)
@@ -89,45 +89,20 @@ def test_fixed_drafts_pay_where_the_text_repeats_itself() -> None:
         assert 1.15 < found.metrics.block_efficiency <= 5
 
 
-def test_the_window_holds_what_the_target_puts_after_its_guesses() -> None:
-    """Step by step as the loop takes them; n-grams of the window are drafted when their first token comes up."""
-    target, width, ngram = pair(20)[0], 3, 3
-    text = [4, 9, 2, 4]
-    drafter = LookaheadDrafter(2, width, ngram, 0)
-    drafter.start([text])
-    seen = {tuple(text[at : at + ngram]) for at in range(len(text) - ngram + 1)}
-    for _ in range(6):
-        tree = drafter.draft([text], width + ngram - 2).trees[0]
-        lines = [tree.token[tree.line(node)].tolist() for node in range(tree.size)]
-        [window] = drafter._windows
-        columns, rows = window.columns, window._rows
-        assert [len(column) for column in columns] == [at + ngram - 1 for at in range(width)]
-        assert all(column in lines for column in columns)
-        drafted = [line for line in lines if len(line) == ngram - 1 and (text[-1], *line) in seen]
-        assert len(drafted) >= min(2, len({one for one in seen if one[0] == text[-1]}))
-        after = [int(logits_after(target, [*text, *line]).argmax()) for line in lines]
-        drafter.learn([tree], after)
-        new = [int(logits_after(target, [*text, *column]).argmax()) for column in columns]
-        assert window._rows == [*rows[1:], new]
-        seen |= {(*(row[at] for row in rows), new[at]) for at in range(width)}
-        node, accepted = 0, list[int]()
-        while [*accepted, after[node]] in lines:
-            accepted.append(after[node])
-            node = lines.index(accepted)
-        start = len(text)
-        text += [*accepted, after[node]]
-        seen |= {tuple(text[at : at + ngram]) for at in range(start - ngram + 1, len(text) - ngram + 1)}
-        drafter.commit([[]], [0])
-    assert text == greedy_text(target, [4, 9, 2, 4], len(text) - 4)
-
-
 def test_the_window_moves_on_with_the_text_and_the_latest_n_grams_are_drafted() -> None:
     drafter = LookaheadDrafter(2, 3, 3, 0)
     drafter.start([[5, 6, 7]])
     tree = drafter.draft([[5, 6, 7]], 4).trees[0]
-    drafter.learn([tree], list(range(100, 100 + tree.size)))
     [window] = drafter._windows
+    columns, above = window.columns, [list(row) for row in window._rows]
+    assert [len(column) for column in columns] == [2, 3, 4]
+    drafter.learn([tree], list(range(100, 100 + tree.size)))
     rows = [list(row) for row in window._rows]
+    after = {tuple(tree.token[tree.line(node)].tolist()): 100 + node for node in range(tree.size)}
+    assert rows == [above[1], [after[tuple(column)] for column in columns]]
+    seen = [(5, 6, 7), *zip(*above, rows[1], strict=True)]
+    for token in (5, 6, 7):
+        assert window.continuations(token) == [tuple(rest) for first, *rest in seen[::-1] if first == token][:2]
     drafter.draft([[5, 6, 7, 1, 2, 3]], 4)  # two tokens beside the one of every step
     assert [row[0] for row in window._rows] == [row[2] for row in rows]
     assert all(token in (5, 6, 7) for row in window._rows for token in row[1:])

@@ -35,9 +35,11 @@ from otspec.engines import vllm
 from otspec.engines.vllm import PLACEHOLDER, plug_in, rejection_sample
 from otspec.extras import installed
 from otspec.laws import FloatArray, law_from_logits
+from otspec.verification.rules.block.block import block_weights
 from tests import laws
 from tests.each import each
 from tests.oracles import Floats
+from tests.verification.tree_batches import inverse
 
 HERE = Path(__file__).parent
 without_vllm = pytest.mark.skipif(installed("vllm"), reason="vLLM is installed")
@@ -103,49 +105,36 @@ def requests(kind: str, seed: int, counts: tuple[int, ...] = LENGTHS, drawn: boo
 
 
 def walk(batch: Batch, request: int, uniforms: list[float], greedy: bool) -> list[int]:
-    """The tokens of one request, in plain Python.
+    """The tokens of one request, by the figures of `otspec.verification`.
 
     -1 ends a chain, but where the target excludes a token that the draft law has: then one such was drawn.
     """
     end = int(batch.ends[request])
-    rows = range(end - batch.counts[request], end)
-    tokens = [int(batch.tokens[row]) for row in rows]
-    bonus = int(batch.bonus[request, 0])
+    rows = slice(end - batch.counts[request], end)
+    tokens, logits, bonus = batch.tokens[rows].numpy(), batch.logits[rows].double(), int(batch.bonus[request, 0])
     if greedy:
-        for i, row in enumerate(rows):
-            best = int(batch.logits[row].argmax())
-            if tokens[i] != best:
-                return [*tokens[:i], best]
-        return [*tokens, bonus]
-    p = [batch.logits[row].double().softmax(0).tolist() for row in rows]
-    n = len(tokens)
-    first = next((i for i, token in enumerate(tokens) if token < 0), n)
+        best = logits.argmax(1).tolist()
+        agreed = next((i for i, token in enumerate(tokens) if token != best[i]), len(tokens))
+        return [*best, bonus][: agreed + 1]
+    p = logits.softmax(1).numpy()
+    chain = next((i for i, token in enumerate(tokens) if token < 0), len(tokens))
     if batch.draft is None:
-        n = first
-        q = [[float(token == other) for other in range(VOCAB)] for token in tokens]
+        q = np.eye(VOCAB)[tokens]
     else:
-        q = [(batch.draft[row].double() / batch.draft[row].double().sum()).tolist() for row in rows]
-        if first < n and not any(a == 0 < b for a, b in zip(p[first], q[first], strict=True)):
-            n = first
-    weight, weights, accepted = 1.0, [1.0], 0
-    for i in range(n):
-        token = tokens[i]
-        weight = min(1.0, weight * p[i][token] / q[i][token]) if token >= 0 and q[i][token] > 0 else 0.0
-        weights.append(weight)
-        stop = weight
-        if i + 1 < n:
-            missing = sum(max(weight * a - b, 0.0) for a, b in zip(p[i + 1], q[i + 1], strict=True))
-            stop = missing / (missing + 1 - weight) if weight < 1 else 1.0
-        if uniforms[i] < stop:
-            accepted = i + 1
+        q = batch.draft[rows].double().numpy()
+        q = q / q.sum(axis=1, keepdims=True)
+        if chain < len(tokens) and (excluded := (p[chain] == 0) & (q[chain] > 0)).any():
+            tokens = np.where(tokens < 0, q.argmax(axis=1), tokens)
+            tokens[chain], chain = excluded.argmax(), len(tokens)
+    weight, stop = block_weights(p[:chain], q[:chain], tokens[:chain])
+    accepted = max((i for i in range(1, chain + 1) if uniforms[i - 1] < stop[i]), default=0)
     if accepted == len(tokens):
-        return [*tokens, bonus]
+        return [*tokens.tolist(), bonus]
     law = p[accepted]
-    if accepted < n:
-        rest = [max(weights[accepted] * a - b, 0.0) for a, b in zip(law, q[accepted], strict=True)]
-        law = rest if sum(rest) > 0 else law
-    sums = np.cumsum(law)
-    return [*tokens[:accepted], int(np.searchsorted(sums, uniforms[-1] * sums[-1], side="right"))]
+    if accepted < chain:
+        rest = np.maximum(weight[accepted] * law - q[accepted], 0.0)
+        law = rest if rest.sum() > 0 else law
+    return [*tokens[:accepted].tolist(), inverse(law, uniforms[-1])]
 
 
 def expected(batch: Batch, seed: int, greedy: list[bool]) -> list[list[int]]:
