@@ -5,13 +5,11 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 import torch
 
 from otspec import ProblemError
 from otspec.decode import Budget, Frequent
-from otspec.decode.drafters.grow_tree import _tree
 from otspec.decode.methods import DynamicTree
 from otspec.decode.models.tokens.matching import matching_of
 from otspec.decode.shipped import foreign, load
@@ -126,12 +124,3 @@ def test_what_is_refused() -> None:
     for message, call in calls:
         with pytest.raises(ProblemError, match=message):
             call()
-
-
-def test_nodes_that_are_impossible_are_in_no_tree() -> None:
-    """Suppressed tokens have a chance of 0, and a tree may be allowed more nodes than there are others."""
-    tokens = np.array([7, 8, 9])
-    levels = [[tokens, np.array([-0.5, -np.inf, -1.0]), np.zeros(3, dtype=int), np.array([0, 2])]]
-    paths, columns = _tree(levels, size=3)
-    assert sorted(paths) == [[7], [9]]
-    assert sorted(columns) == [[0], [1]]

@@ -23,7 +23,6 @@ from otspec.decode.drafters.eagle.settings import EagleSettings
 from otspec.decode.drafters.eagle.training import KINDS, PASSES
 from otspec.decode.drafters.hidden_states import shifted
 from otspec.decode.drafters.sd2.model import PLACES, Steered
-from otspec.decode.methods.assisted import assisted
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.passes import packed
 from otspec.decode.models.passes.fused import LlamaReader
@@ -233,13 +232,6 @@ def test_tokens_that_it_was_trained_with_are_not_changed(name: str, setting: dic
     target = tiny(8)
     with pytest.raises(ProblemError, match="drafts 4 tokens that it was trained with, and no others; leave out"):
         _text(target, MODELS[name](target), **setting)
-
-
-@pytest.mark.parametrize("name", [name for name in MODELS if name not in ("fed", "of its own")])
-def test_transformers_cannot_draft_with_it(name: str) -> None:
-    target = tiny(8)
-    with pytest.raises(ProblemError, match=r"transformers knows no Eagle.*, which drafts from the target's hidden"):
-        assisted(target, MODELS[name](target), PROMPT)
 
 
 def test_published_layers_have_no_router() -> None:

@@ -214,8 +214,3 @@ def test_what_is_made_of_kin_of_a_llama_has_the_lean_pass(kind: str, name: str) 
 def test_others_are_refused_by_name(name: str, make: Any, why: str) -> None:
     with pytest.raises(ProblemError, match=why):
         make(family(name))
-
-
-def test_what_looks_at_a_target_already_is_no_draft_model_to_begin_with() -> None:
-    with pytest.raises(ProblemError, match="the draft model is a SteeredGPT2LMHeadModel; what looks at a target"):
-        Eagle.of(_made("sd2", "gpt2"), LAYERS, 32)

@@ -71,13 +71,6 @@ def test_greedy_decoding_by_another_name() -> None:
         assert assisted(TARGET, DRAFT, PROMPTS[:1], **given).new_tokens == greedy[:1]
 
 
-def test_processors_that_read_the_text() -> None:
-    settings: dict[str, Any] = {"max_new_tokens": 14, "repetition_penalty": 1.5, "no_repeat_ngram_size": 2}
-    ours = decoded(PADDED, attention_mask=MASK, temperature=0, pad_token_id=0, **settings)
-    own = TARGET.generate(PADDED, attention_mask=MASK, do_sample=False, pad_token_id=0, **settings)
-    assert ours.sequences.tolist() == own.tolist()
-
-
 def test_rules_by_default_by_name_and_in_turn() -> None:
     settings = {"branching": (1, 1, 4, 1, 1), "seed": 3}
     default, named, node_by_node = (decoded(**settings, solver=one) for one in (None, "nested", "interval"))

@@ -2,13 +2,11 @@
 
 import inspect
 from dataclasses import fields
-from typing import get_args
 
 import numpy as np
 import pytest
 
 from otspec import ProblemError
-from otspec.auditing.settings import AuditSettings
 from otspec.cli.bench_decode import bench_decode
 from otspec.cli.decode import decode
 from otspec.cli.groups import READ, OptionsFrom
@@ -49,16 +47,6 @@ def test_every_setting_that_text_spells_is_an_option_of_the_commands() -> None:
     assert offered <= set(inspect.signature(decode).parameters)
     assert offered - {"branching", "tree", "law"} <= set(inspect.signature(bench_decode).parameters)
     assert set(READ) <= offered
-
-
-def test_options_say_what_they_take() -> None:
-    options = {one.name: one.annotation for one in OptionsFrom(DraftSettings).parameters()}
-    assert get_args(get_args(options["depth"])[0]) == (int, type(None))
-    assert get_args(options["law"])[0] == str | None  # what is not given is left out
-    assert "likeliest tokens of the draft model" in get_args(options["draft_top_k"])[1].help
-    assert {one.name for one in OptionsFrom(AuditSettings, leave_out=("seed",)).parameters()} == {
-        one.name for one in fields(AuditSettings) if one.name not in ("n", "seed")
-    }
 
 
 @pytest.mark.parametrize("row", CONFLICTS, ids=lambda row: f"{row.setting}, {row.other}")

@@ -18,10 +18,8 @@ from otspec.decode.tuning.candidates import LOOKUP, PLAIN, Candidate, Family, fa
 from otspec.decode.tuning.costs import CostModel, PassTimes, Trial
 from otspec.decode.tuning.race import Raced, SpeedUp, race, winner
 from otspec.decode.tuning.report import tables
-from otspec.verification import Block, Nested
 from tests.contracts.draft_models import shared
 from tests.decode.models import pair, tiny
-from tests.verification.models import model as peaked
 
 PROMPTS = [[1, 2, 3, 4], [5, 6, 7], [2, 4, 6, 1, 3]]
 PROMPT = torch.tensor([[1, 2, 3]])
@@ -92,25 +90,6 @@ def test_along_a_stem_the_draft_reads_one_row() -> None:
     assert [one.draft for one in found] == pytest.approx([1.0, 2.0, 3.0, 4.5])
     assert [one.target for one in found] == pytest.approx([4.2, 4.4, 4.8, 5.2])
     assert [one.tokens for one in found] == pytest.approx([1.9, 2.7, 3.4, 4.0])
-
-
-def test_acceptance_to_a_depth_does_not_depend_on_the_depth_of_the_drafts() -> None:
-    """What the cost model builds on, by exact laws: for block verification, and for nested labels nearly."""
-    laws = peaked("peaked", 3, 5)
-    for verifier, paths, lengths, tolerance in ((Block(), 1, (1, 2, 3), 1e-12), (Nested(), 2, (1, 2), 0.02)):
-        reached = []
-        for length in lengths:
-            total = np.zeros(length)
-            for drawn in itertools.product(itertools.product(range(3), repeat=length), repeat=paths):
-                chance = math.prod(laws.draft(path[:at])[path[at]] for path in drawn for at in range(length))
-                if chance > 0:
-                    tree = laws.tree(np.array(drawn))
-                    stops = verifier.stop_law(tree).sum(axis=1)
-                    total += chance * np.array([stops[tree.depth >= d].sum() for d in range(1, length + 1)])
-            reached.append(total)
-        assert reached[-1][-1] > 0.05
-        for shorter, longer in itertools.pairwise(reached):
-            np.testing.assert_allclose(longer[: len(shorter)], shorter, atol=tolerance)
 
 
 # --- what is tried, and the race

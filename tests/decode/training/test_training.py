@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -330,26 +329,6 @@ def test_what_a_checkpoint_is_not_of_is_refused(tmp_path: Path) -> None:
     torch.save(state, checkpoint)
     with pytest.raises(DataError, match="has no 'texts': another version wrote it; remove it"):
         train(kind, model, data, data, COURSE, checkpoint=checkpoint)
-
-
-def test_seconds_are_those_of_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = SimpleNamespace(perf_counter=itertools.count().__next__)
-    monkeypatch.setattr("otspec.decode.training.loop.time", clock)
-    kind, model, data = _begun("distilled")
-    seconds: dict[int, float] = {}
-
-    def report(point: Any) -> None:
-        seconds[point.step] = point.seconds
-        if point.step == 4 and clock.perf_counter() < 9:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(kind, model, data, data, COURSE, report, every=2, checkpoint=tmp_path / "checkpoint.pt")
-    assert seconds == {0: 1, 2: 2, 4: 3}
-    clock.perf_counter = itertools.count(100).__next__
-    _, model, _ = _begun("distilled")
-    train(kind, model, data, data, COURSE, report, every=2, checkpoint=tmp_path / "checkpoint.pt")
-    assert seconds == {0: 1, 2: 2, 4: 3, 6: 5}
 
 
 @pytest.mark.parametrize("seed", [10**16, 2**62])
