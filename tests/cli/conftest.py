@@ -5,13 +5,11 @@ import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.cli.running import Otspec, Pair, runner
-from tests.data.tree_files import drawn_trees, write_trees
 
 
 @pytest.fixture
@@ -77,47 +75,21 @@ TEXTS = {
     "text.txt": "import os\n",
     "blank.txt": "\n  \n",
     "empty": "",
-    "text.npz": "no positions",
     "there.safetensors": "a result of hours",
-    "full/thesis.tex": "keep me",
-    "strange.json": '{"sources": 3}',
-    "list.json": "[1]",
-    "deep.json": NESTED,
-    "number.json": "3",
-    "half.json": '{"sources": [',
     "half.jsonl": '{"prompt": "a"}\n{"prompt": "\\ud800b"}\n',
-    "no.jsonl": '{"prompt": "a"}\nb\n',
-    "other.jsonl": '{"texts": "a"}\n',
     "q.jsonl": '{"turns": ["a", "b"]}\n',
 }
 
 
 @pytest.fixture
 def files(otspec: Otspec) -> list[Path]:
-    """A working directory with two good files, p.npz and trees.safetensors, and many not what they should be."""
-    logits = np.random.default_rng(0).normal(size=(2, 4, 50))
-    masked, holes = np.where(np.eye(2, 5) > 0, -np.inf, 0.0), np.full((1, 6), np.nan)
-    objects, ones = np.array([{}]), np.ones((1, 6), dtype=int)
-    positions: dict[str, tuple[Any, ...]] = {
-        "p": tuple(logits),
-        "masked": (masked, masked),
-        "pickled": (objects, objects),
-        "whole": (ones, ones),
-        "cube": (logits, logits),
-        "one": (logits[0],),
-        "apart": (logits[0], logits[1, :, :5]),
-        "empty": (),
-    }
-    for name, both in positions.items():
-        np.savez(f"{name}.npz", **dict(zip(("target_logits", "draft_logits"), both, strict=False)))
-    np.savez("holes.npz", target_probs=holes, draft_probs=np.full((1, 6), 1 / 6))
-    for name, array in {"high": [3, 5000], "few": [3, 1, 2, 5]}.items():
-        np.save(f"{name}.npy", array)
-    write_trees(Path("trees.safetensors"), drawn_trees(2))
+    """A working directory with a good file, p.npz, and many not what they should be."""
+    logits, masked = np.random.default_rng(0).normal(size=(2, 4, 50)), np.where(np.eye(2, 5) > 0, -np.inf, 0.0)
+    np.savez("p.npz", target_logits=logits[0], draft_logits=logits[1])
+    np.savez("masked.npz", target_logits=masked, draft_logits=masked)
+    np.save("few.npy", [3, 1, 2, 5])
     Path("deep.safetensors").write_bytes(struct.pack("<Q", len(NESTED)) + NESTED.encode())
-    for name in ("binary.txt", "binary.npz", "binary.safetensors"):
-        Path(name).write_bytes(bytes(range(256)))
-    Path("full").mkdir()
+    Path("binary.txt").write_bytes(bytes(range(256)))
     for name, text in TEXTS.items():
         Path(name).write_text(text)
     return sorted(Path().iterdir())

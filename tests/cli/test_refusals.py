@@ -14,7 +14,10 @@ PLAIN: Rows = [
     ("solve deep.safetensors", "deep.safetensors cannot be read: maximum recursion depth"),
     ("solve p.npz --solver lp2", "no solver 'lp2'; known: canonical"),
     ("solve p.npz --top-p 2", "'--top-p': 2; it is a probability in (0, 1]"),
-    ("solve p.npz --temperature -1", "'--temperature': -1; it is finite and >= 0"),
+    ("solve p.npz --temperature nan", "'--temperature': nan; it is finite and >= 0"),
+    ("solve p.npz --n 1.5", "'--n': Input should be a valid integer"),
+    ("solve p.npz --out .", ". is a folder; name a file"),
+    ("solve p.npz --out nowhere/x", "there is no folder nowhere; make it first"),
     ("solve p.npz --out /dev/full", "/dev/full: No space left on device"),
     ("solve p.npz --positions 9", "positions is 9"),
     ("claims --replay p.npz", "cannot be read as JSON"),
@@ -27,7 +30,9 @@ PLAIN: Rows = [
 BENCH: Rows = [
     ("--k ten", "'ten' is not a positive number or V"),
     ("--n 9999999999999", "9999999999999 is more than 1,000,000, the most there can be"),
+    ("--n ,", "'' is not a positive number; write a list such as"),
     ("--budget 0", "grant each cell some time"),
+    ("--out text.txt", "text.txt holds something that is not a benchmark run"),
     ("--scheme iidd", "no draft law 'iidd'; known: iid, without_replacement"),
     ("--solver interval --remeasure kseq", "'kseq' is not among the solvers of this run, interval"),
     ("--data p.npz --positions 5", "positions is 5; p.npz has 1 to 4"),
@@ -77,8 +82,6 @@ MODELS: Rows = [
 ]
 DECODE: Rows = [
     ("--prompts blank.txt", "blank.txt holds no prompts; write one per line"),
-    ("--prompts no.jsonl", "no.jsonl, line 2 is no JSON"),
-    ("--prompts other.jsonl", "other.jsonl, line 1 has no prompt in a field known here"),
     ("--prompts binary.txt", "binary.txt cannot be read"),
     ("", "no prompts; pass --prompts FILE or --prompt TEXT"),
     ("--prompt ''", "prompt 1 is empty"),
