@@ -9,7 +9,7 @@ import pytest
 
 from otspec.tolerances import MASS_TOL
 from tests import laws
-from tests.each import SHOWN, check_each, each
+from tests.each import each
 from tests.laws import Kind
 from tests.oracles import Floats
 
@@ -51,20 +51,6 @@ def test_goes_on_after_a_failure_and_names_all_that_fail() -> None:
     assert lines[1].startswith("ties-1: AssertionError: one is wrong")
     assert lines[2:] == ["ties-3: Failed: three as well", "ties-4: ZeroDivisionError"]
     assert "one is wrong" in str(caught.value.__cause__)  # shown with its traceback
-
-
-def test_many_failures_are_counted_and_a_skip_is_a_skip() -> None:
-    @each(seed=range(SHOWN), kind={"flat": None, "peaked": None})
-    def test(seed: int, kind: None) -> None:
-        raise ValueError("no")
-
-    with pytest.raises(AssertionError) as caught:
-        test()
-    lines = str(caught.value).splitlines()
-    assert lines[0].startswith(f"{2 * SHOWN} of {2 * SHOWN} fail: seed=0, kind=flat; seed=0, kind=peaked; ")
-    assert lines[-1] == f"... and {SHOWN} more"
-    with pytest.raises(pytest.skip.Exception):
-        check_each(lambda value: pytest.skip("not here"), value=["same", "same"])
 
 
 def test_refuses_to_run_for_nothing_and_arguments_that_the_test_does_not_take() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from otspec import DataError
-from otspec.cli.prompts import SUMMARY, ChatOptions, Prompt, read_prompts, read_tasks
+from otspec.cli.prompts import SUMMARY, ChatOptions, Prompt, read_tasks
 
 Line = dict[str, object]
 LINES: list[Line] = [
@@ -56,17 +56,6 @@ def test_a_prompt_is_cut_to_its_last_tokens_and_held_out_text_is_a_task() -> Non
     assert [one.first[-5:] for one in whole] == [one.first for one in cut]
     spelled = [models.tokenizer.decode(row, skip_special_tokens=True) for row in held_out()]
     assert [models.tokenizer.decode(one.first, skip_special_tokens=True) for one in whole] == spelled
-
-
-def test_the_questions_that_come_with_the_package() -> None:
-    """Of every category of Spec-Bench, none of the prompts twice."""
-    found = read_tasks([Path("shipped")])
-    assert len(found) == len({one.turns for one in found}) == 40
-    tasks = [one.task for one in found]
-    assert len(set(tasks)) == 13
-    assert {tasks.count(task) for task in tasks} <= {3, 4}
-    assert sum(len(one.turns) == 2 for one in found) == 24
-    assert set(read_prompts(Path("shipped"))) == set(found)
 
 
 NO_PROMPT = r"line 2 has no prompt in a field known here: prompt \(HumanEval\), .*; write"

@@ -59,16 +59,6 @@ def test_variants_are_counted_and_told_apart() -> None:
     assert (records["variant"]["variant_of"], records["false"]["variant_of"]) == ("false", "")
 
 
-def test_a_summary_of_variants_alone_and_of_one_claim() -> None:
-    assert report.summary({"variant": FOUND["variant"]}) == "1 variant that no source claims: 1 fails. All as expected."
-    assert report.summary({"true": FOUND["true"]}) == (
-        "1 claim of sources: 1 holds on all that was tried. All as expected."
-    )
-    only = report.markdown(SOURCES, {"variant": FOUND["variant"]}, 30, 0)
-    assert "### Variants, not claimed in key2020" in only
-    assert "`true`" not in only
-
-
 def test_the_contents_link_to_the_tables_of_the_sources() -> None:
     text = report.markdown(SOURCES, FOUND, 30, 0)
     variants = "[1](#variants-not-claimed-in-key2020) | 0 | 0 | 1 |"
@@ -87,12 +77,6 @@ def test_a_surprise_is_called_one_everywhere() -> None:
     assert report.markdown(SOURCES, FOUND, 30, 0).count("NOT AS EXPECTED") == 2  # in the table and above its details
 
 
-def test_only_what_was_looked_at_is_told() -> None:
-    found = {"true": FOUND["true"]}
-    assert [table.title for table in report.tables(SOURCES, found)] == ["A paper: on it"]
-    assert "Another" not in report.markdown(SOURCES, found, 30, 0)
-
-
 def test_worst_instances_replay_from_json() -> None:
     stored = json.loads(json.dumps(report.as_json(SOURCES, FOUND, 30, 0), allow_nan=False))
     table = report.replay(stored, {claim.id: claim for source in SOURCES for claim in source.claims})
@@ -104,12 +88,6 @@ def test_a_margin_without_bound_is_written_as_a_word() -> None:
     endless = replace(TRUE, margin=lambda p, q: -np.inf)
     stored = report.as_json((Source("A", "b", (endless,)),), {"true": check(endless, 2)}, 2, 0)
     assert stored["sources"][0]["claims"][0]["worst"] == "-inf"
-
-
-@pytest.mark.parametrize("stored", [{}, {"sources": [{"claims": [{"id": "true"}]}]}], ids=["empty", "cut"])
-def test_what_is_no_report_is_refused(stored: dict[str, object]) -> None:
-    with pytest.raises(DataError, match="no report of"):
-        report.replay(stored, {"true": TRUE})
 
 
 def test_a_claim_of_another_version_is_refused_by_name() -> None:

@@ -101,13 +101,3 @@ def test_words_of_a_key_do_not_meet() -> None:
         ends = {(row["y"], row["left"]): row["words"] + 6.2 * len(row["label"]) for row in rows}
         for (y, left), end in ends.items():
             assert all(end <= other for at, other in ends if at == y and other > left)
-
-
-def test_upright_axes_of_words_begin_farther_right() -> None:
-    wide, narrow = (picture([CHARTS[name]]).spec["vconcat"][0]["concat"][0] for name in ("dots", "numbers"))
-    across, upright = (wide["layer"][0]["encoding"][letter] for letter in "xy")
-    assert wide["width"] == narrow["width"]
-    assert across["scale"]["range"][0] > 100
-    assert upright["axis"]["offset"] == -across["scale"]["range"][0]
-    assert "range" not in narrow["layer"][0]["encoding"]["x"]["scale"]
-    assert "range" not in str(CHARTS["dots"].to_dict()["layer"][0]["encoding"]["x"])  # the chart itself is as it was

@@ -20,7 +20,6 @@ from otspec.reporting.style import (
     hue_of,
     known_as,
     ordered,
-    paler,
     styles_of,
 )
 
@@ -112,9 +111,3 @@ def test_an_ordered_series_runs_from_dark_to_light() -> None:
     assert all(one.dash != other.dash for one, other in itertools.pairwise(found))
     assert max(light) < 0.7 < 1.0  # none vanishes on white paper
     assert ordered(["alone"])["alone"].colour().startswith("#")
-
-
-def test_a_paler_colour_lies_between_it_and_the_paper() -> None:
-    assert paler("blue", 1.0) == HUES["blue"].lower()
-    assert paler("blue", 0.0) == LIGHT.paper
-    assert contrast(HUES["blue"], LIGHT.paper) > contrast(paler("blue", 0.5), LIGHT.paper) > 1.2

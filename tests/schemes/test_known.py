@@ -62,14 +62,6 @@ def test_the_other_token_keeps_its_law_beside_a_hub_that_is_nearly_certain() -> 
     assert_allclose(scheme.prob(np.array([[0, 1], [2, 1]])), [1e-300, 3e-300], rtol=1e-14)
 
 
-def test_optima_in_closed_form() -> None:
-    assert optimum(Problem(P4, TopK(Q4, 2))).acceptance == pytest.approx(P4[2] + P4[3], abs=1e-15)
-    # p(hub), and what a single draft from the law of the other token can serve of the rest.
-    p, q = np.array([0.3, 0.1, 0.6]), np.array([0.5, 0.3, 0.2])
-    best = optimum(Problem(p, HubPairs(q)))
-    assert best.acceptance == pytest.approx(0.3 + min(0.1, 0.6) + min(0.6, 0.4), abs=1e-15)
-
-
 TINY = np.array([1e-25, 0.3, 1e-20, 0.1, 1e-18, 0.35, 0.0, 1e-30, 0.25])
 
 
@@ -141,15 +133,6 @@ def test_increments_are_exact_where_a_difference_of_powers_is_not(n: int) -> Non
     assert_allclose(power_increments(TINY, n), power, rtol=1e-13, atol=0)
     # The trap this guards against: the literal formula gives 0 for tokens below an ulp of what came before.
     assert np.diff(np.concatenate(([0.0], np.cumsum(TINY))) ** n)[2] == 0 < power[2]
-
-
-def test_equal_laws_are_the_iid_scheme() -> None:
-    same, iid, order = Independent(np.stack([Q4] * 3)), IID(Q4, 3), np.array([2, 0, 3, 1])
-    assert_allclose(same.hit_chain(order), iid.hit_chain(order), rtol=1e-14)
-    assert_allclose(same.draft_sets().mass, iid.draft_sets().mass, rtol=1e-13)
-    assert same.prefix_order(P4) is None
-    assert_allclose(IID([1e-300, 1.0], 4).hit_chain(np.array([0, 1])), [0.0, 4e-300, 1.0], rtol=1e-14)
-    assert_array_equal(IID([0.5, 0.0, 0.25, 0.25], 2).prefix_order(np.array([0.1, 0.2, 0.3, 0.4])), [1, 3, 2, 0])
 
 
 def test_prefixes_by_the_larger_law_are_not_optimal() -> None:
