@@ -11,14 +11,14 @@ from otspec.bench.intervals import FEWEST, NONE, Estimate, Ratio, difference, es
 from tests.oracles import Floats
 
 Z = 1.959963984540054
+SPREAD = 0.3
+"""Of what prompts have of their own."""
 
 
-def texts(
-    rng: np.random.Generator, prompts: int, ratio_of_sums: float = 3.0, spread: float = 0.3
-) -> tuple[Floats, Floats]:
+def texts(rng: np.random.Generator, prompts: int, ratio_of_sums: float = 3.0) -> tuple[Floats, Floats]:
     """Calls, and tokens that go with them up to what each prompt has of its own."""
     calls = rng.integers(10, 40, prompts).astype(float)
-    own = rng.gamma(1 / spread**2, spread**2, prompts)
+    own = rng.gamma(1 / SPREAD**2, SPREAD**2, prompts)
     return ratio_of_sums * own * calls, calls
 
 
@@ -45,21 +45,8 @@ def test_intervals_are_those_of_the_delta_method_where_prompts_are_many() -> Non
         assert (found.high + found.low) / 2 == pytest.approx(expected, abs=0.1 * half)
 
 
-def test_what_a_prompt_does_to_both_sides_cancels() -> None:
-    rng = np.random.default_rng(2)
-    tokens, seconds = texts(rng, 60, spread=1.0)
-    same = quotient(tokens, seconds, 1.5 * tokens, 3.0 * seconds)
-    assert (same.value, same.low, same.high) == pytest.approx((2.0, 2.0, 2.0))
-    alone = ratio(tokens, seconds)
-    assert alone.high - alone.low > 0.3 * alone.value
-    swapped = rng.permutation(60)
-    apart = quotient(tokens, seconds, 1.5 * tokens[swapped], 3.0 * seconds[swapped])
-    assert apart.value == pytest.approx(2.0)
-    assert apart.high - apart.low > 0.3
-
-
 def test_ninety_five_of_a_hundred_intervals_hold_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intervals, "RESAMPLES", 999)  # it holds of any number
+    monkeypatch.setattr(intervals, "RESAMPLES", 399)  # it holds of any number
     rng = np.random.default_rng(3)
     held = np.zeros(3)
     runs = 200

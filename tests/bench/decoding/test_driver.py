@@ -105,17 +105,6 @@ def test_grid_of_several_truncations_of_the_drafts() -> None:
     assert whole.settings["draft_top_k"] == 0
 
 
-def test_drafts_are_truncated_and_the_target_is_not(tmp_path: Path) -> None:
-    cells = [replace(NESTED, depth=2, draft_top_k=k) for k in (None, 1, 3)]
-    folder = kept(benchmark(cells, max_new_tokens=12), tmp_path)
-    branched = {
-        k: any(one["drafted_nodes"] > 2 * one["target_calls"] for one in folder.records if one["draft_top_k"] == k)
-        for k in (None, 1, 3)
-    }
-    assert branched == {None: True, 1: False, 3: True}  # of the one likeliest token, both paths are one
-    assert {one["lossless"] for one in folder.records} == {True}
-
-
 def test_records_are_whole_and_none_is_measured_twice(tmp_path: Path) -> None:
     cells = [VANILLA, replace(NESTED, depth=2)]
     asked = benchmark(cells, first=2)

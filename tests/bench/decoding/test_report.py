@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 
 from otspec.bench.decoding.benchmark import chart_groups, report
 from otspec.bench.decoding.cells import DecodingCell
-from otspec.bench.decoding.summary import DecodingSummary, by_task, label, summarise
+from otspec.bench.decoding.summary import DecodingSummary, by_task, summarise
 from otspec.bench.decoding.tables import (
     choice_table,
     compared,
@@ -181,17 +181,6 @@ def test_columns_tell_depths_apart_where_there_are_several() -> None:
     alone = efficiency_table(summarise([record(replace(NESTED, paths=1), 0, 9, 2)]), "t")
     assert alone.header == ("rule", "K = 1")
     assert alone.rows[0] == ("nested (one path)", "4.500")
-
-
-def test_what_a_cell_is_called() -> None:
-    warm = replace(NESTED, draft_top_p=0.9, draft_temperature=1.5)
-    constant = replace(ASSISTED, depth=8, schedule="constant", confidence=0.4)
-    for cell, name in (
-        (replace(NESTED, draft_top_k=10), "nested (drafts top-k 10)"),
-        (warm, "nested (drafts top-p 0.9, drafts at temperature 1.5)"),
-        (constant, "assisted (one path, constant, confidence 0.4)"),
-    ):
-        assert label(summarise([record(cell, 0, 5, 2)])[0]) == name
 
 
 def test_figures_of_a_task_are_those_of_its_prompts() -> None:
