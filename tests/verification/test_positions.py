@@ -60,8 +60,6 @@ def test_nothing_can_be_accepted_and_everything_where_the_laws_agree() -> None:
         ([0.5, np.nan], [0.5, 0.5], [0], "p\\[1\\] is nan"),
         ([0.5, 0.5], [1.0], [0], "both need one shape"),
         ([0.5, 0.5], [1.0, 0.0], [0, 1], "draft probability is 0"),
-        ([0.5, 0.5], [0.5, 0.5], [2], "token ids run from 0 to 1"),
-        ([0.5, 0.5], [0.5, 0.5], [0.5], "integers"),
         ([0.5, 0.5], [0.5, 0.5], np.empty(0, dtype=int), "at least 1 token"),
     ],
 )
@@ -77,7 +75,6 @@ def test_verify_names_what_is_wrong(p: object, q: object, drafts: object, messag
         ([0.0, 0.0], [0.0, np.inf], {}, r"draft_logits\[1\] is inf"),
         ([0.0, 0.0], [0.0], {}, "both need one shape"),
         ([0.0, 0.0], [0.0, 1.0], {"top_k": 1}, "draft probability is 0"),
-        ([0.0, 0.0], [0.0, 1.0], {"temperature": 0}, "draft probability is 0"),
         ([0.0, 0.0], [0.0, 1.0], {"temperature": -1}, "temperature is -1"),
     ],
 )

@@ -17,7 +17,6 @@ from otspec.verification.rules.buckets import buckets
 from otspec.verification.rules.nested import grid
 from otspec.verification.rules.nested.tensor_sharing import share
 from otspec.verification.rules.nested.tensors import spread_of
-from otspec.verification.rules.token_wise.stages import Stage, stages_of
 from otspec.verification.tensors import groups, majorant
 from otspec.verification.tensors.groups import group, group_rows
 from otspec.verification.trees import layout
@@ -252,12 +251,3 @@ def test_log_probabilities_are_the_targets_along_what_is_put_out(rule: str, bran
     without = verify_trees(target, draft, tokens, branching, uniforms, rule=rule)
     assert without.logprobs is None
     assert torch.equal(without.slots, found.slots)
-
-
-def test_levels_are_walked_together_while_they_have_few_problems() -> None:
-    assert stages_of((1, *8 * (4,)), 33) == [Stage(0, 8, 15)]  # at the root, and twice two drafts on seven levels
-    assert stages_of((1, *8 * (32,)), 33) == [Stage(0, 8, 16)]  # of 32 slots below the root
-    assert stages_of((1, 1, 1), 3) == [Stage(0, 2, 0)]
-    assert stages_of((1, 4, 16, 64, 256), 341) == [Stage(0, 2, 5), Stage(2, 3, 1), Stage(3, 4, 1)]
-    assert stages_of((1, 2, 4, 8), 15, most=1) == [Stage(0, 1, 1), Stage(1, 2, 1), Stage(2, 3, 1)]
-    assert stages_of((1, 3), 4) == [Stage(0, 1, 1)]

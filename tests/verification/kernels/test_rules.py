@@ -11,7 +11,7 @@ from otspec.verification.device import Links, TreeVerification, trees, verify_lo
 from otspec.verification.rules.buckets import buckets, chunk_kernels, cut, solving_kernels
 from otspec.verification.rules.buckets.buckets import bucket_of, count
 from otspec.verification.rules.buckets.cut import Problems, workspace_for
-from otspec.verification.rules.token_wise import picking_kernels, stages, walk_kernels
+from otspec.verification.rules.token_wise import stages, walk_kernels
 from otspec.verification.tensors.groups import group, group_rows
 from otspec.verification.tensors.measures import Counts
 from otspec.verification.tensors.row_kernels import checked_rows
@@ -121,45 +121,6 @@ def test_stages_waves_and_chunks_change_nothing(case: tuple[tuple[int, ...], int
     assert all(map(torch.equal, apart.outputs, together.outputs))  # no log-probabilities were asked for
 
 
-def texts_of(parent: Any, depth: Any, tokens: Any) -> list[tuple[int, ...] | None]:
-    texts: list[tuple[int, ...] | None] = []
-    for slot in range(len(tokens)):
-        above = texts[parent[slot]] if slot else ()
-        texts.append(None if depth[slot] < 0 else () if slot == 0 else (*(above or ()), int(tokens[slot])))
-    return texts
-
-
-@each(lanes=(4, 256))
-def test_slots_of_one_text_have_one_head(lanes: int) -> None:
-    rng = np.random.default_rng(2)
-    rows, slots = 4, 14
-    layout = linked_layout(scattered_links(rng, rows, slots))
-    assert layout.valid.all()
-    tokens = torch.from_numpy(rng.integers(2, size=(rows, slots)))
-    target_row, draft_row = torch.from_numpy(rng.integers(100, size=(2, rows, slots)))
-    heads, drafts, p_rows, q_rows = torch.empty((4, rows, slots), dtype=torch.int64)
-    picking_kernels.find_heads[(rows, slots)](
-        layout.parent, layout.depth, layout.children, tokens, target_row, draft_row, heads, drafts, p_rows, q_rows,
-        slots, APART=False, LANES=lanes,
-    )  # fmt: skip
-    shared = 0
-    for row in range(rows):
-        texts = texts_of(layout.parent[row], layout.depth[row], tokens[row])
-        for slot, text in enumerate(texts):
-            if text is None:
-                assert (heads[row, slot], drafts[row, slot]) == (-1, 0)
-                continue
-            same = [other for other in range(slots) if texts[other] == text]
-            with_children = [other for other in same if layout.children[row, other] > 0]
-            assert heads[row, slot] == same[0]
-            assert drafts[row, slot] == sum(layout.children[row, other] for other in same)
-            assert p_rows[row, slot] == target_row[row, same[0]]
-            if with_children:
-                assert q_rows[row, slot] == draft_row[row, with_children[0]]
-            shared += len(same) > 1
-    assert shared > 5
-
-
 def by_text(rng: np.random.Generator, links: Links, vocab: int) -> tuple[Any, Any]:
     """Trees whose slots have laws by their texts, in rows that they share; rows of slots without children are none."""
     layout = linked_layout(links)
@@ -198,16 +159,6 @@ def test_ragged_trees_that_share_laws() -> None:
     found = check_they_agree("interval", given, links, rows=rows)
     assert found.valid.all()
     assert found.accepted.max() > 1
-
-
-def test_totals_and_what_is_no_law() -> None:
-    law = torch.from_numpy(np.random.default_rng(0).dirichlet(np.ones(1500), size=6))
-    law[1] *= 1.00001
-    law[2] *= 1.1
-    law[3, 7], law[4, 1400], law[5, 3] = torch.nan, -1e-300, torch.inf
-    rows = checked_rows(law, 1e-4)
-    assert rows.valid.tolist() == [True, True, False, False, False, False]
-    assert torch.allclose(rows.read.scale[:2], 1 / law[:2].sum(dim=1), rtol=1e-14)
 
 
 def test_leaves_without_laws_are_rows() -> None:

@@ -17,7 +17,6 @@ from otspec import IID, DraftScheme, Greedy, HubPairs, Problem, ProblemError, Ta
 from otspec.verification import (
     Block,
     Model,
-    Nested,
     PathLaw,
     PathVerifier,
     PickByPlan,
@@ -68,39 +67,6 @@ def test_the_picked_path_has_the_law_that_block_verification_is_told(name: str) 
             told = math.prod(float(proposal[i, token]) for i, token in enumerate(path))
             if math.prod(float(np.asarray(laws.draft(path[:i]))[x]) for i, x in enumerate(path)) > 0:
                 assert picked[path] == pytest.approx(told, abs=EXACT), (vocab, branching, path)
-
-
-def test_a_stem_is_verified_as_a_block_and_the_paths_after_it_as_paths() -> None:
-    """Behind a stem the labels are those of K paths from the root."""
-    for seed in range(4):
-        laws = model("tiny" if seed % 2 else "peaked", 3, seed)
-        after = Model(*(lambda prefix, law=law: law((1, *prefix)) for law in (laws.target, laws.draft)))
-        for verifier in LABELS.values():
-            for path in itertools.product(range(3), repeat=2):
-                stem = along(verifier, laws, (1, 3, 1), (1, *path))
-                np.testing.assert_allclose(stem[0], laws.draft(()), rtol=1e-15)
-                if verifier is not LABELS["look-ahead"]:  # it weighs by what block verification left of the stem
-                    np.testing.assert_allclose(stem[1:], along(verifier, after, (3, 1), path), atol=1e-15)
-
-
-DEEP = ((1e-12, (2, *(1,) * 20, 2, *(1,) * 20, 2)), (1e-12, (4, *(1,) * 59)), (1e-3, (2, 1, 2, 2)))
-
-
-def test_deep_trees_of_rare_tokens() -> None:
-    """Labels that are out of floats as numbers on [0, 1]: picks stay sound, and where they can be told apart exact."""
-    rng = np.random.default_rng(3)
-    p = rng.dirichlet(np.ones(21))
-    for rare, branching in DEEP:
-        q = np.append(np.full(20, rare), 1 - 20 * rare)
-        shape = Shape(branching)
-        tokens = rng.integers(0, 20, shape.slots)
-        tree = Model(lambda prefix: p, lambda prefix, q=q: q).tree(tokens[shape.paths_of_slots[:, 1:]], branching)  # type: ignore[misc]
-        for verifier in (Nested(0.0), Nested()):
-            picked = verifier.pick(tree, rng)
-            np.testing.assert_allclose(picked.proposal.sum(axis=1), 1.0, atol=EXACT, err_msg=str((rare, verifier)))
-            assert verifier.verify(tree, rng).accepted >= 0
-            if rare == 1e-3:
-                assert verifier.picks(tree)[0].sum() == pytest.approx(1.0, abs=EXACT), verifier
 
 
 def test_nested_is_never_below_the_others() -> None:

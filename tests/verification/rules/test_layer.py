@@ -75,19 +75,6 @@ def test_between_token_wise_and_nested() -> None:
         assert layer < _mean_accepted(Nested(), trees).mean(), laws
 
 
-def test_masses_of_tails() -> None:
-    """Nothing is accepted that the target does not have, however small the budget."""
-    laws = model("tail", 4, 1)
-    for seed in range(50):
-        tree = laws.drawn((2, 2, 1), np.random.default_rng(seed))
-        law = LayerVerification().stop_law(tree)
-        assert law.min() >= 0
-        assert law.sum() == pytest.approx(1.0, abs=EXACT)
-        for node in range(1, tree.size):
-            if tree.target[tree.parent[node], tree.token[node]] == 0:
-                assert law[node].sum() == 0
-
-
 def test_rules_that_do_not_tell_are_refused() -> None:
     plan = otspec.solve(Problem([0.5, 0.3, 0.2], WithoutReplacement([0.2, 0.3, 0.5], 2)), "rsd").plan
     assert plan is not None

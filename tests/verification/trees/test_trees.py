@@ -81,22 +81,8 @@ def test_slots_without_a_token_leave_the_tree_with_all_below_them() -> None:
     assert tree.draw.tolist() == [[0, 1, 3]]
 
 
-def test_nothing_drafted() -> None:
-    tree = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
-    assert (tree.size, tree.length, tree.inner, tree.line(0)) == (1, 0, 0, [])
-
-
-def test_numbers_of_children() -> None:
-    for branching, wrong in (((0,), "0"), ((2, -1), "-1"), ((1.5,), "1.5")):
-        with pytest.raises(ProblemError, match=f"branching is {wrong}; pass an integer >= 1"):
-            Shape.of(branching)  # type: ignore[arg-type]
-    with pytest.raises(ProblemError, match="paths is 0"):
-        Shape.paths(0, 2)
-
-
 HUGE: list[tuple[Callable[[], object], str]] = [
     (lambda: Shape.paths(1_000_000, 8), "1,000,000 paths of 8 tokens have 8,000,001 slots, and a tree at most 1,048,"),
-    (lambda: Shape.paths(1, 2**31 - 1), "1 paths of 2,147,483,647 tokens have 2,147,483,648 slots"),
     (lambda: Shape.of([1000, 1000, 1000]), "branching has 1,001,001,001 slots down to level 3, and a tree at most"),
     (lambda: Shape.of([2] * 10**5), "branching has 2,097,151 slots down to level 20"),
     (lambda: Shape.paths(2000, 500).check_room(2048), "a tree of 1,000,001 slots takes some 30,548,889 MiB: laws over"),
@@ -150,15 +136,12 @@ def test_equal_prefixes_are_merged_with_all_their_children() -> None:
 @pytest.mark.parametrize(
     ("tree", "said"),
     [
-        ("0,0.1", r"0\.1 without the sibling before it, 0\.0"),
         ("0,2", "2 without the sibling before it, 1"),
         ("0,1.0", r"1\.0 without its parent 1"),
         ([[0], [0]], "0 twice"),
         ([], "0 choices"),
         ("0,x", "'0,x'; pass a list"),
-        ([[0], [True]], "pass a list"),
         ([[0], [-1]], "pass a list"),
-        ([[0], []], "pass a list"),
         ("[[0], ", "pass a list"),
         (3, "pass a list"),
     ],
@@ -213,16 +196,6 @@ def _always(target: list[float], draft: list[float] | None = None) -> Model:
 EVEN, THIRDS, LAWS = _always([0.5, 0.5]), _always([1 / 3] * 3), synthetic("tiny", 4, 3)
 
 
-def test_paths_share_their_prefixes() -> None:
-    tree = THIRDS.tree([[0, 1], [2, 1], [0, 2], [0, 1]])
-    assert (tree.count, tree.length, tree.inner) == (4, 2, 3)
-    assert [tree.prefix(node) for node in range(len(tree.parent))] == [(), (0,), (2,), (0, 1), (2, 1), (0, 2)]
-    assert tree.node.tolist() == [[0, 1, 3], [0, 2, 4], [0, 1, 5], [0, 1, 3]]
-    assert [list(children) for children in tree.children] == [[1, 2], [3, 5], [4], [], [], []]
-    assert tree.target.shape == (6, 3)
-    assert tree.draft.shape == (3, 3)
-
-
 def test_every_node_has_its_own_laws_which_depend_on_seed_and_prefix_alone() -> None:
     tree = LAWS.tree([[0, 1, 3], [0, 2, 2]])
     for node in range(len(tree.parent)):
@@ -233,11 +206,6 @@ def test_every_node_has_its_own_laws_which_depend_on_seed_and_prefix_alone() -> 
     assert np.array_equal(first.target((3, 4)), again.target((3, 4)))
     assert not np.array_equal(first.target((3, 4)), other.target((3, 4)))
     assert not np.array_equal(first.target((3, 4)), first.target((4, 3)))
-
-
-def test_paths_are_drafted_from_a_seed() -> None:
-    np.testing.assert_array_equal(LAWS.sample(3, 2, 7), LAWS.sample(3, 2, np.random.default_rng(7)))
-    assert len({LAWS.sample(3, 2, seed).tobytes() for seed in range(20)}) > 10
 
 
 NEVER, SHORT = _always([0.5, 0.5], [1.0, 0.0]), _always([0.5, 0.5], [0.4, 0.4])
@@ -259,9 +227,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: SHORT.sample(1, 1, 0), r"draft\(\) sums to 0.8"),
     (lambda: LAWS.sample(3, 2, None), "rng is None; pass a generator"),  # type: ignore[arg-type]
     (lambda: LAWS.sample(0, 2, 1), "paths is 0; pass an integer >= 1"),
-    (lambda: LAWS.sample(2, 1.5, 1), "depth is 1.5; pass an integer >= 1"),  # type: ignore[arg-type]
     (lambda: LAWS.sample(10**6, 8, 1), "have 8,000,001 slots, and a tree at most"),
-    (lambda: LAWS.tree([[0], [1, 2]]), "not an array of token ids"),
     (
         lambda: LAWS.tree([[0, 1], [0, 2]], (2, 2)),
         r"paths have shape \(2, 2\); branching \(2, 2\) has 4 paths of 2 tokens",

@@ -13,11 +13,11 @@ from otspec.schemes.iid import power_increments
 from otspec.verification import GreedyMultiPath, Model, Nested, Tree, synthetic
 from otspec.verification.rules.block.block import block_weights
 from otspec.verification.rules.nested.growth import Grown, grow, next_weight
-from otspec.verification.rules.nested.labels import ChildPlaces, Label, coordinate, label_of, owned_by, place_at, whole
+from otspec.verification.rules.nested.labels import Label, coordinate, label_of, owned_by, place_at, whole
 from otspec.verification.rules.nested.nested import LabelVerifier, _arrays
 from otspec.verification.rules.nested.powers import mean_density
 from otspec.verification.rules.nested.ranking import FINEST, REACH, bucket
-from otspec.verification.rules.nested.sharing import PLAIN, Sharing, join, measure_places, refine
+from otspec.verification.rules.nested.sharing import PLAIN, Sharing, measure_places, refine
 from tests.each import each
 from tests.oracles import Floats, Ints
 from tests.verification.catalogue import LABELS
@@ -66,21 +66,6 @@ def test_children_partition_their_parent(ahead: Sharing) -> None:
                 if len(prefix) < 2 and len(nodes) < 12:
                     nodes.append(((*prefix, x), child, own))
             assert places.proposal.sum() == pytest.approx(1.0, abs=EXACT), at
-
-
-def test_positions_follow_the_label() -> None:
-    """A token's coordinate, through place and fraction to the parent's, runs through its label monotonely."""
-    laws = synthetic("mixed", 30, 4)
-    p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
-    for ahead in (PLAIN, AHEAD):
-        places = refine(p, q, _all(3), whole(), 1.0, ahead)
-        for token in np.argsort(-q)[:5].tolist():
-            owned = owned_by(places, token)
-            label = label_of(owned, places, whole())
-            positions = np.linspace(0, 1, 201)[1:-1]
-            u = [coordinate(places, *place_at(owned, t)) for t in positions]
-            assert (np.diff(u) > 0).all()
-            np.testing.assert_allclose([_share_below(label, x) for x in u], positions, atol=EXACT)
 
 
 def test_places_of_one_label_are_measured_without_loss() -> None:
@@ -170,33 +155,6 @@ def test_the_exact_law_of_the_pick_is_that_of_the_rule_at_any_depth() -> None:
         np.testing.assert_allclose(weights, np.full(3, 1 / 3), atol=EXACT, err_msg=str(at))
 
 
-@pytest.mark.parametrize("rule", [Nested(), Nested(sigma=0), GreedyMultiPath()], ids=repr)
-def test_one_path_has_its_draft_laws(rule: Nested | GreedyMultiPath) -> None:
-    """Which is taken for granted where it is picked, and follows from the labels."""
-    for family in FAMILIES:
-        laws = model(family, 5, 3)
-        tree = laws.tree(laws.sample(1, 4, 0))
-        picked = rule.pick(tree, 0)
-        weights, proposals = rule.picks(tree)
-        assert (picked.path, weights.tolist()) == (0, [1.0])
-        np.testing.assert_allclose(picked.proposal, proposals[0], atol=EXACT)
-
-
-def test_swaps_stay_within_places() -> None:
-    for family in FAMILIES:
-        for seed in range(5):
-            laws = model(family, 40, seed)
-            p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
-            for ahead in (PLAIN, AHEAD):
-                places: ChildPlaces = refine(p, q, _all(3), whole(), 0.7, ahead)
-                assert (places.kept >= 0).all()
-                assert (places.recipient < places.donor).all()
-                filled = places.kept.copy()
-                np.add.at(filled, places.recipient, places.amount)
-                np.add.at(filled, places.donor, places.amount)
-                np.testing.assert_allclose(filled, places.size, rtol=EXACT)
-
-
 def test_buckets_hold_tokens_of_nearly_equal_ratio_in_ascending_order() -> None:
     rng = np.random.default_rng(5)
     p, q = rng.gamma(0.3, size=(2, 500))
@@ -277,19 +235,6 @@ def test_buckets_on_the_last_level_cost_next_to_nothing(regime: str, seed: int, 
     ]
     assert -1e-12 <= accepted[0] - accepted[1] < 5e-4
     assert accepted[0] - accepted[2] >= -1e-12
-
-
-def test_grains_end_at_the_cut() -> None:
-    """Ranks of nearly equal ratio are one group, but not across the cut."""
-    ratio = np.array([0.5, 0.505, 0.9, 0.905, 0.909, 0.912, 1.5, 1.51])
-    for cut, groups in ((0, [0, 0, 1, 1, 1, 1, 2, 2]), (4, [0, 0, 1, 1, 2, 2, 3, 3]), (8, [0, 0, 1, 1, 1, 1, 2, 2])):
-        size = np.full(8, 0.125)
-        target, group = ratio * size, np.empty(8, dtype=np.int64)
-        number, below = join(target, size, cut, 0.02, np.inf, group)
-        assert group.tolist() == groups, cut
-        assert (number, below) == (max(groups) + 1, len(set(groups[:cut]))), cut
-        np.testing.assert_allclose(size[:number], np.bincount(groups) * 0.125)
-        np.testing.assert_allclose(target[:number], np.bincount(groups, ratio * 0.125))
 
 
 def test_no_swap_exceeds_a_place_that_was_made_longer() -> None:
