@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +9,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from transformers import LogitsProcessorList  # noqa: E402
 
 from benchmarks.gpu import model  # noqa: E402
 from benchmarks.gpu.__main__ import main  # noqa: E402
 from benchmarks.gpu.cells import GPU, Bench, Cell, Plan  # noqa: E402
 from benchmarks.gpu.report import report  # noqa: E402
-from benchmarks.gpu.synchronisations import SAID, counted  # noqa: E402
-from otspec.decode.base import graphs  # noqa: E402
-from otspec.decode.methods import Vanilla  # noqa: E402
-from otspec.decode.step.harness import run  # noqa: E402
-from tests.decode.graph_stand_in import called_again  # noqa: E402
-from tests.decode.models import tiny  # noqa: E402
 
 CPU = torch.device("cpu")
 SMALL = Plan(("tiny/tiny", "shipped"), (1, 2), (None, 10), vocab=300, new=6)
@@ -55,16 +47,6 @@ def test_every_cell_is_measured_and_told(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert len((tmp_path / "results.jsonl").read_text().splitlines()) == len(records)
 
 
-def test_the_most_valuable_cells_come_first() -> None:
-    cells = GPU.cells()
-    assert len(set(cells)) == len(cells) == 2 * 3 * (1 + 4 * 4) + 2
-    assert cells[:2] == [Cell("8b/1b", 1, "vanilla"), Cell("8b/1b", 1, "multi-draft", 1, 3)]
-    whole = [at for at, cell in enumerate(cells) if cell.method == "multi-draft" and cell.draft_top_k is None]
-    assert max(whole) < min(at for at, cell in enumerate(cells) if cell.draft_top_k)
-    for number, cell in enumerate(cells):  # what it is compared with was measured before
-        assert Cell(cell.pair, cell.batch, "vanilla") in cells[: number + 1]
-
-
 def test_a_model_is_measured_with_its_drafter_by_every_rule(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     planned = model.cells()
     assert {cell.rule for cell in planned} >= {"plain", "block", "nested", "interval", *model.HOST}
@@ -91,17 +73,6 @@ def test_a_model_is_measured_with_its_drafter_by_every_rule(monkeypatch: pytest.
     assert "| 0 | shipped | likeliest | 2, 1 | - |" in told
     assert "| 1 | shipped | lp | 2 x 2 | 4 | not measured: highspy is not installed |" in told
     assert main([*asked, "--out", str(tmp_path)]) == 2  # what was measured is not measured away
-
-
-def test_captures_are_counted_and_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphs, "capture", called_again)
-    with model.captures() as count:
-        replayed = graphs.GraphedCallable[Any]()
-        for _ in range(3):
-            replayed.run(lambda _: (torch.zeros(1),), object())
-    assert count == [1]
-    now: Any = graphs.capture
-    assert now is called_again
 
 
 def test_some_cells_can_be_asked_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -145,82 +116,12 @@ def test_a_cell_that_fails_is_a_row_that_says_so(small: Bench, monkeypatch: pyte
     assert "| shipped | 1 | multi-draft | 1 x 8 | 10 | 1.0 [0.9, 1.1] | - | 1.00 |" in told
 
 
-def test_a_pair_that_does_not_fit_is_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.random_pair.free_bytes", lambda device: 5e9)
-    vanilla, assisted = Bench(Plan(("8b/1b",), (1,), ()), CPU, torch.bfloat16).run(1.0)
-    assert "8b and 1b take" in vanilla["error"]
-    assert "8b and 1b take" in assisted["error"]
-
-
-def test_cells_share_the_time_and_none_begins_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, shares = [0.0], []
-
-    def takes(bench: Bench, cell: Cell, budget: float, stop: float) -> dict[str, Any]:
-        shares.append(budget)
-        now[0] += 15.0
-        return {"budget": budget}
-
-    monkeypatch.setattr(Bench, "measure", takes)
-    bench = Bench(SMALL, CPU, torch.float32, clock=lambda: now[0])
-    count = len(SMALL.cells())
-    records = list(bench.run(1.0))
-    assert shares == pytest.approx([54 / count, 39 / (count - 1), 24 / (count - 2), 9 / (count - 3)])
-    assert [one.get("error") for one in records[4:]] == ["not measured: the 1 minutes were over"] * (count - 4)
-
-
-def test_the_time_of_compilation_gives_no_cell_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first run takes most of the time, the others none."""
-    now, runs = [0.0], []
-
-    def decode(**settings: Any) -> Any:
-        runs.append(settings["max_new_tokens"])
-        now[0] += 20.0 if len(runs) == 1 else 0.0
-        return run(tiny(), Vanilla(), torch.tensor([[1, 2, 3]]), max_new_tokens=settings["max_new_tokens"])
-
-    monkeypatch.setattr(Bench, "_decoder", lambda *given: decode)
-    bench = Bench(Plan(("tiny/tiny",), (1,), (), vocab=300, new=12), CPU, torch.float32, clock=lambda: now[0])
-    vanilla, _ = bench.run(0.5)
-    assert "error" not in vanilla
-    assert vanilla["new"] == 12
-    assert runs[:8] == [10] * 3 + [12] * 5
-
-
 def test_a_cell_that_would_not_end_in_time_is_given_up() -> None:
     ticks = itertools.count(step=4.0)
     bench = Bench(Plan(("tiny/tiny",), (1,), (), vocab=300), CPU, torch.float32, clock=lambda: next(ticks))
     vanilla, assisted = bench.run(0.5)
     assert vanilla["error"] == "not measured: 10 tokens took 4.0 s, and 11.0 s were left"
     assert assisted["error"] == "not measured: 10 tokens took 4.0 s, and 0.0 s were left"
-
-
-def test_waits_within_steps_are_counted_and_other_warnings_go_on() -> None:
-    class Waits:
-        """A logits processor, which every pass of the target goes through."""
-
-        def __call__(self, ids: Any, logits: Any) -> Any:
-            warnings.warn(SAID + " (triggered somewhere)", stacklevel=1)
-            return logits
-
-    target = tiny()
-    with warnings.catch_warnings(record=True) as others, counted(CPU) as count:
-        count.told = True
-        warnings.simplefilter("always")
-        warnings.warn(SAID, stacklevel=1)  # within no step
-        warnings.warn("another thing", stacklevel=1)
-        generation = run(
-            target,
-            Vanilla(),
-            torch.tensor([[1, 2, 3]]),
-            max_new_tokens=5,
-            seed=0,
-            logits_processor=LogitsProcessorList([Waits()]),
-        )
-    assert [str(one.message) for one in others] == ["another thing"]
-    assert generation.metrics.target_calls == 5
-    assert count.per_step(5) == 1.0
-    ((place, times),) = count.places.items()
-    assert place.startswith("otspec/decode/base/sampling.py:")
-    assert times == 5
 
 
 def test_without_a_gpu_it_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from benchmarks.gpu import verification  # noqa: E402
-from benchmarks.gpu.work import DEPTH, Shape, Work, works  # noqa: E402
+from benchmarks.gpu.work import DEPTH, Shape, works  # noqa: E402
 from otspec.verification.device.trees import RULES  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -40,22 +40,3 @@ def test_bytes_are_those_of_the_laws_and_outputs_are_tokens() -> None:
         assert found.valid.all()
         if work.what.startswith(("chains", "trees")):
             assert 0 <= found.accepted.min() <= found.accepted.max() <= DEPTH
-
-
-def test_a_call_that_fails_is_a_line_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails() -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory.\nSee the documentation")
-
-    monkeypatch.setattr(verification, "works", lambda *given: [Work("rows", "sorting", fails, 8)])
-    (record, _) = verification.run(SMALL, CPU)
-    assert record["error"] == "OutOfMemoryError: CUDA out of memory."
-    assert verification.table([record]).rows[0][3] == record["error"]
-
-
-def test_what_it_needs_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert verification.main(["--device", "cpu", "--out", str(tmp_path / "new")]) == 2
-    assert "pass --tiny as well" in capsys.readouterr().err
-    if not torch.cuda.is_available():
-        assert verification.main(["--out", str(tmp_path / "new")]) == 2
-        assert "there is no GPU here" in capsys.readouterr().err
-    assert not (tmp_path / "new").exists()

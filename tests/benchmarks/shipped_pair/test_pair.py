@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from benchmarks.shipped_pair.corpus import read_corpus  # noqa: E402
-from benchmarks.shipped_pair.recipe import DRAFT, TARGET, measure, tokens_of, windows  # noqa: E402
+from benchmarks.shipped_pair.recipe import DRAFT, TARGET, measure, tokens_of  # noqa: E402
 from otspec.decode.shipped import FOLDER, HELD_OUT_ROWS, TRAINING, Pair, load  # noqa: E402
 
 RECORD = json.loads((FOLDER / TRAINING).read_text())
@@ -46,13 +46,3 @@ def test_losses_and_acceptance_on_the_recorded_sample_are_as_recorded(pair: Pair
     assert measured == pytest.approx(RECORD["sample"], abs=1e-4)
     assert measured["target_loss"] < measured["draft_loss"]
     assert 0.6 < measured["acceptance"] < 0.85
-
-
-def test_held_out_files_of_the_running_python_are_met_as_well(pair: Pair) -> None:
-    held_out = [source.text for source in read_corpus() if source.held_out]
-    files = [tokens_of(pair.tokenizer, text) for text in held_out]
-    rows = windows(files, context=256, bos=pair.tokenizer.bos_token_id)
-    measured = measure(pair.target, pair.draft, rows[::40])
-    # Other versions of Python have other files; one window in forty has a standard error of some 0.11 in the loss.
-    assert measured["target_loss"] == pytest.approx(RECORD["held_out"]["target_loss"], abs=0.5)
-    assert 0.55 < measured["acceptance"] < 0.9
