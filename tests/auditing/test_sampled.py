@@ -68,24 +68,6 @@ def test_reused_noise_shows_in_pairs_only() -> None:
     assert [test.name for test in unseen.outcome.tests] == ["law", "drafter"]
 
 
-def test_a_rule_that_repeats_its_coin_every_other_time_is_seen_at_any_phase() -> None:
-    class OldCoin:
-        def __init__(self, phase: int) -> None:
-            self.calls, self.coin = phase, 0.5
-
-        def __call__(self, p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
-            if self.calls % 2 == 0:
-                self.coin = rng.random()
-            self.calls += 1
-            return rules.draw(p, self.coin)
-
-    for phase in (0, 1):
-        audit = otspec.audit(OldCoin(phase))
-        assert audit.verdict is AuditVerdict.NOT_LOSSLESS
-        assert "consecutive outputs are independent" in audit.reason
-        assert audit.outcome.tests[1].evidence > 100  # far beyond what other distances see of it
-
-
 class Late:
     """A lossless rule but for its noise, which comes back so many calls later."""
 

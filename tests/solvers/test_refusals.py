@@ -65,12 +65,6 @@ def test_drafts_of_another_law_are_refused_with_a_reason(name: str) -> None:
     assert message in result.message
 
 
-def test_the_minimum_norm_point_takes_any_law() -> None:
-    tuples = np.stack(np.divmod(np.arange(16), 4), axis=1)
-    for scheme in (IID(Q4, 3), WithoutReplacement(Q4, 3), Table(tuples, np.full(16, 1 / 16), 4)):
-        assert get("submodular").supports(Problem(P4, scheme)) is None
-
-
 P3, HALVES = np.array([0.5, 0.3, 0.2]), IID([0.5, 0.5, 0.0], 2)
 DISTINCT = WithoutReplacement([0.5, 0.3, 0.2, 0.0], 2)
 ONE_SIDED = Independent([[1.0, 0.0, 0.0], [0.5, 0.25, 0.25]])

@@ -253,17 +253,6 @@ def test_rejection_without_replacement_is_exact_or_a_bound(sizes: tuple[int, int
 # --- drafts of another law than the rule is lossless for
 
 
-def test_insisting_on_the_right_law_in_other_clothes_is_lossless() -> None:
-    drafts, probabilities = WithoutReplacement(Q4, 3).support()
-    problem = Problem(P4, Table(drafts, probabilities, 4))
-    plan = solve(problem, "rsd:allow_biased=true").plan
-    assert plan is not None
-    assert plan.deviation <= ROUNDING
-    assert plan.acceptance == pytest.approx(
-        plan_of(Problem(P4, WithoutReplacement(Q4, 3)), "rsd").acceptance, abs=1e-14
-    )
-
-
 def test_wrong_drafts_raise_acceptance_beyond_the_optimum() -> None:
     # The likeliest two tokens of q, tested as if drawn from q: token 0 always passes, and is all that is ever put out.
     q = np.array([0.4, 0.4, 0.1, 0.1])
