@@ -97,6 +97,7 @@ FOREIGN = np.array([[0.5, 0.25, 0.25], [0.1, 0.0, 0.9]])
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: tli([1.0, 0.0], [1]), "q has no mass on the tokens to keep"),
     (lambda: tli(HALF, [2]), "target holds 2; token ids run from 0 to 1"),
+    (lambda: tli(HALF, [-1]), "target holds -1"),
     (lambda: tli(HALF, [0, 0]), "target holds token 0 2 times"),
     (lambda: tli(HALF, HALF), r"target is float64.*p > 0"),
     (lambda: tli(HALF, [[0], [1]]), r"target has shape \(2, 1\)"),
