@@ -52,13 +52,7 @@ class _MoreToDraw(Exception):
 
 
 class Script:
-    """Draws as it is told; what it is not told yet, it tells all possibilities of.
-
-    Parameters
-    ----------
-    rows : list of Drawn
-        What each text of the batch draws.
-    """
+    """Draws what it is told for each text of a batch; what it is not told yet, it tells all possibilities of."""
 
     def __init__(self, rows: list[Drawn]) -> None:
         self.rows = rows

@@ -40,16 +40,7 @@ def drawing(drafter: Drafter) -> list[LevelDrafter]:
 
 
 class Play:
-    """A drafter at work on some texts.
-
-    Parameters
-    ----------
-    strategy : Strategy
-    of : Models
-    texts : lists of tokens
-    settings : dict
-        Of the target's sampling.
-    """
+    """A drafter at work on some texts, lists of tokens; settings are those of the target's sampling."""
 
     def __init__(
         self, strategy: Strategy, of: Models, texts: Sequence[Sequence[int]], settings: dict[str, Any], seed: int = 0

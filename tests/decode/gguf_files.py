@@ -35,19 +35,10 @@ def name_of(name: str) -> str:
 
 
 def interleaved(weight: FloatArray, heads: int) -> FloatArray:
-    """Rows of queries or keys in llama.cpp's order.
+    """Rows of queries or keys, shape (heads * size, width), in llama.cpp's order.
 
     Both turn pairs of coordinates of a head by the position.  transformers pairs a coordinate of the first half with
     one of the second, llama.cpp neighbours.
-
-    Parameters
-    ----------
-    weight : ndarray, shape (heads * size, width)
-    heads : int
-
-    Returns
-    -------
-    ndarray, shape (heads * size, width)
     """
     halves = weight.reshape(heads, 2, -1, weight.shape[1])
     return halves.swapaxes(1, 2).reshape(weight.shape)

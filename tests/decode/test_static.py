@@ -2,8 +2,8 @@
 
 import copy
 import gc
-from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -286,31 +286,19 @@ def test_a_gpu_without_room_says_for_what(models: Any, monkeypatch: pytest.Monke
 
 
 def test_a_capture_has_its_pool_and_its_generator_and_leaves_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Any] = []
-
-    class Within:
-        def __init__(self, graph: Any, **settings: Any) -> None:
-            told.append((graph, settings))
-
-        def __enter__(self) -> None:
-            told.append("begun")
-
-        def __exit__(self, *error: object) -> None:
-            told.append("ended")
-
-    def begun(generator: Any) -> Any:
-        told.append(torch.is_grad_enabled())
-        return generator
-
-    own: list[Any] = []
-    graph = SimpleNamespace(register_generator_state=own.append)
+    graph, captured = mock.Mock(), mock.MagicMock()
     monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: graph)
-    monkeypatch.setattr(torch.cuda, "graph", Within)
+    monkeypatch.setattr(torch.cuda, "graph", captured)
+
+    def work(generator: Any) -> Any:
+        captured.return_value.__enter__.assert_called_once()
+        captured.return_value.__exit__.assert_not_called()
+        return generator, torch.is_grad_enabled()
+
     pool, generator = object(), torch.Generator()
-    found: Any = capture(begun, pool, generator)
-    assert found == (graph, generator)
-    assert own == [generator]
-    settings = {"pool": pool, "capture_error_mode": "thread_local"}
-    assert told == [(graph, settings), "begun", False, "ended"]
-    capture(begun)
-    assert own == [generator]
+    found: Any = capture(work, pool, generator)
+    assert found == (graph, (generator, False))
+    captured.assert_called_once_with(graph, pool=pool, capture_error_mode="thread_local")
+    captured.return_value.__exit__.assert_called_once()
+    capture(lambda _: None)
+    graph.register_generator_state.assert_called_once_with(generator)

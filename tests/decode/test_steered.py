@@ -6,14 +6,13 @@ import pytest
 import torch
 
 import otspec
-from otspec.decode.base.draft_laws import draft_law
-from otspec.decode.base.sampling import Sampling
+from otspec.decode import MultiDraft
 from otspec.decode.drafters.catalogue import CONDITIONED
 from otspec.decode.drafters.hidden_states import rms_normalise
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter
 from otspec.decode.drafters.sd2.model import PLACES, Steered
-from otspec.verification.trees.shape import Shape
-from tests.contracts.draft_models import LAYERS, WIDTH, all_features, steered
+from tests.contracts.draft_models import LAYERS, WIDTH, all_features, models, steered
+from tests.contracts.playing import Play
 from tests.decode.models import pair
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
@@ -42,29 +41,24 @@ def test_steering_changes_a_pass_and_leaves_nothing_behind(place: str) -> None:
     assert torch.equal(model(ids).logits, draft(ids).logits)
 
 
-@pytest.mark.parametrize("lengths", [(0, 0, 0), (2, 1, 0), (1, 3, 2)])
+def _before(target: Any, text: list[int]) -> Any:
+    """Steering of each token of a text that is read: of the one before it."""
+    nothing = torch.zeros(1, len(LAYERS), WIDTH, dtype=torch.float64)
+    return torch.cat((nothing, all_features(target, text)))[: len(text)]
+
+
+@pytest.mark.parametrize("lengths", [(2, 1, 0), (1, 3, 2)])
 def test_laws_are_those_of_a_pass_whose_tokens_are_steered_as_of_their_time(lengths: tuple[int, ...]) -> None:
     """After a prompt, and again after a step that accepted some drafts and added a token."""
-    target, draft = pair()
-    model = steered(draft)
-    shape = Shape((2, 1, 1))
-    sampling = Sampling(target._get_logits_processor(target.generation_config, device="cpu", model_kwargs={}), True)
-    drafter = SteeredDrafter(model, shape, draft_law("iid"), sampling, 8, torch.Generator().manual_seed(1))
-    texts = [list(text) for text in TEXTS]
-    nothing = torch.zeros(1, len(LAYERS), WIDTH, dtype=torch.float64)
-
-    def before(text: list[int]) -> Any:
-        """Steering of each token that is read: of the one before it, in a prompt."""
-        return torch.cat((nothing, all_features(target, text)))[: len(text)]
-
-    drafter.observe([all_features(target, text)[:-1] for text in texts])
-    drafter.start(texts)
-    steering = [before(text[:-1]) for text in texts]
+    of = models(8)
+    model = steered(of.draft)
+    play = Play(MultiDraft(model, branching=(2, 1, 1)), of, TEXTS, {})
+    steering = [_before(of.target, text[:-1]) for text in TEXTS]
 
     def check() -> Any:
-        drafts, row = drafter.draft(texts, 3), 0
-        for text, tree, past in zip(texts, drafts.trees, steering, strict=True):
-            known = before(text)
+        drafts, row = play.draft(3), 0
+        for text, tree, past in zip(play.texts, drafts.trees, steering, strict=True):
+            known = _before(of.target, text)
             for node in range(tree.inner):
                 whole = [*text, *tree.token[tree.line(node)].tolist()]
                 drafted = known[-1:].expand(len(whole) - len(text), -1, -1)
@@ -75,22 +69,14 @@ def test_laws_are_those_of_a_pass_whose_tokens_are_steered_as_of_their_time(leng
         assert row == len(drafts.laws)
         return drafts
 
-    drafts = check()
-    slots, seen = [], []
-    for number, (tree, length) in enumerate(zip(drafts.trees, lengths, strict=True)):
-        accepted = tree.node[0, 1 : 1 + length]
-        slots.append(tree.slot[accepted].tolist())
-        old = texts[number]
-        now = torch.cat((nothing, all_features(target, old)))[len(old) - 1]
-        read = [*old, *tree.token[accepted].tolist()]
+    trees = check().trees
+    for number, (text, length) in enumerate(zip(TEXTS, lengths, strict=True)):
         # What the draft model has read of it keeps its steering; a draft of the last level was never read, and is
         # steered by the token before it, as in training.
-        kept = len(old) + min(length, shape.depth - 1)
+        kept = len(text) + min(length, 2)
+        now = _before(of.target, text)[-1:]
         steering[number] = torch.cat((steering[number], now.expand(kept - len(steering[number]), -1, -1)))
-        seen.append(all_features(target, read)[len(old) - 1 :])
-        texts[number] = [*read, 3]
-    drafter.commit(slots, range(3))
-    drafter.observe(seen)
+    play.go_on([int(tree.node[0, length]) for tree, length in zip(trees, lengths, strict=True)], [3] * 3, range(3))
     check()
 
 
