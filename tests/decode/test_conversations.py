@@ -108,7 +108,6 @@ FAILS = "fails at turn 1 of a conversation: "
 REFUSED: list[tuple[str | None, list[tuple[str, ...]], bool, str]] = [
     (None, [("a",)], True, "the tokenizer of the target has no chat template; pass --no-chat"),
     ("{{ raise_exception('no such role') }}", [("a",)], True, f"{FAILS}no such role; pass --no-ch"),
-    ("{% for %}", [("a",)], True, FAILS),
     ("{{ messages[0].nothing.at_all }}", [("a",)], True, FAILS),
     ("{% if false %}a{% endif %}", [("a",)], True, "prompt 1 is empty"),
     (TEMPLATE, [("a",), ("b", "c")], False, "has 2 turns, and what is asked after an answer takes a chat"),

@@ -163,21 +163,16 @@ def test_ways_to_ask_for_it() -> None:
 def test_pairs_that_cannot_be() -> None:
     target, draft = tiny(VOCAB), tiny(OWN, seed=1, positions=128)
     ids = TOKENIZER(PROMPTS[0], return_tensors="pt").input_ids
-    for ask in (
-        lambda **more: otspec.generate(target, draft, ids, max_new_tokens=4, **more),
-        lambda **more: target.generate(ids, custom_generate=multi_draft(draft, **more), max_new_tokens=4),
+    for model, asked, message in (
+        (draft, {}, "420 tokens and the draft model 330; pass tokenizer= and draft_tokenizer="),
+        (draft, {"tokenizer": TOKENIZER}, "420 tokens and the draft model 330"),
+        (draft, {"tokenizer": TOKENIZER, "draft_tokenizer": Words()}, "the draft_tokenizer, Words, is no fast"),
+        (tiny(2), {"tokenizer": TOKENIZER, "draft_tokenizer": DRAFT_TOKENIZER}, "2 of the target's 420 tokens"),
     ):
-        with pytest.raises(
-            ProblemError, match="420 tokens and the draft model 330; pass tokenizer= and draft_tokenizer="
-        ):
-            ask()
-        with pytest.raises(ProblemError, match="420 tokens and the draft model 330"):
-            ask(tokenizer=TOKENIZER)
-        with pytest.raises(ProblemError, match="the draft_tokenizer, Words, is no fast tokenizer"):
-            ask(tokenizer=TOKENIZER, draft_tokenizer=Words())
-    both: dict[str, Any] = {"tokenizer": TOKENIZER, "draft_tokenizer": DRAFT_TOKENIZER}
-    with pytest.raises(ProblemError, match="2 of the target's 420 tokens are tokens of the draft model"):
-        otspec.generate(target, tiny(2), ids, max_new_tokens=4, **both)
+        with pytest.raises(ProblemError, match=message):
+            otspec.generate(target, model, ids, max_new_tokens=4, **asked)
+    with pytest.raises(ProblemError, match="420 tokens and the draft model 330"):
+        target.generate(ids, custom_generate=multi_draft(draft), max_new_tokens=4)
 
 
 # --- counts of what the target writes where a foreign draft model writes a token

@@ -181,7 +181,7 @@ def test_plain_generate_counts_each_text_to_its_end() -> None:
     eos = texts[0][2]
     ends = [row.index(eos) + 1 if eos in row else 20 for row in texts]
     assert ends[0] < ends[1]
-    for given in (eos, [eos], torch.tensor([eos])):
+    for given in (eos, torch.tensor([eos])):
         found = plain(TARGET, PROMPTS, max_new_tokens=20, temperature=0, eos_token_id=given, pad_token_id=0)
         assert found.new_tokens == [row[:end] for row, end in zip(texts, ends, strict=True)]
         assert (found.metrics.tokens, found.metrics.target_calls) == (sum(ends), max(ends))

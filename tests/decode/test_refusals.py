@@ -56,7 +56,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("do_sample is False, .* and temperature is 0.7", {"do_sample": False, "temperature": 0.7}),
     ("temperature is 0, .* and do_sample is True", {"do_sample": True, "temperature": 0}),
     (
-        "do_sample of generation_config is False, .* and top_p is 0.5",
+        "generation_config is False, .* top_p is 0.5",
         {"generation_config": GenerationConfig(do_sample=False), "top_p": 0.5},
     ),
     ("num_beams is 2", {"num_beams": 2}),
@@ -95,10 +95,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     (r"draft_tokens is a mask of shape \(2, 8\)", {"draft_tokens": np.ones((2, 8), dtype=bool)}),
     ("draft_tokens and draft_kernel are both given", {"draft_tokens": [1], "draft_kernel": np.eye(40)}),
     ("row 0 of affinity sums to 0.5", {"draft_kernel": np.eye(40) / 2}),
-    (
-        "draft_kernel has a row for token 40, and the draft model's tokens run from 0 to 39",
-        {"draft_kernel": np.eye(41)},
-    ),
+    ("draft_kernel has a row for token 40, and the draft model's tokens run", {"draft_kernel": np.eye(41)}),
     (r"pass its \.nearest\(64\)", {"draft_kernel": affinity_from_factor(np.ones((40, 1)))}),
 ]
 """What is said, as a regular expression, and what `generate` is asked for."""
@@ -133,7 +130,7 @@ def looking(width: int = 16) -> Any:
     return made
 
 
-PAIR, POOR = (TARGET, DRAFT), pair(40, noise=1.0)[1]
+PAIR, POOR, THREE = (TARGET, DRAFT), pair(40, noise=1.0)[1], Models(TARGET, None, MedusaHeads.of(TARGET, 3))
 SEVERAL: dict[str, Any] = {"law": "independent"}
 CALLS: list[tuple[str, Callable[[], object]]] = [
     # Prompts and models that do not go together.
@@ -188,21 +185,12 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     (r"confidence is 2; it is a probability in \[0, 1\]", of(PAIR, PROMPTS[:1], assisted, confidence=2)),
     ("depth is 0; pass an integer >= 1", of(PAIR, PROMPTS[:1], assisted, depth=0)),
     ("ngram is 0; pass an integer >= 1", of((TARGET,), PROMPTS[:1], assisted_lookup, ngram=0)),
-    (
-        "stop_strings and 2 prompts: .* pass one at a time|pass one prompt at a time",
-        of((TARGET,), decode=plain, stop_strings=["a"], tokenizer=object()),
-    ),
+    ("pass one at a time|pass one prompt", of((TARGET,), decode=plain, stop_strings=["a"], tokenizer=object())),
     ("the text is empty", lambda: model_after(TARGET, DRAFT, [])),
     ("the target has 40 tokens, and the draft model 41", lambda: model_after(TARGET, tiny(41), [1])),
-    (
-        r"a text of 1 tokens and 64 more: the model has 64 positions",
-        lambda: model_after(TARGET, DRAFT, [1]).target((1,) * 64),
-    ),
+    ("a text of 1 tokens and 64 more: the model has", lambda: model_after(TARGET, DRAFT, [1]).target((1,) * 64)),
     ("no text has 3 new tokens", lambda: accuracies(Models(TARGET, None, DRAFT), [[1]], depth=3, new=2)),
-    (
-        "drafts 3 tokens at most, and depth is 5",
-        lambda: accuracies(Models(TARGET, None, MedusaHeads.of(TARGET, 3)), [[1]], depth=5, new=8),
-    ),
+    ("drafts 3 tokens at most, and depth is 5", lambda: accuracies(THREE, [[1]], depth=5, new=8)),
 ]
 
 

@@ -217,12 +217,6 @@ def test_what_the_text_repeats_is_copied_where_the_draft_model_is_slow(tmp_path:
         found.tuned.for_generate  # noqa: B018
 
 
-def test_greedy_decoding_is_tuned_as_well() -> None:
-    found = on_own_clock(0.25, seconds=100.0, depth=2, temperature=0)
-    assert {one.candidate.settings.get("law") for one in found.raced} == {None, "top_k"}
-    assert {one.candidate.method for one in found.raced[1:]} >= {"multi-draft"}
-
-
 # --- what was found
 
 

@@ -64,28 +64,20 @@ def test_turns_follow_each_other() -> None:
     assert [one[1] for one in answering] == [False, True, True, True, True, False, False, False]
 
 
-def test_texts_of_both_have_the_targets_law_where_nothing_is_put_in() -> None:
-    """Answers at a temperature of their own, questions at 1, counted after what came before."""
+@pytest.mark.parametrize("asks", [1.0, 2.0])
+def test_texts_of_both_have_the_targets_law_where_nothing_is_put_in(asks: float) -> None:
+    """Answers and questions at temperatures of their own, counted after what came before."""
     target, count = tiny(8, seed=3), 3000
-    texts = own_texts(target, [[5]], count, 5, speakers=FLOOR, temperatures=(1.0, 0.5), batch=count)
+    given: dict[str, Any] = {"speakers": FLOOR, "temperatures": (1.0, 0.5), "ask_temperature": asks, "batch": count}
+    texts = own_texts(target, [[5]], count, 5, **given)
     for row, temperature in enumerate((1.0, 0.5)):
         own = texts[row::2]
-        assert chisquare(np.bincount(own[:, 1], minlength=8), len(own) * law_after(target, [5])).pvalue > 1e-4
+        law = len(own) * law_after(target, [5], temperature=asks)
+        assert chisquare(np.bincount(own[:, 1], minlength=8), law).pvalue > 1e-4
         asked = own[own[:, 1] == 1]
         assert (asked[:, 2] == 6).all()  # put in
         law = len(asked) * law_after(target, [5, 1, 6], temperature=temperature)
         assert chisquare(np.bincount(asked[:, 3], minlength=8), law).pvalue > 1e-4
-
-
-def test_questions_are_asked_at_a_temperature_of_their_own() -> None:
-    target, count = tiny(8, seed=3), 3000
-    texts = own_texts(target, [[5]], count, 5, speakers=FLOOR, ask_temperature=0.6, batch=count)
-    law = law_after(target, [5], temperature=0.6)
-    assert chisquare(np.bincount(texts[:, 1], minlength=8), count * law).pvalue > 1e-4
-    assert chisquare(np.bincount(texts[:, 1], minlength=8), count * law_after(target, [5])).pvalue < 1e-9
-    asked = texts[texts[:, 1] == 1]
-    law = law_after(target, [5, 1, 6])
-    assert chisquare(np.bincount(asked[:, 3], minlength=8), len(asked) * law).pvalue > 1e-4
 
 
 def test_the_temperature_of_questions_is_in_the_file(tmp_path: Path) -> None:
@@ -127,5 +119,3 @@ def test_texts_of_another_make_are_not_gone_on_with(tmp_path: Path) -> None:
     (tmp_path / "no.safetensors").write_bytes(b"nothing")
     with pytest.raises(DataError, match="holds no texts"):
         read_texts(tmp_path / "no.safetensors", target)
-    with pytest.raises(ProblemError, match=r"temperatures are \[0.0\]; texts are drawn at finite ones above 0"):
-        own_texts(target, [[5]], 2, 5, temperatures=(0.0,))
