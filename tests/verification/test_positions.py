@@ -131,15 +131,6 @@ def test_a_law_of_half_precision_is_refused_where_its_logits_are_read() -> None:
         assert found == otspec.verify(problem.p, problem.scheme.q, drafts, index)  # type: ignore[attr-defined]
 
 
-def test_torch_logits_of_sixteen_bits() -> None:
-    torch = pytest.importorskip("torch")
-    target, draft = (torch.tensor(logits, dtype=torch.bfloat16) for logits in logits_of(2))
-    problem = Problem.from_logits(target, draft, 2)
-    assert isinstance(problem.scheme, IID)
-    given = otspec.verify_logits(target, draft, torch.tensor([3, 4]), 7)
-    assert given == otspec.verify(problem.p, problem.scheme.q, [3, 4], 7)
-
-
 def test_bad_calls_end_in_a_sentence() -> None:
     good: dict[str, list[Any]] = {
         "target_logits": [[0.0, 1.0, 2.0]],

@@ -194,17 +194,6 @@ def test_a_seed_verifies_as_its_generator_does(name: str) -> None:
         verifier.verify(3, 0)
 
 
-@each(name=("block", "nested", "traversal", "layer", "token-wise interval"))
-def test_one_seed_for_drafts_and_verification_gives_the_law_of_the_target(name: str) -> None:
-    verifier: Any = ALL[name]
-    first = np.zeros(4, dtype=np.int64)
-    for seed in range(500):
-        tree = SEEDED.tree(SEEDED.sample(2, 1, seed))
-        verified = verifier.verify(tree, seed)
-        first[(*tree.prefix(verified.node), verified.token)[0]] += 1
-    assert follows(first, SEEDED.target(()))
-
-
 # --- negative controls: mistakes that the enumeration must see
 
 
