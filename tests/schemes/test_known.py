@@ -8,27 +8,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from otspec import (
-    IID,
-    DraftScheme,
-    Greedy,
-    HubPairs,
-    Independent,
-    Problem,
-    ProblemError,
-    Table,
-    TopK,
-    WithoutReplacement,
-    check_scheme,
-    optimum,
-)
+from otspec import IID, Greedy, HubPairs, Independent, Problem, ProblemError, Table, TopK, WithoutReplacement, optimum
 from otspec.kernels.arrivals import Nodes, hit_increments
-from otspec.schemes import DraftSets, Enumerated, Support
+from otspec.schemes import DraftSets
 from otspec.schemes.draft_sets import PAD, pick_law, pick_weights
 from otspec.schemes.iid import power_increments
 from otspec.schemes.independent import product_increments
 from tests.each import each
-from tests.instances import P4, Q4, VARIED, Instance, peaked_problem
+from tests.instances import P4, Q4, peaked_problem
 from tests.oracles import all_tuples
 from tests.schemes.test_every_scheme import EXACT
 
@@ -195,53 +182,7 @@ def test_rows_are_told_in_any_shape_and_in_their_order() -> None:
     assert_array_equal(TABLE.compact().drafts, [[0, 1], [1, 0], [2, 2], [1, 3]])
 
 
-class Listed(Enumerated):
-    """Another scheme, of which nothing is known but its list."""
-
-    def __init__(self, scheme: DraftScheme) -> None:
-        self.scheme, self.n, self.vocab = scheme, scheme.n, scheme.vocab
-
-    def support(self) -> Support:
-        return self.scheme.support()
-
-
-@each(instance=VARIED)
-def test_a_list_says_what_its_scheme_says(instance: Instance) -> None:
-    scheme = instance.problem.scheme
-    listed = Listed(scheme)
-    tuples, order = all_tuples(scheme), np.random.default_rng(0).permutation(scheme.vocab)
-    assert_array_equal(listed.prob(tuples), scheme.prob(tuples))
-    for method in ("hit_chain", "priority_law"):
-        assert_allclose(getattr(listed, method)(order), getattr(scheme, method)(order), rtol=0, atol=1e-14)
-    for law in ("first_draft", "inclusion"):
-        known = getattr(scheme, law)()
-        assert known is None or np.abs(getattr(listed, law)() - known).max() <= 1e-14
-    assert_array_equal(listed.draft_sets().tokens, scheme.draft_sets().tokens)
-    assert_allclose(listed.draft_sets().mass, scheme.draft_sets().mass, rtol=1e-12)
-    assert_array_equal(listed.reachable(), np.unique(scheme.support().drafts))
-    assert listed.support_size() <= scheme.support_size()
-    assert listed.compact().n == scheme.n
-    if scheme.vocab < 4:
-        assert check_scheme(listed, draws=100).unknown == ("prefix_order",)
-
-
 # --- sets of drafts
-
-
-def test_sets_are_grouped_by_distinct_tokens_and_numbered_one_after_the_other() -> None:
-    """Repeats in every place, orders of one set, and sets that are prefixes of others."""
-    drafts = np.array([[3, 3, 3], [1, 3, 1], [3, 1, 3], [1, 1, 3], [0, 3, 1], [1, 2, 3], [1, 1, 1]])
-    sets = DraftSets.of_support(drafts, np.array([1, 2, 4, 8, 16, 32, 64]) / 127)
-    assert_array_equal(sets.tokens, [[0, 1, 3], [1, PAD, PAD], [1, 2, 3], [1, 3, PAD], [3, PAD, PAD]])
-    assert_allclose(sets.mass * 127, [16, 64, 32, 14, 1], rtol=1e-15)
-    assert_array_equal(sets.indptr, [0, 3, 4, 7, 9, 10])
-    assert_array_equal(sets.cells, [0, 1, 3, 1, 1, 2, 3, 1, 3, 3])
-    assert_array_equal(sets.owner, [0, 0, 0, 1, 2, 2, 2, 3, 3, 4])
-    for row in ([3, 1, 1], [1, 3, 3], [3, 3, 1], [1, 1, 3]):  # neither order nor repeats count
-        assert sets.find(np.array(row)) == 3
-    for row in ([0, 0, 0], [2, 2, 2], [0, 1, 1], [1, 2, 2], [0, 1, 2], [3, 3, 4]):
-        with pytest.raises(ProblemError, match="have probability 0 under the scheme; draw them with its sample"):
-            sets.find(np.array(row))
 
 
 def test_find_finds_every_set_and_long_tuples_stay_ascending() -> None:

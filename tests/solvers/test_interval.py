@@ -1,14 +1,13 @@
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 
 import otspec
 from otspec import IID, Problem
-from otspec.kernels.interval.exchange import Places, empty_compiled, empty_places
-from otspec.kernels.interval.plan_figures import numpy_sum, weights_are_chances
+from otspec.kernels.interval.exchange import Places
+from otspec.kernels.interval.plan_figures import weights_are_chances
 from otspec.kernels.quadrature import quadrature
 from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule
@@ -110,25 +109,6 @@ def test_the_kernel_sees_weights_that_are_no_probabilities() -> None:
     assert not weights_are_chances(places._replace(share=places.share * np.nan), *looked_at)
     twice = places._replace(first_contribution=2 * places.first_contribution)
     assert not weights_are_chances(twice, *looked_at)
-
-
-def test_numpys_sum() -> None:
-    rng = np.random.default_rng(0)
-    for size in (*range(300), 1024, 12345, 128256):
-        values = rng.random(size) * 10.0 ** rng.integers(-20, 1, size)
-        assert numpy_sum(values) == values.sum()
-
-
-@each(vocab=(1, 2, 7, 8, 9, 15, 16, 17, 1000))
-def test_places_are_one_allocation_in_which_no_array_is_in_anothers_way(vocab: int) -> None:
-    for places in (empty_places(vocab), empty_compiled(vocab)):
-        arrays: list[Any] = list(places)
-        for number, array in enumerate(arrays):
-            array[:] = number
-            assert array.ctypes.data % array.itemsize == 0
-        assert [np.unique(array).tolist() for array in arrays] == [[number] for number in range(len(arrays))]
-        ends = max(array.ctypes.data + array.nbytes for array in arrays)
-        assert ends - min(array.ctypes.data for array in arrays) <= 60 * (vocab + 16)
 
 
 def test_a_tuple_of_more_drafts_than_are_listed() -> None:

@@ -28,7 +28,6 @@ from otspec import (
 from otspec.catalogue import get
 from otspec.plans import Pick
 from otspec.solver import TupleSolver
-from otspec.solvers.max_flow.engines import ENGINES, PACKAGES, FlowSolver
 from otspec.tolerances import RELATIVE_TOL, ROUNDING
 from tests.each import each
 from tests.instances import P4, Q4
@@ -107,13 +106,6 @@ def test_drafts_that_cannot_be_are_refused(info: Any, name: str) -> None:
     for ask in asked:
         with pytest.raises(ProblemError, match=message):
             ask(np.array(drafts))
-
-
-def test_every_engine_says_what_it_needs() -> None:
-    assert PACKAGES.keys() == ENGINES.keys()
-    assert PACKAGES["numba"] == ()
-    for name in ENGINES:
-        assert FlowSolver(engine=name).packages == PACKAGES[name]
 
 
 def exact_optimum(p: np.ndarray, q: np.ndarray, n: int) -> float:

@@ -40,18 +40,6 @@ def test_quadrature_converges_as_it_should() -> None:
     assert errors[2] < 1e-14
 
 
-def test_slope_is_the_derivative_where_other_clocks_stay() -> None:
-    # A token of tiny q hardly moves phi, so its whole derivative is the slope.
-    q = np.array([1e-9, 0.4, 0.6 - 1e-9])
-    laws, counts = laws_and_counts(IID(q, 3))
-    level, shift = np.array([-0.5, 0.0, -2.0]), np.array([1e-4, 0.0, 0.0])
-    low, high, law, slope, unused = np.empty((5, 3))
-    luce_law(laws, counts, np.exp(level), 3, 26, law, slope)
-    luce_law(laws, counts, np.exp(level + shift), 3, 26, high, unused)
-    luce_law(laws, counts, np.exp(level - shift), 3, 26, low, unused)
-    assert (high[0] - low[0]) / 2e-4 == pytest.approx(slope[0], rel=1e-6)
-
-
 @each(n=(2, 4, 9))
 def test_agrees_with_interval_on_larger_problems(n: int) -> None:
     problem = peaked_problem(200, n)

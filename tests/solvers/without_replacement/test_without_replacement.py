@@ -11,7 +11,6 @@ from otspec.kernels.quadrature import quadrature
 from otspec.plans import Pick
 from otspec.solvers import WithoutReplacementSolver
 from otspec.solvers.minimum_norm_point import Goal
-from otspec.solvers.without_replacement.fit import merge
 from otspec.solvers.without_replacement.rule import Mixture, ReleaseRule
 from otspec.solvers.without_replacement.solver import fit
 from otspec.solvers.without_replacement.values import release, start_arrivals, staying_worth
@@ -128,13 +127,6 @@ def test_a_fit_that_comes_to_nothing_leaves_plain_priority(monkeypatch: pytest.M
     assert fitted > 0
     assert (layers.released == 1.0).all()
     assert_allclose(layers.law, goal.by_order)
-
-
-def test_merges_neighbours_of_like_ratio_only() -> None:
-    q = np.array([1.0, 1.0, 1.0, 5.0, 1.0, 1.0, 1.0, 1.0]) * 1e-3
-    p = np.array([1.0, 0.9, 0.7, 3.0, 0.5, 0.5, 0.5, 0.5]) * 1e-3
-    heavy = np.array([0, 0, 0, 1, 0, 0, 0, 0], dtype=bool)
-    assert merge(q, heavy, p, 0.0035).tolist() == [0, 0, 1, 2, 3, 3, 3, 4]
 
 
 @each(n=(2, 3, 4))
