@@ -59,18 +59,6 @@ def test_variants_are_counted_and_told_apart() -> None:
     assert (records["variant"]["variant_of"], records["false"]["variant_of"]) == ("false", "")
 
 
-def test_the_contents_link_to_the_tables_of_the_sources() -> None:
-    text = report.markdown(SOURCES, FOUND, 30, 0)
-    variants = "[1](#variants-not-claimed-in-key2020) | 0 | 0 | 1 |"
-    assert f"| [A paper: on it](#a-paper-on-it) | 3 | 1 | 1 | 1 | {variants}" in text
-    assert "| together | 4 | " in text
-    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
-    links = re.findall(r"\]\(#([^)]*)\)", text)
-    assert len(links) == 3
-    assert set(links) <= anchors
-
-
 def test_a_surprise_is_called_one_everywhere() -> None:
     assert "Not as expected: surprise" in report.summary(FOUND)
     assert text_of(report.tables(SOURCES, FOUND)).count("NOT AS EXPECTED") == 1

@@ -8,7 +8,6 @@ import altair as alt
 from jsonschema import ValidationError  # type: ignore[import-untyped]
 
 from otspec.reporting.charts import Axis, Group, ends_of, line_chart, rows_of
-from otspec.reporting.layers import band, behind
 from otspec.reporting.page import answering
 from otspec.reporting.pictures import Part, sheet
 from otspec.reporting.style import LIGHT, styles_of
@@ -57,12 +56,6 @@ def test_a_page_hides_dims_and_tells_and_leaves_reference_lines_alone() -> None:
     assert "hover" not in str(line)
     assert LIGHT.grey in str(line)
     assert "opacity" not in CHARTS["dots"].to_dict()["layer"][0]["encoding"]  # the chart itself is as it was
-
-
-def test_more_is_drawn_above_or_below() -> None:
-    chart = CHARTS["points"]
-    assert marks(chart + band(1.0, 2.0)) == [*marks(chart), "rect"]
-    assert marks(behind([band(1.0, 2.0)], chart)) == ["rect", *marks(chart)]
 
 
 def test_columns_of_one_hue_differ_in_their_shade() -> None:

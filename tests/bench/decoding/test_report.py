@@ -169,20 +169,6 @@ def test_tables() -> None:
     assert choice_table([one for one in records if not one["trial"]]) is None
 
 
-def test_columns_tell_depths_apart_where_there_are_several() -> None:
-    cells = [replace(NESTED, depth=depth, paths=k) for k in (2, 3) for depth in (4, 8)]
-    cells += [replace(BLOCK, depth=depth) for depth in (4, 8)]
-    table = efficiency_table(summarise([record(cell, 0, 2 * cell.depth + cell.paths, 2) for cell in cells]), "t")
-    assert table.header == ("rule", "K = 2, L = 4", "K = 2, L = 8", "K = 3, L = 4", "K = 3, L = 8")
-    rows = {row[0]: row[1:] for row in table.rows}
-    assert rows["nested"] == ("5.000", "9.000", "5.500", "9.500")
-    assert rows["block (one path)"] == ("4.500", "8.500", "4.500", "8.500")
-    assert rows["paper: global resolution"] == ("-", "2.23", "-", "2.54")
-    alone = efficiency_table(summarise([record(replace(NESTED, paths=1), 0, 9, 2)]), "t")
-    assert alone.header == ("rule", "K = 1")
-    assert alone.rows[0] == ("nested (one path)", "4.500")
-
-
 def test_figures_of_a_task_are_those_of_its_prompts() -> None:
     rng = np.random.default_rng(0)
     tokens, seconds, plain = rng.integers(5, 30, 12), rng.uniform(0.1, 2, 12), rng.uniform(0.1, 2, 12)

@@ -89,13 +89,6 @@ def test_the_papers_rows_stand_beside_ours() -> None:
         assert printed[1000, 2]["General LP"] is None
 
 
-def test_a_narrow_screen_goes_without_details() -> None:
-    table = results_table([SOLVED], "llama3")
-    assert len(table.on_screen(160).columns) == len(table.header) == 10
-    narrow = ["(k, n)", "solver", "mean", "solved", "acceptance", "alpha* there"]
-    assert [column.header for column in table.on_screen(80).columns] == narrow
-
-
 def test_the_grid_runs_from_small_to_the_whole_vocabulary_and_checks_its_solvers_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
