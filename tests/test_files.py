@@ -138,11 +138,6 @@ def test_what_names_a_file_already_keeps_its_name(tmp_path: Path) -> None:
     assert caught.value.filename == str(tmp_path / "none")
 
 
-def test_other_errors_are_as_they_were(tmp_path: Path) -> None:
-    with pytest.raises(KeyError, match="k"), named(tmp_path):
-        raise KeyError("k")
-
-
 ADVICE = re.compile(r"allow_pickle|unsafe|trust|weights_only. (argument|to .False)|Re-running", re.IGNORECASE)
 
 

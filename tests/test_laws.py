@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chisquare
 
 from otspec import IID, Problem, ProblemError
-from otspec.laws import as_drafts, as_law, draw, draw_from_cumulative, law_from_logits, sum_by
+from otspec.laws import as_drafts, as_law, draw, draw_from_cumulative, law_from_logits
 from otspec.tolerances import MASS_TOL
 from tests.each import each
 from tests.instances import P4, Q4, VARIED, Instance
@@ -76,10 +76,6 @@ def test_drafts_keep_their_leading_axes(shape: tuple[int, ...]) -> None:
 def test_what_are_no_drafts_is_refused(drafts: Any, message: str) -> None:
     with pytest.raises(ProblemError, match=message):
         as_drafts(drafts, 2, 4)
-
-
-def test_sum_by_adds_what_shares_an_index() -> None:
-    assert_array_equal(sum_by(np.array([2, 0, 2]), np.array([1.0, 2.0, 4.0]), 4), [2.0, 0.0, 5.0, 0.0])
 
 
 def test_frequencies_of_draws_follow_the_law() -> None:

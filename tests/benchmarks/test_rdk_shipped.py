@@ -26,25 +26,6 @@ def ask(monkeypatch: pytest.MonkeyPatch, *words: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (Path(words[-1]) / "records.jsonl").read_text().splitlines()]
 
 
-def test_positions_and_text_of_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import otspec
-    from otspec.data import open_source, write_npz
-
-    source = open_source("shipped")
-    write_npz(tmp_path / "mine.npz", [source.position(index) for index in range(12)])
-    (tmp_path / "mine.txt").write_text(Path(rdk_shipped.__file__).read_text())
-    tokenizer = Path(otspec.__file__).parent / "decode" / "shipped" / "target" / "tokenizer.json"
-    files = ["--data", str(tmp_path / "mine.npz"), "--text", str(tmp_path / "mine.txt"), "--tokenizer", str(tokenizer)]
-    out = ["--out", str(tmp_path / "out")]
-    records = ask(monkeypatch, *files, "--kept", "2048,16", *out)
-    assert {record["position"] for record in records if "scheme" in record} == set(range(12))
-    assert (tmp_path / "out" / "statistics.png").stat().st_size > 10_000
-    with pytest.raises(SystemExit):
-        ask(monkeypatch, *files[:2], *out)
-    with pytest.raises(DataError, match="pruning begins at 4096 tokens, and there are 2048; pass --kept"):
-        next(rdk_shipped.acceptances(rdk_shipped.recorded(4), [4096, 16]))
-
-
 def test_leaves_records_tables_and_pictures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     records = ask(monkeypatch, "--sequences", "6", "--kept", "2048,16", "--out", str(tmp_path))
     left = {path.name for path in tmp_path.iterdir()}
@@ -57,6 +38,8 @@ def test_leaves_records_tables_and_pictures(monkeypatch: pytest.MonkeyPatch, tmp
     curves = rdk_shipped.Curves(measured)
     taus = [curves.values("RDK, counts", 16, tau=tau).mean() for tau in (0.1, 0.3)]
     assert curves.values("RDK, counts", 16).mean() == max(taus)
+    with pytest.raises(DataError, match="pruning begins at 4096 tokens, and there are 2048; pass --kept"):
+        next(rdk_shipped.acceptances(rdk_shipped.recorded(4), [4096, 16]))
 
 
 def test_nothing_is_learnt_from_what_is_tested() -> None:

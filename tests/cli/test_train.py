@@ -12,7 +12,6 @@ torch = pytest.importorskip("torch")
 from safetensors import safe_open  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 
-import otspec as package  # noqa: E402
 from otspec.cli.names import LOSSES, TRAINED  # noqa: E402
 from otspec.decode import Budget, Router, training  # noqa: E402
 from otspec.decode.distillation.texts import AT_ONCE  # noqa: E402
@@ -183,7 +182,9 @@ def test_what_is_recorded_and_learnt_from_is_what_is_asked(otspec: Otspec, chatt
     with safe_open("recorded.safetensors", framework="numpy") as file:
         assert json.loads(file.metadata()["otspec"])["prompts"]["count"] == 5  # each turn is a prompt
     small = "--clusters 4 --most 2 --width 4 --epochs 1"
-    otspec(f"router {tasks} --draft {chatty.draft} {small} --out router.safetensors")
+    said = otspec(f"router {tasks} --draft {chatty.draft} {small} --out router.safetensors").out
+    assert "Wrote router.safetensors: " in said
+    assert Router.load("router.safetensors").budget == Budget(2, falling=2)
     short = "--texts 2 --length 12 --batch 2 --steps 1"
     otspec(f"train distilled {chatty} --prompts {tasks} {short} --out trained")
 
@@ -203,20 +204,3 @@ def test_texts_that_a_target_asks_itself(otspec: Otspec, chatty: Pair) -> None:
         # Whole batches are written, 8 held out.
         assert record["texts"] == {"count": 8, "length": 20, "from": "texts.safetensors"}
         assert "lossless" in otspec(f"decode {target} --draft {kind} --depth 2 --prompt a").out
-
-
-def test_a_router_of_another_draft_model(otspec: Otspec, saved: Pair) -> None:
-    Path("a.py").write_text("def read(path):\n    return open(path).read()\n" * 20)
-    Path("b.py").write_text("import os\n" * 40)
-    small = "--clusters 9 --most 4 --width 8 --epochs 2 --tokens 300"
-    said = otspec(f"router --draft {saved.draft} a.py b.py --out router.safetensors {small}").out
-    assert "Wrote router.safetensors: " in said
-    router = Router.load("router.safetensors")
-    assert router.budget == Budget(4, falling=2)
-    assert router.count <= 9
-    assert 0 < router.about["positions"] <= 300
-    models = load_models(*saved, "cpu")
-    assert models.draft is not None
-    ids, settings = torch.tensor([[1, 2, 3]]), {"solver": "block", "max_new_tokens": 8}
-    text = package.generate(models.target, models.draft, ids, draft_shortlist=router, **settings)  # type: ignore[arg-type]
-    assert text.metrics.tokens == 8
