@@ -24,16 +24,7 @@ def wrong_values() -> list[Any]:
 
 
 def check_bad_calls(call: Callable[..., Any], good: Mapping[str, list[Any]], calls: int, seed: int) -> None:
-    """Call with one or two arguments replaced, and fail on any other error, and on a result that is not finite.
-
-    Parameters
-    ----------
-    call : callable
-    good : mapping
-        For each argument, values that are right.
-    calls, seed : int
-        How many calls, and which.
-    """
+    """Call with one or two of the good values replaced; fail on any other error, and on a result that is not finite."""
     rng = np.random.default_rng(seed)
     for _ in range(calls):
         arguments = {name: values[rng.integers(len(values))] for name, values in good.items()}

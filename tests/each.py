@@ -26,18 +26,7 @@ Test = Callable[..., None]
 def each(**series: Iterable[Any]) -> Callable[[Test], Test]:
     """Run a test for every combination of some of its arguments; it fails once, with the names of all that fail.
 
-    Parameters
-    ----------
-    **series : iterable
-        The values of each argument.  A mapping names its values by its keys; else a value goes by its own `name`, or by
-        what it looks like.
-
-    Raises
-    ------
-    ValueError
-        If there is nothing to run the test for: it would pass.
-    TypeError
-        If the test does not take one of the arguments.
+    A mapping names its values by its keys; else a value goes by its own `name`, or by what it looks like.
     """
     named = {argument: _named(argument, values) for argument, values in series.items()}
 
@@ -59,15 +48,7 @@ def each(**series: Iterable[Any]) -> Callable[[Test], Test]:
 
 
 def check_each(check: Test, **series: Iterable[Any]) -> None:
-    """The loop of `each` inside a test, for values that depend on the test's other arguments.
-
-    Raises
-    ------
-    AssertionError
-        If the check fails anywhere, caused by the first failure.
-    ValueError
-        If there is nothing to check.
-    """
+    """The loop of `each` inside a test, for values that depend on the test's other arguments."""
     __tracebackhide__ = True
     runs = list(itertools.product(*(_named(argument, values).items() for argument, values in series.items())))
     failures: dict[str, BaseException] = {}

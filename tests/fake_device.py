@@ -67,13 +67,7 @@ def device() -> torch.device:
 
 
 class Copies(TorchFunctionMode):
-    """Counts what comes to the host, and draws nothing.
-
-    Parameters
-    ----------
-    told : tuple of int
-        What the arrays that come are filled with, one after the other, and again.
-    """
+    """Counts what comes to the host, filled with the numbers that it is told in turn, and draws nothing."""
 
     def __init__(self, told: tuple[int, ...]) -> None:
         super().__init__()

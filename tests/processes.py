@@ -16,15 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 @contextmanager
 def held(script: str, *words: str | Path) -> Iterator[subprocess.Popen[str]]:
-    """Run a script until it prints ``held``, and kill it in the end, unless it has ended by itself.
-
-    Parameters
-    ----------
-    script : str
-        Python.  When it has printed that, it waits for a line on its standard input.
-    *words : str or Path
-        Its arguments.
-    """
+    """Run a script until it prints ``held`` and waits for a line; kill it in the end, unless it has ended by itself."""
     command = [sys.executable, "-c", script, *map(str, words)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
@@ -36,13 +28,7 @@ def held(script: str, *words: str | Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def killed(work: Callable[[Callable[[], None]], object]) -> None:
-    """Do something in a copy of this process, which has imported all of it, until that kills itself.
-
-    Parameters
-    ----------
-    work : callable
-        Called with what kills the process in which it is called.
-    """
+    """Do something in a copy of this process, which has imported all of it, until it calls what it is handed."""
     if not hasattr(os, "fork"):
         pytest.skip("a process cannot be copied here")
     with warnings.catch_warnings():

@@ -44,18 +44,9 @@ NextLaw = Callable[[tuple[int, ...]], Any]
 
 
 class Faulty:
-    """An engine that draws token by token from laws, and whose texts with drafts are changed afterwards.
+    """An engine that draws token by token from laws, plain or with drafts, and then changes its texts with drafts.
 
-    Parameters
-    ----------
-    change : callable
-        From the texts of a request and the sampling to those that it answers with.
-    ends : tuple of int
-        Tokens that end a text.
-    with_logprobs, in_characters : bool
-        Whether it tells log-probabilities, right ones, and no tokens.
-    plain, drafted : callable
-        The law of the next token, shape (V,), from the tuple of those before: without drafts, and with.
+    It may tell log-probabilities, which are right, or characters in place of tokens.
     """
 
     name, version, method = "laws", "0", "laws given by functions"
