@@ -19,19 +19,6 @@ from tests.oracles import optimal_acceptance
 from tests.strategies import some
 
 
-def value_by_networkx(network: Network) -> float:
-    nx: Any = pytest.importorskip("networkx")
-    graph = nx.DiGraph()
-    graph.add_nodes_from(["source", "sink"])
-    for token, capacity in enumerate(network.supply.tolist()):
-        graph.add_edge("source", ("token", token), capacity=capacity)
-    for number, capacity in enumerate(network.demand.tolist()):
-        graph.add_edge(("set", number), "sink", capacity=capacity)
-    for token, number in zip(network.left.tolist(), network.right.tolist(), strict=True):
-        graph.add_edge(("token", token), ("set", number))  # no capacity attribute: unlimited
-    return float(nx.maximum_flow_value(graph, "source", "sink"))
-
-
 def cut_value(network: Network, source_side: np.ndarray[Any, np.dtype[np.bool_]]) -> float:
     """Capacity of the cut: source edges of the other tokens, and sink edges of the sets that this side touches."""
     touched = np.zeros(network.demand.size, dtype=bool)
@@ -40,13 +27,12 @@ def cut_value(network: Network, source_side: np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @each(seed=range(100))
-def test_agrees_with_networkx_on_integers(seed: int) -> None:
-    # Small integers are exact in floating point, so the flow values must be equal.
+def test_integers_are_divided_exactly(seed: int) -> None:
+    # Small integers are exact in floating point, so that flow and cut must be equal.
     network = random_network(seed, integral=True)
     flow, source_side = min_cut(network)
     assert_feasible(network, flow, atol=0)
-    assert flow.sum() == value_by_networkx(network) == cut_value(network, source_side)
-    assert_array_equal(max_flow(network), flow)
+    assert flow.sum() == cut_value(network, source_side)
 
 
 NETWORKS = {f"random-{seed}": random_network(seed, integral=False) for seed in range(60)} | {

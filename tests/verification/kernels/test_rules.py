@@ -14,11 +14,9 @@ from otspec.verification.rules.buckets.cut import Problems, workspace_for
 from otspec.verification.rules.token_wise import stages, walk_kernels
 from otspec.verification.tensors.groups import group, group_rows
 from otspec.verification.tensors.measures import Counts
-from otspec.verification.tensors.row_kernels import checked_rows
 from otspec.verification.tensors.rows import DRIFT
 from otspec.verification.trees.group_kernels import check_by_groups
 from otspec.verification.trees.layout import branching_layout, linked_layout
-from otspec.verification.trees.validity_kernels import validate_by_kernels
 from tests import laws
 from tests.each import check_each, each
 from tests.verification.kernels.setting import CASES, Case, interpreted, scattered_links
@@ -161,18 +159,6 @@ def test_ragged_trees_that_share_laws() -> None:
     assert found.accepted.max() > 1
 
 
-def test_leaves_without_laws_are_rows() -> None:
-    """What tells a row from a tree of one level: a slot without children needs no law, and nothing is drawn there."""
-    given = batch(drawn("tiny", 5, (2,), 4))
-    rows = torch.full((4, 3), -1)
-    rows[:, 0] = 3 * torch.arange(4)
-    layout = branching_layout((2,), 4, rows.device)
-    p, q = (checked_rows(law.flatten(0, 1), 1e-6) for law in given[:2])
-    made = (layout, p, rows, q, rows // 3, given[2])
-    assert not validate_by_kernels(*made)[0].any()
-    assert validate_by_kernels(*made, leaves=False)[0].all()
-
-
 # --- tokens in groups
 
 
@@ -230,13 +216,6 @@ def test_laws_that_are_none_are_told_by_their_groups(monkeypatch: pytest.MonkeyP
 # --- rows by buckets: every number of a solution to the last bit
 
 
-@pytest.fixture
-def together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interpreter takes as long for one number as for a thousand, so all buckets are looked at together."""
-    for name in ("TILE", "POINTS"):
-        monkeypatch.setattr(cut, name, 1 << 14)
-
-
 def check_the_problems_of_the_buckets(name: str, counts: tuple[int, ...], vocab: int = 300) -> None:
     """Every number of the solutions in Triton is that of torch; the first problem of the list is of an earlier wave."""
     rows, most = len(counts), max(counts)
@@ -263,12 +242,6 @@ def check_the_problems_of_the_buckets(name: str, counts: tuple[int, ...], vocab:
         plane = getattr(chunk_kernels, name.upper()).value
         found = work.longs[:rows, plane] + work.tables[:rows, plane][:, chunk]
         assert torch.equal(found, getattr(places, name)), name
-
-
-@pytest.mark.usefixtures("together")
-@each(name=["dirichlet", "zeros", "points", "close", "long tail"])
-def test_triton_solves_the_buckets_as_torch_does(name: str) -> None:
-    check_the_problems_of_the_buckets(name, (6, 2))
 
 
 @coarse
