@@ -24,13 +24,6 @@ def test_leaves_records_tables_and_pictures(monkeypatch: pytest.MonkeyPatch, tmp
     assert "200000" not in (out / "report.md").read_text()
 
 
-def test_worlds_are_on_the_scale_of_figure_5() -> None:
-    for name in rdk.WORLDS:
-        world = rdk.make_world(name, 500, 4, 0.5, 0)
-        assert rdk.quarter(world.target) == pytest.approx(rdk.TOP_QUARTER, abs=1e-9)
-        assert world.train.shape == (4, 500)
-
-
 def test_schemes_are_laws_but_for_the_masked_one_which_lost_what_was_pruned() -> None:
     world = rdk.make_world("shared", 300, 8, 0.5, 1)
     kept = rdk.kept_tokens(world, "frequency", 30)
@@ -40,8 +33,3 @@ def test_schemes_are_laws_but_for_the_masked_one_which_lost_what_was_pruned() ->
     np.testing.assert_allclose(masked / masked.sum(), tli(world.draft, kept), rtol=1e-12)
     for law in laws.values():
         assert law.sum() == pytest.approx(1)
-
-
-def test_pruning_in_context_keeps_what_the_drafter_likes_best() -> None:
-    world = rdk.make_world("independent", 50, 4, 0.5, 2)
-    assert rdk.kept_tokens(world, "context", 5).tolist() == np.argsort(-world.draft)[:5].tolist()

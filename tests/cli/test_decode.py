@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -141,20 +140,6 @@ def test_several_draft_models(otspec: Otspec, saved: Pair) -> None:
     assert line["new_tokens"] == again.new_tokens
     assert again.metrics.drafted_nodes > 0
     assert "several draft by law=" in otspec(f"decode {both} --prompt a", 2).err
-
-
-def test_the_most_frequent_tokens_draft(otspec: Otspec, saved: Pair) -> None:
-    """With the shipped pair as it is, with a file of one's own, and as `otspec.generate` is told in ids."""
-    more = "--prompt 'def f' --max-new-tokens 12 --seed 1"
-    shown = otspec(f"decode --drafter fr {more} {OUT}").out
-    assert "multi-draft (drafter fr, drafter_tokens 512), lossless" in shown
-    (line,) = lines_of("out.jsonl")
-    kept = np.argsort(-shipped.frequencies(), kind="stable")[:512]
-    assert line["new_tokens"] == generated("shipped", "shipped", "def f", draft_tokens=kept).new_tokens
-    assert {"drafter": "fr", "drafter_tokens": 512, "lossless": True}.items() <= line.items()
-    np.savez("counts.npz", counts=np.arange(40)[::-1])
-    line = decoded(otspec, f"{saved} --drafter fr --drafter-tokens 9 --frequencies counts.npz {more}")
-    assert line["new_tokens"] == generated(*saved, "def f", draft_tokens=range(9)).new_tokens
 
 
 @pytest.mark.parametrize("name", ["pa-fr:200", "dynaspec:8", "tli", "rdk"])

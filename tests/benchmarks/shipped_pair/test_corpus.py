@@ -15,12 +15,6 @@ def test_the_standard_library_is_read_in_order_without_tests_and_tables() -> Non
     assert sum(len(source.text) for source in sources) > 5_000_000
 
 
-def test_what_is_held_out_follows_from_the_name() -> None:
-    held_out = {source.name for source in read_corpus() if source.held_out}
-    assert {"traceback.py", "sched.py", "email/contentmanager.py"} <= held_out
-    assert not {"argparse.py", "typing.py"} & held_out
-
-
 def test_files_are_read_in_their_own_encoding_and_machines_leave_no_trace(tmp_path: Path) -> None:
     (tmp_path / "old.py").write_bytes("# coding: latin-1\nname = 'é'\n".encode("latin-1"))
     (tmp_path / "_sysconfigdata_here.py").write_text("prefix = '/here'\n")

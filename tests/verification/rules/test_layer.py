@@ -8,12 +8,11 @@ import pytest
 
 import otspec
 from otspec import IID, Problem, ProblemError, WithoutReplacement
-from otspec.verification import LayerVerification, Nested, TokenWise, Traversal, Tree, path_law, synthetic, tree_law
+from otspec.verification import LayerVerification, path_law, tree_law
 from otspec.verification.reference.enumeration import trees_of
 from otspec.verification.rules.layer import scores
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.tree import Prefix
-from tests.oracles import Floats
 from tests.verification.catalogue import EXACT, SCORED
 from tests.verification.models import FAMILIES, model
 
@@ -59,20 +58,6 @@ def test_masses_are_chances_of_acceptance() -> None:
         accepted = tree_law(verifier, laws, branching).accepted
         for prefix, mass in mean.items():
             assert accepted[prefix] == pytest.approx(mass, abs=EXACT), (family, branching, prefix)
-
-
-def _mean_accepted(verifier: LayerVerification | Nested | TokenWise | Traversal, trees: list[Tree]) -> Floats:
-    return np.array([tree.depth @ verifier.stop_law(tree).sum(axis=1) for tree in trees])
-
-
-def test_between_token_wise_and_nested() -> None:
-    """On trees of real sizes; rules meet the same trees."""
-    for laws, branching in (("mixed", (4, 1, 1, 1)), ("close", (4, 1, 1, 1)), ("mixed", (2, 1, 1, 1, 1, 1))):
-        trees = [synthetic(laws, 50, seed).drawn(branching, np.random.default_rng((seed, 1))) for seed in range(40)]
-        layer = _mean_accepted(LayerVerification(), trees).mean()
-        assert layer > _mean_accepted(TokenWise(), trees).mean(), laws
-        assert layer > _mean_accepted(Traversal(), trees).mean(), laws
-        assert layer < _mean_accepted(Nested(), trees).mean(), laws
 
 
 def test_rules_that_do_not_tell_are_refused() -> None:
