@@ -1,7 +1,7 @@
 """The target's law of texts, by plain passes over every prefix, and the test that counted texts have it."""
 
 from functools import cache, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,26 +28,8 @@ PROMPT = [1, 2, 0]
 PROMPTS = [[1, 2, 0], [2], [0, 0, 1, 2, 1], [1, 1]]
 
 
-class Constraint(Protocol):
-    """A language that texts keep to."""
-
-    @property
-    def eos(self) -> set[int]:
-        """What ends its texts."""
-
-    def processor(self, prompt: int, vocab: int) -> Any:
-        """What applies it after a prompt of so many tokens."""
-
-    def allowed(self, new: Prefix, vocab: int) -> Any:
-        """What may come after new tokens, shape (V,), bool; all where these are not of the language, or end it."""
-
-
 def sampling_of(
-    of: Models,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    constraint: Constraint | None = None,
+    of: Models, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None, constraint: Any = None
 ) -> Sampling:
     """What transformers prepares for these settings; a constraint begins after `PROMPT`."""
     if temperature == 0:

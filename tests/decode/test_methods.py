@@ -104,12 +104,14 @@ def test_the_window_moves_on_with_the_text_and_the_latest_n_grams_are_drafted() 
     for token in (5, 6, 7):
         assert window.continuations(token) == [tuple(rest) for first, *rest in seen[::-1] if first == token][:2]
     drafter.draft([[5, 6, 7, 1, 2, 3]], 4)  # two tokens beside the one of every step
+    assert window.continuations(6)[0] == (7, 1)
     assert [row[0] for row in window._rows] == [row[2] for row in rows]
     assert all(token in (5, 6, 7) for row in window._rows for token in row[1:])
     drafter.draft([[5, 6, 7, 1, 2, 3, *range(10, 20)]], 4)
     assert all(len(row) == 3 and set(row) <= {5, 6, 7} for row in window._rows)
-    window.follow([5, 6, 7, 1, 2, 3, *range(10, 20), 30, 1, 2, 30, 3, 4, 30, 5, 6])
-    assert window.continuations(30) == [(5, 6), (3, 4)]
+    text = [5, 6, 7, 1, 2, 3, *range(10, 20), 30, 1, 2, 30, 3, 4, 30, 5, 6, 30]
+    tree = drafter.draft([text], 2).trees[0]  # where there is no room for the window
+    assert {tuple(tree.token[tree.line(node)].tolist()) for node in range(1, tree.size)} == {(5,), (5, 6), (3,), (3, 4)}
 
 
 # --- typical acceptance

@@ -15,12 +15,7 @@ AS_SPELLED = {"llama-bpe": [SHORT + WORD + r"|\p{N}{1,3}" + REST], "qwen2": [SHO
 """Expressions of llama.cpp's `llm_tokenizer_bpe` that are spelled otherwise here."""
 TEXTS = (
     "",
-    " ",
-    "\n\n1.",
-    "x =   10",
-    "\t\t1",
-    "):\n    1",
-    "def f(x):\n    return x + 12345\n\n\n",
+    "\t\tdef f(x):\n    return x + 12345\n\n\n",
     "We'll see: it's HE'S 'tis, don't; I'D.",
     "a\r\n\r\nb \r\n  c",
     "3.14159 1,000,000 0x1F 12 345",

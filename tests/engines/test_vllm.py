@@ -484,21 +484,8 @@ def drafts(by: str) -> dict[str, Any]:
     }
 
 
-class Engine(NamedTuple):
-    """How vLLM is run."""
-
-    jobs: tuple[str, ...]
-    drafts: str = ""
-    """By the pair's draft model, or n-grams."""
-    ours: bool = False
-    """Whether our rule verifies."""
-
-
-ENGINES = {
-    "plain": Engine(("greedy",)),
-    "ours": Engine(("greedy", "mixed"), "pair", ours=True),
-    "ngram": Engine(("greedy",), "ngram", ours=True),
-}
+JOBS: dict[str, tuple[str, ...]] = {"plain": ("greedy",), "ours": ("greedy", "mixed"), "ngram": ("greedy",)}
+"""Of each engine: without drafts, and verified by our rule with drafts of the pair's draft model, or with n-grams."""
 
 
 @pytest.fixture(scope="module")
@@ -512,30 +499,29 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], 
 
     @cache
     def serve(name: str) -> dict[str, Any]:
-        engine = ENGINES[name]
         settings = {
             "dtype": "float32",
             "enforce_eager": True,
             "max_model_len": 128,
             "max_num_seqs": 256,
             "disable_log_stats": False,
-            **({"speculative_config": drafts(engine.drafts)} if engine.drafts else {}),
+            **({} if name == "plain" else {"speculative_config": drafts(name)}),
         }
         order, answer = folder / "order.json", folder / "answer.json"
         asked = jobs()
         target = str(pair().FOLDER / "target")
         order.write_text(
-            json.dumps({"model": target, "settings": settings, "jobs": [asked[job] for job in engine.jobs]})
+            json.dumps({"model": target, "settings": settings, "jobs": [asked[job] for job in JOBS[name]]})
         )
         ended = subprocess.run(
             [sys.executable, HERE / "served_by_vllm.py", order, answer],
-            env=environment(mended.parent, engine.ours),
+            env=environment(mended.parent, name != "plain"),
             capture_output=True,
             text=True,
             check=False,
         )
         assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-8000:]
-        return dict(zip(engine.jobs, json.loads(answer.read_text()), strict=True))
+        return dict(zip(JOBS[name], json.loads(answer.read_text()), strict=True))
 
     yield serve
     serve.cache_clear()
