@@ -17,7 +17,7 @@ from otspec.auditing.rules.forms import Form, PathForm, form_of, path_form_of
 from otspec.cli.audit import audit as command
 from otspec.settings import docstrings_of
 from otspec.solvers import KSeq
-from otspec.verification import Block, Nested, Tree, synthetic
+from otspec.verification import Block, Tree, synthetic
 from tests.auditing import decoder_rules as rules
 from tests.bad_calls import LAW, check_bad_calls
 from tests.each import each
@@ -186,17 +186,6 @@ def test_keywords_and_options_are_the_fields() -> None:
         assert parameters[name].default is None  # what is not given is left out
         assert option.help == docstrings_of(AuditSettings)[name].partition("\n\n")[0]
         assert name != "seed" or option.min == 0
-
-
-def test_both_functions_take_the_same_settings() -> None:
-    given: AuditOptions = {"seed": 3, "alpha": 0.01, "resolution": 0.3, "method": "sampled", "pairs": False}
-    position = otspec.audit(otspec.verify, n=2, **given)
-    tree = otspec.audit_paths(Nested(), 2, 1, models=MODELS[:1], **given)
-    for audit in (position, tree):
-        assert audit.settings == AuditSettings(2, **given)
-        assert [test.name for test in audit.outcome.tests] == ["law"]
-        assert audit.outcome.method == "sampled"
-        assert [audit.as_dict()[name] for name in ("seed", "alpha", "resolution")] == [3, 0.01, 0.3]
 
 
 def test_a_result_repeats_what_its_figures_depend_on_and_survives_a_pickle() -> None:

@@ -90,22 +90,6 @@ def test_noise_that_comes_back_is_seen_at_many_lags(lag: int) -> None:
     assert audit.outcome.draws < 20_000
 
 
-@each(lag=(1, 2, 5))
-def test_noise_that_comes_back_in_a_batch_is_seen(lag: int) -> None:
-    pytest.importorskip("torch")
-    rng = np.random.default_rng(0)
-    pairs = [tuple(rng.dirichlet(np.ones(5), 2))]
-
-    def rule(p: Any, q: Any, drafts: Any, uniforms: Any) -> Any:
-        rows = np.arange(len(p))
-        coins = uniforms[rows - lag * (rows // lag % 2), 0]
-        return (p.cumsum(1) <= coins[:, None]).sum(1).clamp(max=p.shape[1] - 1)
-
-    audit = otspec.audit(rule, form="torch_uniforms", instances=pairs)
-    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
-    assert "outputs are independent draws" in audit.reason
-
-
 def test_a_bias_within_groups_is_seen_and_what_is_known_of_groups_is_said() -> None:
     (large,) = [one for one in instances.to_sample(0, 3, None) if one.name == "heavy tail, V = 1000"]
     cells = cells_of(large.p, large.q)

@@ -15,13 +15,6 @@ from otspec.bench.solvers.summary import summarise
 from tests.bench.records import record_of
 
 
-def test_refuses_the_folder_of_another_run_says_what_differs_and_leaves_it_to_others(tmp_path: Path) -> None:
-    RecordFolder(tmp_path, {"data": "llama3", "seed": 0}).close()
-    with pytest.raises(DataError, match="holds another run: its seed is 0, yours 1; give --out a new folder"):
-        RecordFolder(tmp_path, {"data": "llama3", "seed": 1})
-    RecordFolder(tmp_path, {"data": "llama3", "seed": 0}).close()
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
