@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from otspec import DataError, ProblemError, data
+from otspec import DataError, ProblemError
 from otspec.data import TreeSource
 from otspec.verification import Tree
-from tests.bad_calls import check_bad_calls
 from tests.data.tree_files import Arrays, drawn_trees, write_trees
 
 
@@ -42,14 +41,6 @@ def test_what_was_not_recorded_of_a_tree_is_refused(path: Path) -> None:
     for prefix in ((other,), (*whole, 0)):
         with pytest.raises(ProblemError, match="laws are recorded after drafted prefixes alone"):
             one.target(prefix)
-
-
-def test_bad_calls(path: Path) -> None:
-    def tree(**arguments: Any) -> Any:
-        index = arguments.pop("index")
-        return data.TreeSource(**arguments).tree(index).target_laws
-
-    check_bad_calls(tree, {"path": [path, str(path)], "index": [0, 5]}, 40, seed=0)
 
 
 def spoilt(name: str, *place: Any, value: float) -> Callable[[Arrays], None]:
