@@ -32,7 +32,6 @@ from otspec.verification.bounds.causal_bound import Ratios, Sums, _best_cuts, bo
 from otspec.verification.reference.enumeration import prefixes
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.tree import Prefix
-from tests.each import each
 from tests.oracles import Floats
 from tests.verification.catalogue import VERIFIERS
 from tests.verification.models import FAMILIES, model
@@ -202,18 +201,15 @@ def test_one_path_has_the_value_of_block_verification() -> None:
 
 
 def test_no_causal_verifier_exceeds_it_and_the_best_one_comes_close() -> None:
-    rules: tuple[PathVerifier, ...] = (Nested(0.0), TokenWise(remember=1000))
     ratios = []
     for pairs, count in [*itertools.product(QUARTERS[::3], (2,)), *itertools.product(QUARTERS[3:4], (3,))]:
         data = _enumerated(pairs, Shape.paths(count, L))
         limit = min(_best_cuts(Sums.of(data, window))[0] for window in (1, 2))
         best = _best_causal(pairs, count)
         assert best <= limit + SOLVED, (pairs, count)
-        for rule in rules if count == 2 else ():
-            value = _mean(pairs, lambda laws, rule=rule: tree_law(rule, laws, (2, 1)).mean_accepted)  # type: ignore[misc]
-            assert value <= best + SOLVED, (pairs, rule)
-            if rule == rules[0]:
-                assert value >= 0.999 * best, pairs
+        if count == 2:
+            nested = _mean(pairs, lambda laws: tree_law(Nested(0.0), laws, (2, 1)).mean_accepted)
+            assert 0.999 * best <= nested <= best + SOLVED, pairs
         ratios.append(best / limit if limit > 0 else 1.0)
     assert min(ratios) > 0.97
     assert np.mean(ratios) > 0.99
@@ -239,11 +235,9 @@ def test_all_verifiers_are_causal() -> None:
             assert changed[v] == pytest.approx(accepted[v], abs=1e-14), (rule, branching, v)
 
 
-@each(branching=((1, 2), (2, 2)))
-def test_no_verifier_exceeds_it_on_trees_that_branch(branching: tuple[int, ...]) -> None:
-    for pairs in QUARTERS[:1]:
-        limit = _best_cuts(Sums.of(_enumerated(pairs, Shape(branching)), L))[0]
-        assert _mean(pairs, lambda laws: tree_law(Nested(0.0), laws, branching).mean_accepted) <= limit + 1e-12, pairs
+def test_no_verifier_exceeds_it_on_trees_that_branch() -> None:
+    limit = _best_cuts(Sums.of(_enumerated(QUARTERS[0], Shape((2, 2))), L))[0]
+    assert _mean(QUARTERS[0], lambda laws: tree_law(Nested(0.0), laws, (2, 2)).mean_accepted) <= limit + 1e-12
 
 
 def test_estimates_have_the_exact_mean() -> None:
@@ -361,7 +355,7 @@ def test_cutting_planes_find_the_optimum_of_the_whole_program() -> None:
 
 
 def test_no_verifier_exceeds_it() -> None:
-    larger = [(3, (2, 1)), (2, (2, 1, 1)), (2, (3, 1)), (2, (2, 2)), (3, (1, 2)), (2, (1, 2, 1))]
+    larger = [(3, (2, 1)), (2, (2, 1, 1)), (2, (2, 2)), (2, (1, 2, 1))]
     cases = *itertools.product([(2, (2, 1))], FAMILIES), *itertools.product(larger, FAMILIES[::4])
     for (vocab, branching), family in cases:
         laws = model(family, vocab, 13)
