@@ -46,7 +46,7 @@ compiled-solvers: $(INSTALLED)
 	$(BIN)/python -c 'from otspec.warming import rows, solvers, warm_up; solvers(); rows(); warm_up("max_flow")'
 
 compiled-trees: $(INSTALLED)
-	$(BIN)/python -c 'from otspec.warming import trees; trees()'
+	$(BIN)/python -c 'from otspec.warming import passes, trees; trees(); passes()'
 
 tests-compiled: compiled-trees compiled-solvers
 	$(MAKE) tests

@@ -58,6 +58,11 @@ def jit_of_sums(function: F) -> F:
     return _compiled(function, fastmath={"reassoc", "contract"}, forceinline=True)
 
 
+def jit_elementwise(function: F) -> F:
+    """`jit` for loops over entries by vector instructions, where a division by 0 is no error to be looked for."""
+    return _compiled(function, error_model="numpy", fastmath={"contract"})
+
+
 def jit_inlined(function: F) -> F:
     """`jit` for a step of one caller: compiled into it, since to hand over many arrays costs more than a short step."""
     return _compiled(function, forceinline=True)

@@ -7,6 +7,7 @@ from contextlib import suppress
 import numpy as np
 
 from otspec.catalogue import as_solver, get
+from otspec.kernels.few_rows import add_and_normalise, gate, normalise, turn
 from otspec.problem import Problem
 from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Independent, Table, WithoutReplacement
 from otspec.solver import Solver, Stopped, TupleSolver
@@ -24,7 +25,8 @@ def warm_up(solver: str | Solver | None = None, n: int = 2) -> None:
     """Solve a small problem, so that the times measured next do not include imports and compilation.
 
     Without a solver, do so by the solver of choice of every kind of drafts, by `otspec.verify` and
-    `otspec.solve_batch` on float32 and float64, and by nested labels on a small tree.  The machine code is kept on
+    `otspec.solve_batch` on float32 and float64, by nested labels on a small tree, and by what a model's pass over few
+    rows has of ours.  The machine code is kept on
     disk: some two minutes after an installation, a second or less in every process thereafter.
 
     Parameters
@@ -45,6 +47,7 @@ def warm_up(solver: str | Solver | None = None, n: int = 2) -> None:
     solvers()
     rows()
     trees()
+    passes()
 
 
 def solvers() -> None:
@@ -74,6 +77,16 @@ def trees() -> None:
     Nested().verify(tree, 0)
     Nested().stop_law(tree)
     accepted_length(Nested(), model, (2, 1), samples=2)
+
+
+def passes() -> None:
+    """Do what a layer of a large model does with few rows of bfloat16."""
+    rows, norm, none = np.ones((1, 4), np.uint16), np.ones(4, np.float32), np.empty(0, np.float32)
+    normalise(rows, norm, 1e-5, rows)
+    add_and_normalise(rows, rows, norm, 1e-5, rows, rows)
+    gate(rows, np.ones((1, 1, 2), np.uint16))
+    heads = np.ones((1, 1, 1, 2), np.uint16)
+    turn(np.ones((1, 6), np.uint16), rows[:, :2].copy(), rows[:, 2:].copy(), none, none, 1e-5, 0, heads, heads, heads)
 
 
 def _run(problem: Problem, solver: Solver) -> None:

@@ -25,7 +25,7 @@ from otspec.decode.drafters.hidden_states import shifted
 from otspec.decode.drafters.sd2.model import PLACES, Steered
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.passes import packed
-from otspec.decode.models.passes.fused import LlamaReader
+from otspec.decode.models.passes.llama_reader import LlamaReader
 from otspec.decode.models.passes.packed import PackedLinear, pack
 from otspec.errors import ProblemError
 from tests.contracts.draft_models import HEADS, LAYERS, WIDTH, all_features, eagle, heads, layer_of, shared, steered

@@ -20,7 +20,7 @@ from otspec.decode.drafters.eagle.model import BORROWED, Eagle
 from otspec.decode.drafters.heads.model import MedusaHeads
 from otspec.decode.drafters.sd2.model import Steered
 from otspec.decode.models.head import softly_capped
-from otspec.decode.models.passes.fused import LlamaReader
+from otspec.decode.models.passes.llama_reader import LlamaReader
 from otspec.decode.models.passes.signature import Conditioning, Inputs
 from otspec.decode.models.passes.transformers_reader import TransformersReader
 from otspec.decode.training import KINDS, TeacherData, TrainingConfig, train

@@ -32,7 +32,7 @@ from otspec.decode.drafters.shortlists.selection import History, Level, laid_out
 from otspec.decode.drafters.shortlists.training import _told, spherical_clusters
 from otspec.decode.models.context import Context
 from otspec.decode.models.head import with_head_for, without_head
-from otspec.decode.models.passes.fused import LlamaReader
+from otspec.decode.models.passes.llama_reader import LlamaReader
 from otspec.errors import DataError
 from otspec.verification.trees.shape import Shape
 from otspec.vocab import affinity, affinity_from_matrix, rdk

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch.nn.functional import rms_norm
 from transformers import PreTrainedModel
 
 from otspec.decode.models.context import check_model, vocabulary
@@ -126,5 +127,4 @@ def rms_normalise(features: torch.Tensor) -> torch.Tensor:
     learns nothing from numbers of several hundred but noise.
     """
     exact = features.to(torch.promote_types(features.dtype, torch.float32))
-    size = exact.square().mean(dim=-1, keepdim=True).sqrt()
-    return torch.where(size > 0, exact / size, 0.0)
+    return rms_norm(exact, exact.shape[-1:], eps=torch.finfo(exact.dtype).tiny)

@@ -270,7 +270,7 @@ class Eagle(DraftVocabMixin, ConditionedLayers):
         if config.own_embedding:
             found = super().vectors(tokens)
         else:
-            found = embedding(tokens.clamp(max=vocab - 1), self._lent[0])
+            found = embedding(tokens.clamp(max=vocab - 1) if config.masks else tokens, self._lent[0])
         if config.arithmetic == "shared":  # else states drown it
             found = rms_normalise(found)
         if not config.own_embedding:

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from torch.nn.functional import embedding, rms_norm, scaled_dot_product_attention, silu
+from torch.nn.functional import embedding, rms_norm, silu
 from transformers import LlamaForCausalLM, MistralForCausalLM, PreTrainedModel, Qwen2ForCausalLM, Qwen3ForCausalLM
 
-from otspec.decode.models.passes.cache import KVBlock
 from otspec.decode.models.passes.conditioned import Conditioned
 from otspec.decode.models.passes.packed import Product, product_of
 from otspec.decode.models.passes.plain import is_plain
@@ -146,10 +145,13 @@ class Llama:
             hidden = through(number, hidden)
             states.append(hidden)
         features = None
-        if self._wanted:
+        if self.count in self._wanted:
             states[-1] = rms_norm(hidden, self._norm.shape, self._norm, self.epsilon)
+            last = states[-1][:, -given.keep :]
+        else:
+            last = rms_norm(hidden[:, -given.keep :], self._norm.shape, self._norm, self.epsilon)
+        if self._wanted:
             features = torch.stack([states[layer] for layer in self._wanted], dim=2)
-        last = rms_norm(hidden[:, -given.keep :], self._norm.shape, self._norm, self.epsilon)
         return Outputs(last if self._head is None else self._head(last), features)
 
     def through(
@@ -189,64 +191,3 @@ class Llama:
             return hidden + layer.down(silu(gate) * up)
 
         return layer_of
-
-
-class LlamaReader:
-    """A reader, as `otspec.decode.models.passes.signature.Reader` describes it, on a CPU.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        One that `takes` says yes to.
-    layers : sequence of int
-        After how many layers hidden states are to be kept.
-    """
-
-    def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
-        self._llama = Llama(model, layers)
-        self._block: KVBlock | None = None
-        self._cosine = self._sine = torch.empty(0, self._llama.size)
-
-    @staticmethod
-    def takes(model: PreTrainedModel) -> bool:
-        """Whether this gives what the model gives, up to rounding: in float32 or bfloat16, on a CPU."""
-        return model.dtype in (torch.float32, torch.bfloat16) and model.device.type == "cpu" and Llama.takes(model)
-
-    def read(self, given: Inputs) -> Outputs:
-        """As `Reader.read`: padding on the right of texts is seen by no token of theirs."""
-        batch, count = given.tokens.shape
-        start, stop = given.start, given.start + count
-        heads, key_heads, size = self._llama.heads, self._llama.key_heads, self._llama.size
-        entries, group = self._room(batch, stop), heads // key_heads
-        causal = given.present is not None
-
-        def attend(number: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-            keys, values = entries[2 * number, :, :, :stop], entries[2 * number + 1, :, :, :stop]
-            keys[:, :, start:] = key
-            values[:, :, start:] = value
-            if group > 1 and count == 1:  # heads of one key as so many queries
-                query = query.reshape(batch, key_heads, group, size)
-            elif group > 1:
-                keys, values = (states.repeat_interleave(group, dim=1) for states in (keys, values))
-            attended = scaled_dot_product_attention(query, keys, values, attn_mask=given.mask, is_causal=causal)
-            return attended.reshape(batch, heads, count, size)
-
-        angles = self._cosine[given.position], self._sine[given.position]
-        return self._llama.read(given, self._llama.through(angles, given.conditioning.shifts, attend))
-
-    @property
-    def blocks(self) -> Sequence[KVBlock]:
-        """Keys and values of all layers in one."""
-        return [] if self._block is None else [self._block]
-
-    def _room(self, batch: int, columns: int) -> torch.Tensor:
-        """Entries of at least so many columns, and angles for as many positions."""
-        llama = self._llama
-        if self._block is None:
-            first = llama.embedding.new_empty(batch, llama.key_heads, columns, llama.size)
-            self._block = KVBlock(2 * llama.count, first)
-        self._block.reserve(columns)
-        entries = self._block.entries
-        if len(self._cosine) < entries.shape[3]:
-            self._cosine, self._sine = llama.angles(entries.shape[3])
-        return entries

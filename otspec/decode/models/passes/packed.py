@@ -28,7 +28,7 @@ LARGE = 1 << 26
 ROWS = 16
 """For how many rows matrices are packed; with fewer or more the product is the same, and hardly slower."""
 FEWEST = 3
-"""Fewer rows are filled up: oneDNN takes longer for one or two than for so many, in float32 by a tenth and a third."""
+"""Fewer rows of float32 are filled up: oneDNN takes a tenth and a third longer for one or two than for so many."""
 OF_ONE_INPUT = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 """Names of layers that multiply the same rows, in the order in which models ask them: one product takes less time."""
 
@@ -75,17 +75,18 @@ class PackedMatrix:
         Layers of one input are asked one after the other: the first multiplies for all, the last lets go of it.
         """
         if len(self.sizes) == 1:
-            return self._product(rows)
+            return self.product(rows)
         if self._asked is not rows:
-            self._asked, self._answers = rows, self._product(rows).split(self.sizes, dim=-1)
+            self._asked, self._answers = rows, self.product(rows).split(self.sizes, dim=-1)
         answer = self._answers[part]
         if part == len(self.sizes) - 1:
             self._asked, self._answers = None, ()
         return answer
 
-    def _product(self, rows: torch.Tensor) -> torch.Tensor:
+    def product(self, rows: torch.Tensor) -> torch.Tensor:
+        """What all layers make of rows, shape (..., outputs of all), from rows of shape (..., inputs)."""
         count = rows.numel() // self.inputs
-        if not 0 < count < FEWEST:
+        if rows.dtype != torch.float32 or not 0 < count < FEWEST:
             return self._multiplied(rows)
         filled = pad(rows.reshape(count, -1), (0, 0, 0, FEWEST - count))
         return self._multiplied(filled)[:count].view(*rows.shape[:-1], -1)
@@ -183,10 +184,22 @@ class Dense:
         return linear(rows, self.weight, self.bias)
 
 
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """A product by weights that are packed, perhaps beside others of one input."""
+
+    matrix: PackedMatrix
+    part: int
+
+    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
+        """Rows, shape (..., outputs), from rows of shape (..., inputs)."""
+        return self.matrix.times(rows, self.part)
+
+
 def product_of(layer: nn.Module) -> Product:
     """What a linear layer multiplies rows by, without the detours of modules."""
     if isinstance(layer, PackedLinear):
-        return layer.forward
+        return Packed(layer.matrix, layer.part)
     assert isinstance(layer, nn.Linear)
     return Dense(layer.weight.detach(), None if layer.bias is None else layer.bias.detach())
 

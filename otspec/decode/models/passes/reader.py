@@ -9,7 +9,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from otspec.decode.models.passes.cache import KVBlock
-from otspec.decode.models.passes.fused import LlamaReader
+from otspec.decode.models.passes.llama_reader import LlamaReader
 from otspec.decode.models.passes.signature import Inputs, Outputs, Reader
 from otspec.decode.models.passes.static import StaticReader
 from otspec.decode.models.passes.transformers_reader import TransformersReader

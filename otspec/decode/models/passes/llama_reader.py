@@ -1,0 +1,78 @@
+"""Reading with a Llama's layers on a CPU, whose keys and values are one block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import PreTrainedModel
+
+from otspec.decode.models.passes.cache import KVBlock
+from otspec.decode.models.passes.few_rows_host import MOST_ROWS, FewRows
+from otspec.decode.models.passes.fused import Llama
+from otspec.decode.models.passes.signature import Inputs, Outputs
+
+
+class LlamaReader:
+    """A reader, as `otspec.decode.models.passes.signature.Reader` describes it, on a CPU.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        One that `takes` says yes to.
+    layers : sequence of int
+        After how many layers hidden states are to be kept.
+    """
+
+    def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
+        self._llama = Llama(model, layers)
+        self._few = FewRows.of(self._llama)
+        self._block: KVBlock | None = None
+        self._cosine = self._sine = torch.empty(0, self._llama.size)
+
+    @staticmethod
+    def takes(model: PreTrainedModel) -> bool:
+        """Whether this gives what the model gives, up to rounding: in float32 or bfloat16, on a CPU."""
+        return model.dtype in (torch.float32, torch.bfloat16) and model.device.type == "cpu" and Llama.takes(model)
+
+    def read(self, given: Inputs) -> Outputs:
+        """As `Reader.read`: padding on the right of texts is seen by no token of theirs."""
+        batch, count = given.tokens.shape
+        start, stop = given.start, given.start + count
+        heads, key_heads, size = self._llama.heads, self._llama.key_heads, self._llama.size
+        entries, group = self._room(batch, stop), heads // key_heads
+        causal = given.present is not None
+
+        def attend(number: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+            keys, values = entries[2 * number, :, :, :stop], entries[2 * number + 1, :, :, :stop]
+            keys[:, :, start:] = key
+            values[:, :, start:] = value
+            if group > 1 and count == 1:  # heads of one key as so many queries
+                query = query.reshape(batch, key_heads, group, size)
+            elif group > 1:
+                keys, values = (states.repeat_interleave(group, dim=1) for states in (keys, values))
+            attended = scaled_dot_product_attention(query, keys, values, attn_mask=given.mask, is_causal=causal)
+            return attended.reshape(batch, heads, count, size)
+
+        angles, shifts = (self._cosine[given.position], self._sine[given.position]), given.conditioning.shifts
+        if self._few is not None and batch * count <= MOST_ROWS and shifts is None and not causal:
+            return self._llama.read(given, self._few.through(angles, entries, start, given.mask))
+        return self._llama.read(given, self._llama.through(angles, shifts, attend))
+
+    @property
+    def blocks(self) -> Sequence[KVBlock]:
+        """Keys and values of all layers in one."""
+        return [] if self._block is None else [self._block]
+
+    def _room(self, batch: int, columns: int) -> torch.Tensor:
+        """Entries of at least so many columns, and angles for as many positions."""
+        llama = self._llama
+        if self._block is None:
+            first = llama.embedding.new_empty(batch, llama.key_heads, columns, llama.size)
+            self._block = KVBlock(2 * llama.count, first)
+        self._block.reserve(columns)
+        entries = self._block.entries
+        if len(self._cosine) < entries.shape[3]:
+            self._cosine, self._sine = llama.angles(entries.shape[3])
+        return entries
