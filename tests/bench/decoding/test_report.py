@@ -164,7 +164,7 @@ def test_tables() -> None:
 
     choice = choice_table(records)
     assert choice is not None
-    assert [row[2] for row in choice.rows if row[-1] == "chosen"] == ["3 tokens, constant"]
+    assert [row[2:4] for row in choice.rows if row[-1] == "chosen"] == [("3 tokens, constant", f"{3000 / 9:.2f}")]
     assert len(choice.rows) == len(ASSISTED.candidates)
     assert choice_table([one for one in records if not one["trial"]]) is None
 
