@@ -16,7 +16,7 @@ from otspec.verification.rules.nested.growth import Grown, grow, next_weight
 from otspec.verification.rules.nested.labels import Label, coordinate, label_of, owned_by, place_at, whole
 from otspec.verification.rules.nested.nested import LabelVerifier, _arrays
 from otspec.verification.rules.nested.powers import mean_density
-from otspec.verification.rules.nested.ranking import FINEST
+from otspec.verification.rules.nested.ranking import FINEST, REACH, bucket
 from otspec.verification.rules.nested.sharing import PLAIN, Sharing, measure_places, refine
 from tests.each import each
 from tests.oracles import Floats, Ints
@@ -132,6 +132,34 @@ def test_the_exact_law_of_the_pick_is_that_of_the_rule_at_any_depth() -> None:
         # Where nothing tells the last tokens apart, each path is as likely as any other, at any depth.
         weights, _ = verifier.picks(tree([*paths, paths[0]], even))
         np.testing.assert_allclose(weights, np.full(3, 1 / 3), atol=EXACT, err_msg=str(at))
+
+
+def test_buckets_hold_tokens_of_nearly_equal_ratio_in_ascending_order() -> None:
+    rng = np.random.default_rng(5)
+    p, q = rng.gamma(0.3, size=(2, 500))
+    p[:20], q[10:30] = 0.0, 0.0
+    p[30:33], q[40:43] = 1e-300, 1e-300
+    for grain in (0.005, 0.02, 0.3, 1.0):
+        tokens, buckets, rank_of_bucket, target, size = bucket(p, q, grain)
+        rank, k = np.full(500, -1), size.size
+        rank[tokens] = rank_of_bucket[buckets]
+        assert ((rank >= 0) == (q > 0)).all(), grain
+        assert k == rank.max() + 1, grain
+        highest = 0.0
+        for j in range(k):
+            mine = rank == j
+            np.testing.assert_allclose(
+                [target[j], size[j]], [p[mine].sum(), q[mine].sum()], rtol=1e-12, err_msg=f"grain = {grain}"
+            )
+            ratio = p[mine] / q[mine]
+            inside = (ratio > 2.0**-REACH) & (ratio < 2.0**REACH)
+            if inside.all():
+                assert ratio.max() <= ratio.min() * (1 + grain), grain
+            else:
+                assert not inside.any(), grain
+                assert j in (0, k - 1), grain
+            assert ratio.min() >= highest, grain
+            highest = ratio.max()
 
 
 # --- look-ahead
