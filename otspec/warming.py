@@ -25,9 +25,9 @@ def warm_up(solver: str | Solver | None = None, n: int = 2) -> None:
     """Solve a small problem, so that the times measured next do not include imports and compilation.
 
     Without a solver, do so by the solver of choice of every kind of drafts, by `otspec.verify` and
-    `otspec.solve_batch` on float32 and float64, by nested labels on a small tree, and by what a model's pass over few
-    rows has of ours.  The machine code is kept on
-    disk: some two minutes after an installation, a second or less in every process thereafter.
+    `otspec.solve_batch` on float32 and float64, by nested labels on a small tree, and run the kernels of a model's pass
+    over few rows.  The machine code is kept on disk: some two minutes after an installation, a second or less in every
+    process thereafter.
 
     Parameters
     ----------
