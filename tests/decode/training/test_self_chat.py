@@ -80,38 +80,23 @@ def test_texts_of_both_have_the_targets_law_where_nothing_is_put_in(asks: float)
         assert chisquare(np.bincount(asked[:, 3], minlength=8), law).pvalue > 1e-4
 
 
-def test_the_temperature_of_questions_is_in_the_file(tmp_path: Path) -> None:
-    target, path = tiny(8), tmp_path / "texts.safetensors"
+def test_texts_of_another_make_are_not_gone_on_with(tmp_path: Path) -> None:
+    path, target = tmp_path / "texts.safetensors", tiny(8)
     write = partial(own_texts, target, [[5]], 2, 5, speakers=FLOOR, batch=2, path=path)
-    write(ask_temperature=0.6)
-    with safe_open(path, "numpy") as file:
-        assert file.metadata()["ask_temperature"] == "0.6"
-    with pytest.raises(DataError, match=r"holds texts whose ask_temperature is 0\.6, not 1\.0; remove it"):
-        write()
-    path.unlink()
     before = write()
     with safe_open(path, "numpy") as file:
         header = {name: value for name, value in file.metadata().items() if name != "ask_temperature"}
-    save_file({"texts": before.astype(np.int32)}, path, metadata=header)  # as it was written before
+    save_file({"texts": before.astype(np.int32)}, path, metadata=header)  # as it was before questions had a temperature
     assert np.array_equal(write(), before)
-    with pytest.raises(DataError, match=r"ask_temperature is 1\.0, not 0\.6"):
-        write(ask_temperature=0.6)
-    with pytest.raises(ProblemError, match=r"temperatures are \[0\.0\]; texts are drawn at finite ones above 0"):
-        write(ask_temperature=0.0)
-
-
-def test_texts_of_another_make_are_not_gone_on_with(tmp_path: Path) -> None:
-    path = tmp_path / "texts.safetensors"
-    target = tiny(8)
-    own_texts(target, [[5]], 2, 5, speakers=FLOOR, batch=2, path=path)
-    go_on = partial(own_texts, target, [[5]], 4, 5, speakers=FLOOR, batch=2, path=path)
-    for other in (
-        partial(go_on, temperatures=(0.5,)),
-        partial(go_on, speakers=Speakers((5,), (2,), (1, 7, 5))),
-        partial(go_on, speakers=None),
-    ):
-        with pytest.raises(DataError, match="holds texts whose prompts is"):
-            other()
+    made: list[tuple[dict[str, Any], str]] = [
+        ({"temperatures": (0.5,)}, "prompts is"),
+        ({"speakers": Speakers((5,), (2,), (1, 7, 5))}, "prompts is"),
+        ({"speakers": None}, "prompts is"),
+        ({"ask_temperature": 0.6}, r"ask_temperature is 1\.0, not 0\.6; remove it"),
+    ]
+    for other, message in made:
+        with pytest.raises(DataError, match=f"holds texts whose {message}"):
+            write(**other)
     more = own_texts(target, [[5]], 6, 5, speakers=FLOOR, batch=2, path=path)
     assert np.array_equal(read_texts(path, target), more)
     with pytest.raises(DataError, match="another target has written"):
