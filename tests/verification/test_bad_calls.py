@@ -74,7 +74,6 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Nested(parts=10**6), "sigma is 0.5 and parts is 1000000; they are at most 100 and 1024"),
     (lambda: Nested(grain=10**400), "it is finite and >= 0"),
     (lambda: Nested(sigma=True), "sigma is True; it is finite and >= 0"),
-    (lambda: Nested(grain=-1.0), "grain is -1.0"),
     (lambda: Nested(parts=0), "parts is 0"),
     (lambda: TokenWise(remember=-1), "remember is -1; pass how many plans"),
     (lambda: verification.LayerVerification(remember=True), "remember is True; pass how many plans"),

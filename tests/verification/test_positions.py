@@ -4,6 +4,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -52,35 +53,25 @@ def test_nothing_can_be_accepted_and_everything_where_the_laws_agree() -> None:
     assert otspec.verify([1.0], [1.0], [0, 0], 0).token == 0
 
 
-@pytest.mark.parametrize(
-    ("p", "q", "drafts", "message"),
-    [
-        ([0.5, 0.4], [0.5, 0.5], [0], "p sums to 0.9"),
-        ([0.5, 0.5], [1.5, -0.5], [0], "q\\[1\\] is -0.5"),
-        ([0.5, np.nan], [0.5, 0.5], [0], "p\\[1\\] is nan"),
-        ([0.5, 0.5], [1.0], [0], "both need one shape"),
-        ([0.5, 0.5], [1.0, 0.0], [0, 1], "draft probability is 0"),
-        ([0.5, 0.5], [0.5, 0.5], np.empty(0, dtype=int), "at least 1 token"),
-    ],
-)
-def test_verify_names_what_is_wrong(p: object, q: object, drafts: object, message: str) -> None:
-    with pytest.raises(ProblemError, match=message):
-        otspec.verify(p, q, drafts, np.random.default_rng(0))
+EVEN, BATCH = [0.5, 0.5], np.array([[0.5, 0.5], [0.5, 0.4]])
+WRONG: list[tuple[Callable[[], object], str]] = [
+    (lambda: otspec.verify([0.5, np.nan], EVEN, [0], 0), r"p\[1\] is nan"),
+    (lambda: otspec.verify(EVEN, [1.0], [0], 0), "both need one shape"),
+    (lambda: otspec.verify(EVEN, [1.0, 0.0], [0, 1], 0), "draft probability is 0"),
+    (lambda: otspec.verify(EVEN, EVEN, np.empty(0, dtype=int), 0), "at least 1 token"),
+    (lambda: otspec.verify_logits([0.0, np.nan], [0.0, 0.0], [0], 0), r"target_logits\[1\] is nan"),
+    (lambda: otspec.verify_logits([0.0, 0.0], [0.0, np.inf], [0], 0), r"draft_logits\[1\] is inf"),
+    (lambda: otspec.verify_logits([0.0, 0.0], [0.0, 1.0], [0], 0, temperature=-1), "temperature is -1"),
+    (lambda: otspec.solve_batch(BATCH, BATCH[[0, 0]], 2), r"P\[1\] sums to 0.9"),
+    (lambda: otspec.solve_batch(BATCH, BATCH[:1], 2), "one shape"),
+]
 
 
-@pytest.mark.parametrize(
-    ("target", "draft", "settings", "message"),
-    [
-        ([0.0, np.nan], [0.0, 0.0], {}, r"target_logits\[1\] is nan"),
-        ([0.0, 0.0], [0.0, np.inf], {}, r"draft_logits\[1\] is inf"),
-        ([0.0, 0.0], [0.0], {}, "both need one shape"),
-        ([0.0, 0.0], [0.0, 1.0], {"top_k": 1}, "draft probability is 0"),
-        ([0.0, 0.0], [0.0, 1.0], {"temperature": -1}, "temperature is -1"),
-    ],
-)
-def test_verify_logits_names_what_is_wrong(target: object, draft: object, settings: Any, message: str) -> None:
+@each(case=WRONG)
+def test_what_is_wrong_is_named(case: tuple[Callable[[], object], str]) -> None:
+    call, message = case
     with pytest.raises(ProblemError, match=message):
-        otspec.verify_logits(target, draft, [0], 0, **settings)
+        call()
 
 
 def test_a_draft_that_neither_law_has_room_for_is_not_put_out() -> None:
@@ -162,14 +153,6 @@ def test_batch_agrees_with_single_solves(dtype: npt.DTypeLike) -> None:
         np.testing.assert_allclose(mine.proposal, batch.proposal[b], atol=0)
         drafts = mine.problem.scheme.sample(np.random.default_rng(b))
         np.testing.assert_allclose(mine.conditional(drafts), plan.conditional(drafts), atol=1e-12)
-
-
-def test_batch_names_the_wrong_row() -> None:
-    P = np.array([[0.5, 0.5], [0.5, 0.4]])
-    with pytest.raises(ProblemError, match=r"P\[1\] sums to 0.9"):
-        otspec.solve_batch(P, P[[0, 0]], 2)
-    with pytest.raises(ProblemError, match="one shape"):
-        otspec.solve_batch(P, P[:1], 2)
 
 
 def test_empty_batch() -> None:
