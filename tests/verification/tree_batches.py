@@ -1,5 +1,6 @@
 """Batches of drafted trees, and what rules on the host say of each."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,27 @@ def inverse(law: Floats, uniform: float) -> int:
 def token_by_token(tree: Tree, uniforms: Floats) -> Output:
     """The compiled rule at every node, for the slots that agree with the output."""
     mine = memory.of(tree.target.shape[1])
+
+    def verified(p: Floats, q: Floats, drafts: Any, numbers: Floats) -> tuple[int, bool]:
+        token, _ = verify_one(p, q, drafts, numbers, mine.work, mine.places)
+        return token, token in drafts
+
+    return walked(tree, uniforms, verified)
+
+
+def by_buckets(tree: Tree, uniforms: Floats) -> Output:
+    """The exact rule by buckets at every node, for the slots that agree with what was accepted."""
+    most = int(max(np.diff(tree.shape.offsets)))
+
+    def verified(p: Floats, q: Floats, drafts: Any, numbers: Floats) -> tuple[int, bool]:
+        token, accepted = bucket_reference.verify(p.tolist(), q.tolist(), drafts.tolist(), numbers.tolist(), most)
+        return token, accepted >= 0
+
+    return walked(tree, uniforms, verified)
+
+
+def walked(tree: Tree, uniforms: Floats, verified: Callable[..., tuple[int, bool]]) -> Output:
+    """From the root on by a rule for one position, which says whether its token is a draft that is gone on from."""
     node, tokens = (part.numpy() for part in slots_of(tree))
     alive = np.array([0])
     put_out: list[int] = []
@@ -70,27 +92,8 @@ def token_by_token(tree: Tree, uniforms: Floats) -> Output:
         drafts = np.flatnonzero(np.isin(tree.shape.parent, alive))
         here = node[alive[0]]
         numbers = np.concatenate((uniforms[drafts - 1], uniforms[tree.shape.slots - 1 + level, None]))
-        token, _ = verify_one(tree.target[here], tree.draft[here], tokens[drafts], numbers, mine.work, mine.places)
-        alive = drafts[tokens[drafts] == token]
-        if not alive.size:
-            return tuple(put_out), token
-        put_out.append(token)
-    return tuple(put_out), inverse(tree.target[node[alive[0]]], uniforms[-1, 1])
-
-
-def by_buckets(tree: Tree, uniforms: Floats) -> Output:
-    """The exact rule by buckets at every node, for the slots that agree with what was accepted."""
-    node, tokens = (part.numpy() for part in slots_of(tree))
-    most = max(np.diff(tree.shape.offsets))
-    alive = np.array([0])
-    put_out: list[int] = []
-    for level in range(tree.shape.depth):
-        drafts = np.flatnonzero(np.isin(tree.shape.parent, alive))
-        here = node[alive[0]]
-        numbers = np.concatenate((uniforms[drafts - 1], uniforms[tree.shape.slots - 1 + level, None])).tolist()
-        laws_here = tree.target[here].tolist(), tree.draft[here].tolist()
-        token, accepted = bucket_reference.verify(*laws_here, tokens[drafts].tolist(), numbers, int(most))
-        if accepted < 0:
+        token, goes_on = verified(tree.target[here], tree.draft[here], tokens[drafts], numbers)
+        if not goes_on:
             return tuple(put_out), token
         alive = drafts[tokens[drafts] == token]
         put_out.append(token)

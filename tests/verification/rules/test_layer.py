@@ -20,22 +20,6 @@ RULES = ("interval", *SCORED)
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_scores_have_the_mean_that_the_rule_states(rule: str) -> None:
-    for family in FAMILIES:
-        laws = model(family, 3, 9)
-        for n in (1, 2, 3):
-            problem = Problem(np.asarray(laws.target(())), IID(np.asarray(laws.draft(())), n))
-            plan, total = otspec.solve(problem, rule).plan, np.zeros(3)
-            assert plan is not None
-            for drafts, chance in zip(*problem.scheme.support(), strict=True):
-                score, mean = scores(plan, drafts)
-                assert score.min() >= 0
-                assert score.sum() <= 1 + EXACT
-                np.add.at(total, drafts, chance * score)
-            np.testing.assert_allclose(total, mean, atol=EXACT, err_msg=str((family, n)))
-
-
-@pytest.mark.parametrize("rule", RULES)
 def test_a_single_level_accepts_what_the_rule_accepts(rule: str) -> None:
     for family in FAMILIES:
         laws = model(family, 3, 5)

@@ -52,21 +52,6 @@ def test_output_has_the_law_of_the_target(name: str) -> None:
             assert law.mean_accepted == pytest.approx(mean, abs=EXACT), case
 
 
-def test_places_owned_in_common_by_tokens_of_equal_ratio() -> None:
-    """Which of them survive is a matter of the token, not of the group that it shares its labels with."""
-    half, quarter = np.full(2, 0.5), np.full(4, 0.25)
-    uneven = np.array([0.2, 0.3, 0.5]), np.array([0.16, 0.24, 0.6])
-    models = [
-        Model(lambda prefix: np.array([0.25, 0.75]) if prefix else half, lambda prefix: half),
-        Model(lambda prefix: np.array([0.7, 0.1, 0.1, 0.1]) if prefix else quarter, lambda prefix: quarter),
-        Model(lambda prefix: uneven[0], lambda prefix: uneven[1]),
-    ]
-    for number, laws in enumerate(models):
-        for name in ("nested", "look-ahead", "greedy multi-path", "token-wise interval"):
-            for count in (2, 3) if number != 1 else (2,):
-                assert path_law(VERIFIERS[name], laws, count, 2).deviation <= EXACT, (number, name, count)
-
-
 @dataclass(frozen=True)
 class InOrder:
     """Another verifier, enumerated over all orders of the paths."""

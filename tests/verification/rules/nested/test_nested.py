@@ -11,8 +11,7 @@ from otspec import IID, Problem
 from otspec.laws import as_generator
 from otspec.schemes.iid import power_increments
 from otspec.verification import GreedyMultiPath, Model, Nested, Tree, synthetic
-from otspec.verification.rules.block.block import block_weights
-from otspec.verification.rules.nested.growth import Grown, grow, next_weight
+from otspec.verification.rules.nested.growth import Grown, grow
 from otspec.verification.rules.nested.labels import Label, coordinate, label_of, owned_by, place_at, whole
 from otspec.verification.rules.nested.nested import LabelVerifier, _arrays
 from otspec.verification.rules.nested.powers import mean_density
@@ -167,19 +166,6 @@ def test_buckets_hold_tokens_of_nearly_equal_ratio_in_ascending_order() -> None:
 
 COUNTS = np.eye(3)[-1]
 SPLIT = Sharing(np.array([0.5, 0.9, 1.6]), 0.0, True, np.inf)
-
-
-def test_weights_are_those_of_block_verification() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        target, proposal = rng.dirichlet(np.full(4, 0.5), 9), rng.dirichlet(np.full(4, 0.5), 8)
-        tokens = rng.integers(4, size=8)
-        weight = 1.0
-        for i, expected in enumerate(block_weights(target, proposal, tokens).weight[1:]):
-            weight = next_weight(weight, target[i, tokens[i]], proposal[i, tokens[i]])
-            assert weight == pytest.approx(expected, rel=1e-13)
-    assert next_weight(0.5, 0.4, 0.3) == pytest.approx(2 / 3)
-    assert next_weight(0.5, 0.4, 0.1) == 1.0
 
 
 @each(regime=("mixed", "sharp", "far"), seed=(0, 1), share=(0.3, 0.6, 0.9))
