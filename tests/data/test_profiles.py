@@ -14,6 +14,11 @@ def test_a_position_depends_on_seed_and_index_alone() -> None:
     np.testing.assert_array_equal(first.position(5).draft_logits, again.position(5).draft_logits)
     assert not np.array_equal(first.position(5).target_logits, other.position(5).target_logits)
     assert not np.array_equal(first.position(5).target_logits, first.position(6).target_logits)
+    assert first.identity == again.identity
+    assert len({str(one.identity) for one in (first, other, open_source("gemma2", 3))}) == 3
+    for index in (-1, 1 << 14):
+        with pytest.raises(DataError, match="indices run from 0 to 16383"):
+            first.position(index)
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -72,15 +77,3 @@ def test_iid_drafts_are_behind_greedy_ones_at_k_10_and_ahead_at_k_100_with_a_pla
         pairs = [(Problem(p, IID(q, 4)), Problem(p, Greedy(q, 4))) for p, q in laws]
         gains.append(np.mean([optimum(iid).acceptance - optimum(greedy).acceptance for iid, greedy in pairs]))
     assert gains[0] < 0 < 0.005 < gains[1]
-
-
-@pytest.mark.parametrize("index", [-1, 1 << 14])
-def test_refuses_an_index_out_of_range(index: int) -> None:
-    with pytest.raises(DataError, match="indices run from 0 to 16383"):
-        open_source("gemma2").position(index)
-
-
-def test_identity_tells_profiles_and_seeds_apart() -> None:
-    assert open_source("llama3", 0).identity == open_source("llama3", 0).identity
-    assert open_source("llama3", 0).identity != open_source("llama3", 1).identity
-    assert open_source("llama3", 0).identity != open_source("gemma2", 0).identity

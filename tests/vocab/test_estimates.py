@@ -27,10 +27,7 @@ from otspec.vocab import (
 )
 from tests.each import each
 from tests.oracles import Floats
-
-
-def everything(matrix: Affinity) -> Floats:
-    return matrix.rows(0, matrix.tokens.size)
+from tests.vocab.test_affinity import everything
 
 
 def texts_of(seed: int, vocab: int, lengths: tuple[int, ...] = (0, 1, 2, 7, 40, 33)) -> list[list[int]]:

@@ -56,22 +56,6 @@ def test_bad_calls(call: Callable[..., Any], good: dict[str, list[Any]]) -> None
 
 
 HALF, ROWS = [0.5, 0.5], np.full((2, 2), 0.5)
-OF_LAWS: list[tuple[Any, Any, str]] = [
-    (HALF, [0.5, 0.25, 0.25], "p has 2 tokens and q 3.*embed"),
-    ([HALF, [0.7, 0.7]], HALF, r"p\[1\] sums to 1.4"),
-    ([[HALF, [-0.5, 1.5]]], HALF, r"p\[0, 1\]\[0\] is -0.5"),
-    (HALF, [np.nan, 1.0], r"q\[0\] is nan"),
-    (0.5, HALF, r"p has shape \(\)"),
-    (ROWS, np.full((3, 2), 0.5), r"p \(2, 2\), q \(3, 2\).*broadcast"),
-    (["a", "b"], HALF, "p is not an array of real numbers"),
-]
-
-
-@each(case=OF_LAWS, function=(acceptance_rate, drafter_kernel))
-def test_two_laws_that_are_none_or_do_not_fit(case: tuple[Any, Any, str], function: Callable[..., Any]) -> None:
-    p, q, message = case
-    with pytest.raises(ProblemError, match=message):
-        function(p, q)
 
 
 def of_text(text: Any) -> PairCounts:
@@ -95,9 +79,14 @@ def crowded() -> None:
 EYE, IDS = np.eye(2), np.array([4, -1, 0])
 FOREIGN = np.array([[0.5, 0.25, 0.25], [0.1, 0.0, 0.9]])
 REFUSED: list[tuple[Callable[[], object], str]] = [
+    (lambda: acceptance_rate(HALF, [0.5, 0.25, 0.25]), "p has 2 tokens and q 3.*embed"),
+    (lambda: drafter_kernel([HALF, [0.7, 0.7]], HALF), r"p\[1\] sums to 1.4"),
+    (lambda: acceptance_rate([[HALF, [-0.5, 1.5]]], HALF), r"p\[0, 1\]\[0\] is -0.5"),
+    (lambda: acceptance_rate(0.5, HALF), r"p has shape \(\)"),
+    (lambda: drafter_kernel(ROWS, np.full((3, 2), 0.5)), r"p \(2, 2\), q \(3, 2\).*broadcast"),
+    (lambda: acceptance_rate(["a", "b"], HALF), "p is not an array of real numbers"),
     (lambda: tli([1.0, 0.0], [1]), "q has no mass on the tokens to keep"),
     (lambda: tli(HALF, [2]), "target holds 2; token ids run from 0 to 1"),
-    (lambda: tli(HALF, [-1]), "target holds -1"),
     (lambda: tli(HALF, [0, 0]), "target holds token 0 2 times"),
     (lambda: tli(HALF, HALF), r"target is float64.*p > 0"),
     (lambda: tli(HALF, [[0], [1]]), r"target has shape \(2, 1\)"),
@@ -107,7 +96,6 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: embed(FOREIGN, IDS[:2], 5), r"ids have shape \(2,\); q has 3 tokens"),
     (lambda: embed(FOREIGN[1], IDS, 0), "vocab is 0"),
     (lambda: frequency_prune([3, 1], 3), "size is 3, and there are 2 tokens"),
-    (lambda: frequency_prune([3, 1], 0), "size is 0"),
     (lambda: frequency_prune([3, -1], 1), r"frequencies\[1\] is -1"),
     (lambda: frequency_prune([[3, 1]], 1), r"frequencies have shape \(1, 2\)"),
     (lambda: rdk_linear(HALF, HALF, 0), "size is 0"),
@@ -125,7 +113,6 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: affinity_from_factor(sparse.eye_array(2)), "factor is sparse"),
     (lambda: affinity_from_factor([[np.inf]]), "factor holds inf"),
     (lambda: affinity_from_counts([[1, 0], [0, 0]]), "row 1 of counts is 0 throughout; leave it out"),
-    (lambda: affinity_from_counts(sparse.csr_array([[1, 0], [0, 0]])), "row 1 of counts is 0 throughout"),
     (lambda: affinity_from_counts([[1, -2], [0, 1]]), "counts hold -2; .*affinity"),
     (lambda: affinity_from_matrix([[0.5, 0.4], [0, 1]]), "row 0 of affinity sums to 0.9 "),
     (lambda: affinity_from_matrix([[1.5, -0.5], [0, 1]]), "affinity holds -0.5"),
