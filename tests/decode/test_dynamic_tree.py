@@ -8,11 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from otspec import ProblemError
-from otspec.decode import Budget, Frequent
+from otspec.decode import Budget
 from otspec.decode.methods import DynamicTree
-from otspec.decode.models.tokens.matching import matching_of
-from otspec.decode.shipped import foreign, load
 from tests.contracts.catalogue import (
     Law,
     eagle_of,
@@ -23,13 +20,11 @@ from tests.contracts.catalogue import (
     of_shared,
     plain,
     router,
-    shared,
     sharing,
     steered,
 )
 from tests.contracts.draft_models import Models, logits_of_steered, models
 from tests.contracts.playing import Play
-from tests.decode.models import pair
 from tests.each import each
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
@@ -104,23 +99,3 @@ def test_the_likeliest_tokens_are_drafted(kind: str, shape: tuple[int, int]) -> 
             return  # what it has read keeps its steering; one that begins anew has read it otherwise
         deepest = [int(tree.depth.argmax()) for tree in trees]
         play.go_on([0, *deepest[1:]][: len(trees)], [3] * len(trees), [0, len(trees) - 1])
-
-
-def test_what_is_refused() -> None:
-    target, draft = pair(VOCAB)
-    other = foreign()
-    calls: list[tuple[str, Callable[[], object]]] = [
-        ("a dynamic tree is of one draft model; pass it alone", lambda: DynamicTree([draft, draft])),
-        (
-            "draft_shortlist and draft_tokens: both say",
-            lambda: DynamicTree(draft, draft_tokens=[1], draft_shortlist=Frequent([1, 2], 1)),
-        ),
-        ("4 tokens that it was trained with", lambda: DynamicTree(shared(target, kept=(0, 2, 4, 6)), draft_tokens=[1])),
-        (
-            "with the target's tokenizer, and this one has another",
-            lambda: DynamicTree(other.draft, matching=matching_of(load().tokenizer, other.tokenizer)),
-        ),
-    ]
-    for message, call in calls:
-        with pytest.raises(ProblemError, match=message):
-            call()
