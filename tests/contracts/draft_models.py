@@ -67,15 +67,19 @@ def _features(target: Any, text: tuple[int, ...]) -> Any:
     )
 
 
-def steered(draft: Any, place: str = "up", strength: float = 0.5) -> Any:
-    """A draft model with steering."""
-    model = Steered.of(draft, LAYERS, WIDTH, place)
+def disturbed(model: Any, parts: tuple[str, ...], strength: float = 0.4) -> Any:
+    """The same model with noise in the weights whose names begin so: what begins by doing nothing does something."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
-        for layer in model.steering.layers:
-            noise = torch.randn(layer.weight.shape, generator=generator, dtype=layer.weight.dtype)
-            layer.weight += strength * noise
+        for name, weights in model.named_parameters():
+            if name.startswith(parts):
+                weights += strength * torch.randn(weights.shape, generator=generator, dtype=weights.dtype)
     return model
+
+
+def steered(draft: Any, place: str = "up", strength: float = 0.5) -> Any:
+    """A draft model with steering."""
+    return disturbed(Steered.of(draft, LAYERS, WIDTH, place), ("steering.layers",), strength)
 
 
 def logits_of_steered(model: Any, target: Any, text: list[int], drafted: list[int]) -> Floats:
@@ -87,17 +91,12 @@ def logits_of_steered(model: Any, target: Any, text: list[int], drafted: list[in
     return logits
 
 
-def eagle(draft: Any, strength: float = 0.4) -> Any:
+def eagle(draft: Any) -> Any:
     """A draft model with maps of the target's hidden states and of its own."""
-    model = Eagle.of(draft, LAYERS, WIDTH)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for weights in (model.seen.weight, model.own.weight):
-            weights += strength * torch.randn(weights.shape, generator=generator, dtype=weights.dtype)
-    return model
+    return disturbed(Eagle.of(draft, LAYERS, WIDTH), ("seen", "own"))
 
 
-def layer_of(target: Any, strength: float = 0.4) -> Any:
+def layer_of(target: Any) -> Any:
     """A layer that is fed what it drafts, the target's last state, with an embedding and a head: of former folders."""
     told = layer_settings(target, shared=True, own_head=True) | {"features": [2], "feature_width": WIDTH}
     with torch.random.fork_rng(), torch.no_grad():
@@ -106,21 +105,16 @@ def layer_of(target: Any, strength: float = 0.4) -> Any:
         model.model.embed_tokens.weight.copy_(target.model.embed_tokens.weight)
         model.lm_head.weight.copy_(target.lm_head.weight)
         begin_norm(model.model.norm, target)
-        for weights in (model.seen.weight, model.token.weight):
-            weights += strength * torch.randn_like(weights)
-    return model
+    return disturbed(model, ("seen", "token"))
 
 
-def shared(target: Any, masks: int = 0, kept: tuple[int, ...] | None = None, strength: float = 0.4) -> Any:
+def shared(target: Any, masks: int = 0, kept: tuple[int, ...] | None = None) -> Any:
     """A layer between the target's embedding and head, token by token or with masks, of some tokens or of all."""
-    with torch.random.fork_rng(), torch.no_grad():
+    with torch.random.fork_rng():
         torch.manual_seed(0)
         tokens = None if kept is None else np.array(kept)
         model = Eagle.of_target(target, "shared", LAYERS, masks=masks, tokens=tokens).to(target.dtype).eval()
-        for name, weights in model.named_parameters():
-            if name.startswith(("seen", "token", "own", "masks")):
-                weights += strength * torch.randn_like(weights)
-    return model
+    return disturbed(model, ("seen", "token", "own", "masks"))
 
 
 HEADS = ("medusa", "mlp", "mlp, tied")
@@ -128,16 +122,11 @@ HEADS = ("medusa", "mlp", "mlp, tied")
 
 def heads(kind: str, target: Any, strength: float = 0.4) -> Any:
     """Three heads on a target's last hidden state."""
-    with torch.random.fork_rng(), torch.no_grad():
+    with torch.random.fork_rng():
         torch.manual_seed(0)
-        model: Any
         if kind == "medusa":
-            model = MedusaHeads.of(target, 3, blocks=2)
-        else:
-            model = MlpSpeculator.of(target, 3, 12, tied=kind == "mlp, tied")
-        for weights in model.parameters():
-            weights += strength * torch.randn_like(weights)
-    return model
+            return disturbed(MedusaHeads.of(target, 3, blocks=2), ("",), strength)
+        return disturbed(MlpSpeculator.of(target, 3, 12, tied=kind == "mlp, tied"), ("",), strength)
 
 
 def logits_of_heads(model: Any, state: Any, tokens: list[int]) -> Floats:

@@ -8,16 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
 import otspec
-from otspec.decode import train_router
 from otspec.decode.distillation.spec import DraftModelInit
-from otspec.decode.distillation.teacher import TeacherBatch, TeacherData
+from otspec.decode.distillation.teacher import TeacherBatch
 from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.eagle.settings import EagleSettings
 from otspec.decode.drafters.eagle.training import KINDS, PASSES
@@ -27,8 +25,18 @@ from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.passes import packed
 from otspec.decode.models.passes.llama_reader import LlamaReader
 from otspec.decode.models.passes.packed import PackedLinear, pack
-from otspec.errors import ProblemError
-from tests.contracts.draft_models import HEADS, LAYERS, WIDTH, all_features, eagle, heads, layer_of, shared, steered
+from tests.contracts.draft_models import (
+    HEADS,
+    LAYERS,
+    WIDTH,
+    all_features,
+    disturbed,
+    eagle,
+    heads,
+    layer_of,
+    shared,
+    steered,
+)
 from tests.decode import published
 from tests.decode.models import pair, tiny
 
@@ -158,9 +166,7 @@ def test_it_is_asked_as_it_is_in_decoding(name: str) -> None:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model: Any = kind.begin(DraftModelInit(target, pair(8)[1])).double().eval()
-    for part, weights in model.named_parameters():
-        if part.startswith(("seen", "own", "token")):
-            weights += 0.4 * torch.randn(weights.shape, generator=generator, dtype=weights.dtype)
+    disturbed(model, ("seen", "own", "token"))
     tokens = torch.randint(8, (2, 7), generator=generator)
     states = target(tokens[:, :-1], output_hidden_states=True).hidden_states
     features = torch.stack([states[layer] for layer in kind.layers(target)], dim=2)
@@ -184,62 +190,14 @@ def test_it_is_asked_as_it_is_in_decoding(name: str) -> None:
     # While it learns to draft hidden states, those that it is fed are off by a tenth of their size at most.
     noise = torch.rand(features.shape, generator=torch.Generator().manual_seed(5))
     off = 0.1 * (2 * noise - 1) * torch.linalg.vector_norm(features, dim=-1, keepdim=True) / WIDTH**0.5
-    disturbed = batch._replace(features=features + (name == "eagle1") * off)
-    [wanted] = kind.answers(model, disturbed, generator, 1)
+    noisy = batch._replace(features=features + (name == "eagle1") * off)
+    [wanted] = kind.answers(model, noisy, generator, 1)
     [again] = kind.answers(model.train(), batch, torch.Generator().manual_seed(5), 1)
     torch.testing.assert_close(again.logits, wanted.logits, rtol=1e-6, atol=1e-6)
     assert torch.equal(again.logits, found[0].logits) == (name != "eagle1")
 
 
-@pytest.mark.parametrize("memory", [0, 1 << 30])
-def test_batches_of_some_tokens_are_those_of_all_at_these(memory: int) -> None:
-    target, kept = tiny(8), np.array(KEPT)
-    texts = np.random.default_rng(0).integers(0, 8, (6, 9))
-    some = TeacherData(target, texts, (0, 2), batch=3, memory=memory, kept=kept)
-    every = TeacherData(target, texts, (0, 2), batch=3, memory=0)
-    for rows in ([0, 1, 2], [4, 0, 5]):
-        own, whole = some.batch_of(rows), every.batch_of(rows)
-        torch.testing.assert_close(own.log_law, whole.log_law[..., kept], rtol=5e-3, atol=5e-3)
-        torch.testing.assert_close(own.features, whole.features, rtol=2e-3, atol=2e-3)
-        assert own.log_law.exp().sum(-1).max() < 1
-
-
 # --- what is the target's
-
-
-def test_what_is_borrowed_is_not_copied_and_does_not_learn() -> None:
-    target = copy.deepcopy(tiny(8)).float()
-    whole = shared(target)
-    assert whole.lm_head.weight.data_ptr() == target.lm_head.weight.data_ptr()
-    assert whole._lent[0] is target.model.embed_tokens.weight
-    learning = {name for name, weights in whole.named_parameters() if weights.requires_grad}
-    assert not {"lm_head.weight", "masks"} & learning
-    assert "seen.weight" in learning
-
-
-def test_of_another_target_they_are_refused() -> None:
-    with pytest.raises(ProblemError, match="trained for another target than this LlamaForCausalLM"):
-        _text(tiny(8, seed=1), shared(tiny(8)))
-
-
-@pytest.mark.parametrize("name", ["shared, some tokens", "eagle3"])
-@pytest.mark.parametrize("setting", [{"draft_tokens": [1, 2]}, {"draft_kernel": np.eye(8)}])
-def test_tokens_that_it_was_trained_with_are_not_changed(name: str, setting: dict[str, Any]) -> None:
-    target = tiny(8)
-    with pytest.raises(ProblemError, match="drafts 4 tokens that it was trained with, and no others; leave out"):
-        _text(target, MODELS[name](target), **setting)
-
-
-def test_published_layers_have_no_router() -> None:
-    target = tiny(8)
-    with pytest.raises(ProblemError, match="published layers draft without a router"):
-        train_router(MODELS["eagle1"](target), [[1, 2, 3]], target=target)
-
-
-def test_masks_are_as_deep_as_it_drafts() -> None:
-    target = tiny(8)
-    found = otspec.generate(target, shared(target, masks=2), PROMPT, paths=1, depth=8, max_new_tokens=20, seed=0)
-    assert len(found.metrics.offered) == 3
 
 
 @pytest.mark.parametrize("name", ["shared", "parallel, some tokens"])

@@ -25,7 +25,7 @@ from otspec.decode.models.passes.signature import Conditioning, Inputs
 from otspec.decode.models.passes.transformers_reader import TransformersReader
 from otspec.decode.training import KINDS, TeacherData, TrainingConfig, train
 from otspec.errors import ProblemError
-from tests.contracts.draft_models import Models, logits_of_eagle, logits_of_parallel
+from tests.contracts.draft_models import Models, disturbed, logits_of_eagle, logits_of_parallel
 from tests.contracts.enumeration import every_draft
 from tests.contracts.oracles import sampling_of
 from tests.decode.families import FAMILIES, VOCAB, family
@@ -37,27 +37,16 @@ PROMPTS = torch.tensor([PROMPT])
 IDS = torch.tensor([[1, 2, 0, 2], [2, 1, 1, 0]])
 
 
-def _noisy(model: Any, strength: float = 0.3) -> Any:
-    """With everything that it learns off from where it begins."""
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for name, weights in model.named_parameters():
-            if weights.requires_grad and name.partition(".")[0] in ("seen", "own", "token", "steering", "each"):
-                weights += strength * torch.randn(weights.shape, generator=generator, dtype=weights.dtype)
-    return model.eval()
-
-
 def _made(kind: str, name: str, vocab: int = VOCAB) -> Any:
     """A draft model of some kind for a target, or of one that resembles it."""
     target = family(name, vocab)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         if kind in ("sd2", "eagle"):
-            return _noisy({"sd2": Steered, "eagle": Eagle}[kind].of(family(name, vocab, seed=1), LAYERS, 32))
-        if kind == "medusa":
-            return _noisy(MedusaHeads.of(target, 2))
-        model = Eagle.of_target(target, "shared", (1, 2), masks=2 if kind == "parallel" else 0)
-        return _noisy(model.to(target.dtype))
+            made: Any = {"sd2": Steered, "eagle": Eagle}[kind].of(family(name, vocab, seed=1), LAYERS, 32)
+        else:
+            made = Eagle.of_target(target, "shared", (1, 2), masks=2 if kind == "parallel" else 0).to(target.dtype)
+    return disturbed(made, ("seen", "own", "token", "steering"), 0.3).eval()
 
 
 # --- trained, saved, loaded, and greedy text token for token
@@ -136,7 +125,7 @@ MLPS: dict[str, Any] = {
 @pytest.mark.usefixtures("no_gradients")
 def test_steering_is_added_to_the_up_projection(name: str) -> None:
     draft = family(name, seed=1)
-    model = _noisy(Steered.of(draft, LAYERS, 32))
+    model = disturbed(Steered.of(draft, LAYERS, 32), ("steering",), 0.3)
     features = torch.randn(2, 1, 3, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     shifts, seen = model.shifts(features), []
     layers: Any = layers_of(model)
