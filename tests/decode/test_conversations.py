@@ -19,7 +19,7 @@ from otspec.decode.pair.conversations import (
 from otspec.decode.pair.loading import Models, batch_of
 from otspec.decode.step.harness import Generation
 from otspec.errors import ProblemError
-from tests.decode.models import greedy_text, pair
+from tests.decode.models import pair
 from tests.each import each
 from tests.saved_pair import VOCAB, tokenizer
 
@@ -49,25 +49,6 @@ def _greedily(models: Models, seen: list[tuple[int, int]]) -> Any:
         return plain(**batch_of(rows, models.target.device), temperature=0.0, max_new_tokens=NEW, seed=0)
 
     return decode
-
-
-def test_each_prompt_holds_the_answers_before_it(models: Models) -> None:
-    """By hand: the template spelled out, and every answer decoded from the start of its text."""
-    asked = [("a", "b", "c"), ("d",), ("e f", "g")]
-    conversations = conversations_of(models.tokenizer, asked, template=True)
-    seen: list[tuple[int, int]] = []
-    turns = list(converse(conversations, _greedily(models, seen), models.tokenizer))
-    assert seen == [(0, 3), (1, 2), (2, 1)]
-    assert [turn.going for turn in turns] == [[0, 1, 2], [0, 2], [0]]
-    for at, own in enumerate(asked):
-        text = ""
-        for number, said in enumerate(own):
-            text += f"<u>{said}\n<a>"
-            prompt = models.tokenizer(text, add_special_tokens=False).input_ids
-            new = greedy_text(models.target, prompt, NEW)[len(prompt) :]
-            turn = turns[number]
-            assert turn.generation.new_tokens[list(turn.going).index(at)] == new
-            text += models.tokenizer.decode(new, skip_special_tokens=True) + "\n"
 
 
 @pytest.mark.parametrize("answered", [False, True])

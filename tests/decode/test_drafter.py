@@ -145,13 +145,9 @@ def test_greedy_targets_and_their_drafts() -> None:
     assert greedy.target_choices(scores, []).tolist() == [NONE] * 3 + [1]
 
 
-def _drafter(shape: Shape, law: str = "iid", **settings: Any) -> ModelDrafter:
-    sampling = Sampling(LogitsProcessorList([TemperatureLogitsWarper(0.7), TopKLogitsWarper(5)]), do_sample=True)
-    return ModelDrafter(tiny(**settings), shape, draft_law(law), sampling, 8, _generator())
-
-
 def test_depth_ends_where_the_positions_of_the_draft_model_do() -> None:
-    drafter = _drafter(Shape((2, 1, 1, 1)), positions=10)
+    sampling = Sampling(LogitsProcessorList(), do_sample=True)
+    drafter = ModelDrafter(tiny(positions=10), Shape((2, 1, 1, 1)), draft_law("iid"), sampling, 8, _generator())
     drafter.start([[1, 2]])
     assert [drafter.depth(np.array([3, length])) for length in (6, 7, 8, 10, 11, 30)] == [4, 4, 3, 1, 0, 0]
 

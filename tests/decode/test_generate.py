@@ -82,12 +82,7 @@ def test_rules_by_default_by_name_and_in_turn() -> None:
 
 
 def test_several_draft_models() -> None:
-    """A second model that drafts better than the first is of use."""
-    target, good = pair(40, noise=0.05)
-    poor = pair(40, noise=1.0)[1]
-    greedy: dict[str, Any] = {"max_new_tokens": 17, "temperature": 0, "law": "independent", "paths": 4}
-    found = [decoded(models=(target, drafts), **greedy) for drafts in ([poor], [poor, good])]
-    assert found[0].metrics.block_efficiency < found[1].metrics.block_efficiency
+    (target, good), poor = pair(40, noise=0.05), pair(40, noise=1.0)[1]
     sampled: dict[str, Any] = {"paths": 2, "seed": 1}
     ours = decoded(models=(target, [poor, good]), law="independent", **sampled)
     assert theirs(multi_draft([poor, good], law="independent", **sampled)).tolist() == ours.sequences.tolist()

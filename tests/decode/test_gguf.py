@@ -16,9 +16,8 @@ from otspec.decode import shipped
 from otspec.decode.pair import gguf
 from otspec.decode.pair.loading import load_models
 from otspec.decode.pair.pre_tokenizers import pre_tokenizer
-from otspec.errors import DataError, MissingExtra
+from otspec.errors import DataError
 from tests.decode.gguf_files import write_gguf
-from tests.each import each
 
 
 @pytest.fixture(scope="module")
@@ -74,13 +73,6 @@ def test_the_tokenizer_splits_text_as_the_file_says(cache: Path, tmp_path: Path)
         load_models(str(tmp_path / "draft.gguf"), None)
 
 
-def test_a_folder_of_the_cache_that_an_earlier_version_made_is_not_taken(file: Path, cache: Path) -> None:
-    before = cache / f"draft-{gguf._digest(file)}"
-    before.mkdir(parents=True)
-    assert gguf.unpacked(file) != before
-    assert gguf.unpacked(file).name == f"{before.name}-{gguf.VERSION}"
-
-
 @pytest.mark.parametrize("kept", [0, 3, 1000, 20_000])
 def test_a_file_cut_short_is_refused(file: Path, cache: Path, tmp_path: Path, kept: int) -> None:
     damaged = tmp_path / "damaged.gguf"
@@ -101,16 +93,6 @@ def test_what_is_no_decoder_is_refused(cache: Path, tmp_path: Path) -> None:
         load_models(str(other), None)
     with pytest.raises(DataError, match=r"there is no file .*nowhere.gguf; pass a GGUF file, or smollm2"):
         load_models(str(tmp_path / "nowhere.gguf"), None)
-
-
-@each(missing={"gguf": "gguf", "accelerate": "offload"}.items())
-def test_a_reader_that_is_missing_is_named(file: Path, cache: Path, missing: tuple[str, str]) -> None:
-    """By the extra that brings it."""
-    package, extra = missing
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("otspec.extras.installed", lambda name: name != package)
-        with pytest.raises(MissingExtra, match=rf'{package} is not .*pip install "otspec-toolkit\[{extra}\]"'):
-            load_models(str(file), None)
 
 
 def test_smollm2_is_found_in_its_package_or_in_its_wheel(

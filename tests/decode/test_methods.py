@@ -33,7 +33,6 @@ class _OnDevice(NamedTuple):
     [
         ("cpu", {}, (1, 1, 1), Block),
         ("cpu", {"paths": 2}, (2, 1, 1), Nested),
-        ("cpu", {"depth": 5}, (1,) * 5, Block),
         ("cpu", {"law": "hub_pairs"}, (2, 1, 1), TokenWise),
         ("cpu", {"law": "top_k"}, (4, 1, 1), TokenWise),
         ("meta", {}, (1, 1, 1), Block),

@@ -129,7 +129,6 @@ def test_what_waits_for_the_device_is_timed_there_and_nothing_is_timed_twice(cas
 NEW = 10
 WAYS: dict[str, Any] = {
     "plain": lambda draft: Vanilla(),
-    "one path": lambda draft: MultiDraft(draft, paths=1, depth=3, solver="block"),
     "three paths": lambda draft: MultiDraft(draft, paths=3, depth=3, solver="nested"),
     "a tree": lambda draft: MultiDraft(draft, branching=(2, 2), solver="interval"),
     "siblings": lambda draft: MultiDraft(draft, branching=(2, 2), law="without_replacement", solver="pick_by_plan"),

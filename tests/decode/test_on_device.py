@@ -8,16 +8,13 @@ import pytest
 import torch
 
 from otspec import ProblemError, generate
-from otspec.decode import MultiDraft, run
 from otspec.decode.base import graphs
 from otspec.decode.base.drafts import Drafts, Launched
 from otspec.decode.verify.captured import MOST_COUNTED, Counted, DeviceRule, GraphedVerifier, Inputs
 from otspec.decode.verify.on_device import can_be_stacked, device_rule, verify_launched, verify_on_device
 from otspec.verification import Block, Nested, TokenWise, Tree
-from otspec.verification.rules.nested import grid
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import Topology
-from tests.contracts.oracles import SETTINGS, after_prompt, check_counts, codes_of, law_of_texts
 from tests.decode.graph_stand_in import called_again
 from tests.decode.models import pair
 from tests.each import each
@@ -66,24 +63,6 @@ def test_slots_that_the_host_has_not_seen_are_verified_by_the_laws_of_the_first(
     generators = [torch.Generator().manual_seed(5) for _ in range(2)]
     found = verify_launched(DeviceRule(rule), launched, torch.from_numpy(target), generators[0])(trees)
     assert found == verify_on_device(DeviceRule(rule), drafts, laws, generators[1])
-
-
-@pytest.mark.parametrize(
-    ("strategy", "name"),
-    [({"paths": 2, "depth": 2}, "temperature 1"), ({"solver": Nested(sigma=0.0), "branching": (1, 3)}, "top-k")],
-    ids=str,
-)
-def test_texts_have_the_law_of_the_target(strategy: dict[str, Any], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid, "BINS", 64)
-    runs, length, vocab = 500, 3, 3
-    target, draft = pair(vocab)
-    method = MultiDraft(draft, **strategy)
-    ids = PROMPTS.repeat(runs, 1)
-    generation = run(target, method, ids, max_new_tokens=length, seed=1, verify_on="device", **SETTINGS[name])
-    codes = codes_of(generation.new_tokens, vocab)
-    for row, prompt in enumerate(PROMPTS.tolist()):
-        law = law_of_texts(after_prompt(SETTINGS[name], prompt, vocab), length, vocab)
-        check_counts(codes[row :: len(PROMPTS)], law, prompt)
 
 
 def test_a_seed_repeats_a_run_and_a_cpu_verifies_on_the_host() -> None:

@@ -207,14 +207,6 @@ def test_all_ways_to_say_some_tokens_are_one() -> None:
     assert staying == plain != one
 
 
-def test_a_draft_model_of_more_tokens_than_the_target() -> None:
-    drafter = MultiDraft(tiny(10), draft_tokens=[1, 7]).prepare(8, WHOLE, torch.Generator()).drafter
-    drafter.start([[1, 2]])
-    drafts = drafter.draft([[1, 2]], 1)
-    assert drafts.laws.shape == (1, 2)
-    assert np.flatnonzero(drafts.over(8)[0]).tolist() == [1, 7]
-
-
 # --- suppressed tokens
 
 

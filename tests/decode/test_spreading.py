@@ -19,7 +19,7 @@ from otspec.decode.models.passes.reader import reader_of
 from otspec.decode.models.passes.transformers_reader import TransformersReader
 from otspec.decode.models.target import Target
 from otspec.decode.pair.loading import Models, load_models
-from otspec.errors import MissingExtra, ProblemError
+from otspec.errors import ProblemError
 from otspec.extras import require
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import Topology
@@ -91,12 +91,6 @@ def test_a_head_that_is_kept_off_its_devices_is_not_lent(spread: Models, monkeyp
     monkeypatch.setattr(spread.target, "get_output_embeddings", lambda: away)
     with pytest.raises(ProblemError, match="borrows the target's head, which is kept off its devices"):
         lent_head(spread.target, torch.float32)
-
-
-def test_accelerate_is_named_where_it_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("otspec.extras.installed", lambda package: package != "accelerate")
-    with pytest.raises(MissingExtra, match=r"accelerate is not installed .* pip install .*\[offload\]"):
-        load_models("shipped", None, device_map="auto")
 
 
 def begin(layer: DynamicLayer, keys: torch.Tensor, values: torch.Tensor) -> None:

@@ -232,18 +232,6 @@ def path(found: Tuning, tmp_path: Path) -> Path:
     return tmp_path / "settings.json"
 
 
-def test_tables_and_record_hold_what_was_found(found: Tuning) -> None:
-    record = json.loads(json.dumps(found.record()))
-    assert record["tuned"]["settings"] == found.tuned.settings
-    assert [one["name"] for one in record["trials"]][:2] == ["plain decoding", "block, K = 1"]
-    assert len(record["predicted"]) == 1 + 6 * 3
-    passes, predicted, raced = tables(found)
-    assert passes.rows[0][:2] == ("target", "1000.00")
-    assert [row[0] for row in predicted.rows] == ["plain decoding", *(one.candidate.name for one in found.model.best())]
-    assert raced.rows[0][:3] == ("plain decoding", "1.00", "1")
-    assert [row[2] for row in raced.rows[1:]] == [str(one.speed_up) for one in found.raced[1:]]
-
-
 def test_settings_are_read_as_they_were_written(found: Tuning, path: Path) -> None:
     tuned, again = found.tuned, Tuned.load(path)
     assert again == tuned
