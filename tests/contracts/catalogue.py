@@ -144,10 +144,9 @@ def sharing(masks: int = 0, all_tokens: bool = True) -> Callable[[Models], Any]:
 
 PUBLISHED: Mapping[str, tuple[Callable[[int], published.Published], Callable[..., Floats]]] = {
     "EAGLE": (published.eagle, published.logits_of_eagle),
-    "EAGLE-3": (lambda vocab: published.eagle3(vocab, (0, vocab - 1), (0, 1)), published.logits_of_eagle3),
     "MLP": (published.mlp, published.logits_of_mlp),
 }
-"""Draft models as others publish them, by the size of the vocabulary; EAGLE-3's head has two tokens."""
+"""Draft models as others publish them, by the size of the vocabulary; tests/decode/test_published.py has all."""
 
 
 def as_published(name: str) -> Entry:
@@ -156,10 +155,7 @@ def as_published(name: str) -> Entry:
     made = cache(make)
 
     def law(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
-        whole = made(of.vocab)
-        logits = np.full(of.vocab, -np.inf)
-        logits[[0, -1] if "d2t" in whole.tensors else slice(None)] = said(whole, of.target, text, drafted)
-        return law_from_logits("logits", logits, **settings)
+        return law_from_logits("logits", said(made(of.vocab), of.target, text, drafted), **settings)
 
     return Entry(drafts_of(lambda of: published.read(make(of.vocab), of.target)), law, tolerance=1e-5)
 
@@ -375,10 +371,6 @@ CATALOGUE: Mapping[str, Entry] = {
         lambda of: DynamicTree(heads("medusa", of.target, 0.1), tree="0,1,1.0,1.1,0.0"), by_text=True
     ),
     "static tree, parallel": Entry(lambda of: DynamicTree(sharing(2, False)(of), tree="0,1,1.0,1.1"), by_text=True),
-    "dynamic tree, EAGLE-3, published": Entry(
-        lambda of: DynamicTree(published.read(published.eagle3(of.vocab, (0, of.vocab - 1), (0, 1)), of.target), 2, 2),
-        tolerance=1e-5,
-    ),
     "dynamic tree, kept": Entry(lambda of: DynamicTree(of.draft, 2, 2, draft_tokens=kept(of)), vocab=4, by_text=True),
     "dynamic tree, routed": Entry(
         lambda of: DynamicTree(of.draft, 2, 2, draft_shortlist=router(WOR)(of)), vocab=4, by_text=True
@@ -401,7 +393,7 @@ FEW = (
     *("medusa", "mlp", "EAGLE, published", "MLP, published", "foreign", "foreign, several models", "varying"),
     *("vanilla", "prompt lookup", "lookahead", "static tree", "static tree, medusa", "static tree, parallel"),
     *("dynamic tree", "dynamic tree, steered", "dynamic tree, eagle", "dynamic tree, shared", "dynamic tree, parallel"),
-    *("dynamic tree, medusa", "dynamic tree, mlp", "dynamic tree, EAGLE-3, published"),
+    *("dynamic tree, medusa", "dynamic tree, mlp"),
 )
 """One of each class of strategies, drafters and draft models, for what laws and shapes do not change."""
 
