@@ -84,9 +84,8 @@ TEXTS = {
 @pytest.fixture
 def files(otspec: Otspec) -> list[Path]:
     """A working directory with a good file, p.npz, and many not what they should be."""
-    logits, masked = np.random.default_rng(0).normal(size=(2, 4, 50)), np.where(np.eye(2, 5) > 0, -np.inf, 0.0)
+    logits = np.random.default_rng(0).normal(size=(2, 4, 50))
     np.savez("p.npz", target_logits=logits[0], draft_logits=logits[1])
-    np.savez("masked.npz", target_logits=masked, draft_logits=masked)
     np.save("few.npy", [3, 1, 2, 5])
     Path("deep.safetensors").write_bytes(struct.pack("<Q", len(NESTED)) + NESTED.encode())
     Path("binary.txt").write_bytes(bytes(range(256)))

@@ -22,19 +22,9 @@ COMMANDS = (
     *("tune", "affinity", "record", "router", "texts", "train"),
 )
 HEAVY = (
-    *(
-        "numpy",
-        "numba",
-        "scipy",
-        "torch",
-        "transformers",
-        "vl_convert",
-        "polars",
-        "altair",
-        "tokenizers",
-        "safetensors",
-    ),
-    *("bench", "catalogue", "data", "decode", "laws", "paths", "proofs_check", "schemes", "solvers", "vocab"),
+    *("numpy", "numba", "scipy", "torch", "transformers", "vl_convert", "polars", "altair", "tokenizers"),
+    *("safetensors", "bench", "catalogue", "data", "decode", "laws", "paths", "proofs_check", "schemes", "solvers"),
+    "vocab",
 )
 LIGHT = ("otspec.decode", "otspec.decode.settings")
 """What of those is there from the start: the settings, which the commands list."""

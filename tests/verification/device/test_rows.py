@@ -147,15 +147,10 @@ P, Q, DRAFTS, UNIFORMS = tensors(*VALID)
         ),
         "device": (lambda: verify_rows(P, Q.to("meta"), DRAFTS, UNIFORMS), "move them to one"),
         "sparse": (lambda: verify_rows(P.to_sparse(), Q, DRAFTS, UNIFORMS), r"p is torch.sparse_coo; .*to_dense"),
-        "sparse drafts": (
-            lambda: verify_rows(P, Q, DRAFTS.to_sparse(), UNIFORMS),
-            r"drafts is torch.sparse_coo; pass drafts.to_dense",
-        ),
         "a word": (
             lambda: verify_logits(P, Q, DRAFTS, UNIFORMS, temperature="1"),  # type: ignore[arg-type]
             "temperature is '1'; it must be finite",
         ),
-        "a truth": (lambda: verify_logits(P, Q, DRAFTS, UNIFORMS, temperature=True), "temperature is True"),
         "support": (lambda: verify_truncated(P, DRAFTS, Q, DRAFTS, UNIFORMS), r"they need \(B, V\), \(B, k\)"),
     }
 )

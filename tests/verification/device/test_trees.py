@@ -13,6 +13,7 @@ import torch
 from otspec.errors import ProblemError
 from otspec.verification import Nested, Tree, tree_law
 from otspec.verification.device import Links, trees, verify_trees
+from otspec.verification.rules.block.tensors import verify_path
 from otspec.verification.rules.buckets import buckets
 from otspec.verification.rules.nested import grid
 from otspec.verification.rules.nested.tensor_sharing import share
@@ -251,3 +252,24 @@ def test_log_probabilities_are_the_targets_along_what_is_put_out(rule: str, bran
     without = verify_trees(target, draft, tokens, branching, uniforms, rule=rule)
     assert without.logprobs is None
     assert torch.equal(without.slots, found.slots)
+
+
+def test_nothing_beyond_the_end_of_a_path_is_accepted_or_counts() -> None:
+    """Tokens beyond the end are tokens too, and likely ones: only the length says that they are none."""
+    rng, paths, longest, vocab = np.random.default_rng(0), 400, 4, 5
+    p, g = (torch.from_numpy(rng.dirichlet(np.ones(vocab), (longest + 1, paths))) for _ in range(2))
+    tokens = torch.from_numpy(rng.integers(vocab, size=(paths, longest)))
+    length = torch.from_numpy(rng.integers(longest + 1, size=paths))
+    uniforms = torch.from_numpy(rng.random((paths, longest + 1)))
+    rows = torch.arange(paths)
+
+    def verified(tokens: Any) -> Any:
+        return verify_path(lambda at: (p[at, rows], g[at, rows]), tokens, length, uniforms)
+
+    accepted, token = verified(tokens)
+    assert (accepted <= length).all()
+    assert (accepted == length).any()
+    beyond = torch.arange(longest) >= length[:, None]
+    again = verified(tokens.masked_fill(beyond, -1))
+    assert torch.equal(accepted, again[0])
+    assert torch.equal(token, again[1])
