@@ -17,35 +17,15 @@ Batch = tuple[Floats, Floats, Ints, Floats]
 """p, q, drafts and uniforms."""
 
 
-def tiny_tails(rng: Rng, vocab: int) -> laws.Pair:
-    """Half of the tokens have probabilities down to 1e-300, under p, q, or both."""
-    p, q = laws.model(rng, vocab)
-    for law in (p, q):
-        rare = rng.random(vocab) < 0.5
-        rare[rng.integers(vocab)] = False
-        law[rare] = 10.0 ** rng.uniform(-300, -12, rare.sum())
-    return laws.normalised(p), laws.normalised(q)
-
-
-def points(rng: Rng, vocab: int) -> laws.Pair:
-    """All mass on one token, of p, of q, or of both."""
-    p, q = laws.model(rng, vocab)
-    which = rng.integers(3)
-    if which != 0:
-        p = np.eye(vocab)[rng.integers(vocab)]
-    if which != 1:
-        q = np.eye(vocab)[rng.integers(vocab)]
-    return p, q
-
-
+both_points = laws.point_target(laws.point_draft(laws.model))
 KINDS: dict[str, Kind] = {
     "dirichlet": laws.dirichlet(0.05, 0.3, 1.0, 30.0),
     "model": laws.model,
     "long tail": laws.long_tail,
     "zeros": laws.zeros(laws.model, 0.3, 0.8),
     "close": laws.close(laws.model, 1e-2, 1e-5),
-    "tiny tails": tiny_tails,
-    "points": points,
+    "tiny tails": laws.tail(1e-300),
+    "points": laws.one_of(laws.point_target(laws.model), laws.point_draft(laws.model), both_points),
 }
 
 

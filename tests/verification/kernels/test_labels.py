@@ -19,7 +19,8 @@ from otspec.verification.trees.layout import Layout, branching_layout, follow, l
 from tests import laws
 from tests.each import each
 from tests.verification.kernels.setting import batch_over, even_batch, interpreted, on, scattered_links
-from tests.verification.row_batches import points, tensors, tiny_tails
+from tests.verification.row_batches import KINDS as ROW_KINDS
+from tests.verification.row_batches import tensors
 from tests.verification.tree_batches import RAGGED, batch, drawn
 
 pytestmark = interpreted
@@ -141,8 +142,7 @@ KINDS: dict[str, laws.Kind] = {
     "zeros": laws.zeros(laws.model, 0.3),
     "same": laws.same(laws.model),
     "ties": laws.tied_ratios,
-    "tiny tails": tiny_tails,
-    "points": points,
+    **{name: ROW_KINDS[name] for name in ("tiny tails", "points")},
 }
 
 
