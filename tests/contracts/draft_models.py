@@ -67,6 +67,12 @@ def _features(target: Any, text: tuple[int, ...]) -> Any:
     )
 
 
+def features_before(target: Any, text: list[int]) -> Any:
+    """Those of the token before each of a text, 0 before the first, shape (tokens, layers, width)."""
+    nothing = torch.zeros(1, len(LAYERS), WIDTH, dtype=torch.float64)
+    return torch.cat((nothing, all_features(target, text)))[: len(text)]
+
+
 def disturbed(model: Any, parts: tuple[str, ...], strength: float = 0.4) -> Any:
     """The same model with noise in the weights whose names begin so: what begins by doing nothing does something."""
     generator = torch.Generator().manual_seed(0)
@@ -84,8 +90,7 @@ def steered(draft: Any, place: str = "up", strength: float = 0.5) -> Any:
 
 def logits_of_steered(model: Any, target: Any, text: list[int], drafted: list[int]) -> Floats:
     """What it says where nothing was drafted before: each token is steered by the one before, drafts as the last."""
-    nothing = torch.zeros(1, len(LAYERS), WIDTH, dtype=torch.float64)
-    known = torch.cat((nothing, all_features(target, text)))[: len(text)]
+    known = features_before(target, text)
     each = torch.cat((known, known[-1:].expand(len(drafted), -1, -1)))
     logits: Floats = model(torch.tensor([[*text, *drafted]]), shifts=model.shifts(each[None])).logits[0, -1].numpy()
     return logits

@@ -29,7 +29,8 @@ TEMPLATE = (
 NEW = 5
 
 
-def _tokenizer(template: str | None = TEMPLATE) -> Any:
+def with_template(template: str | None = TEMPLATE) -> Any:
+    """A tokenizer with a chat template, or without one."""
     made = tokenizer()
     made.chat_template = template
     return made
@@ -38,7 +39,7 @@ def _tokenizer(template: str | None = TEMPLATE) -> Any:
 @pytest.fixture(scope="module")
 def models() -> Models:
     target, draft = pair(VOCAB, positions=256)
-    return Models(target, _tokenizer(), draft, _tokenizer())
+    return Models(target, with_template(), draft, with_template())
 
 
 def _greedily(models: Models, seen: list[tuple[int, int]]) -> Any:
@@ -74,7 +75,7 @@ def test_prompts_without_a_template_are_texts_as_they_are(models: Models) -> Non
 
 def test_special_tokens_are_the_templates_own() -> None:
     """Tokenizers that begin every text would begin it twice."""
-    made = _tokenizer("<s>{{ messages[0].content }}")
+    made = with_template("<s>{{ messages[0].content }}")
     made.add_special_tokens({"bos_token": "<s>"})
     (one,) = conversations_of(made, [("a",)], template=True)
     assert list(one.first).count(made.bos_token_id) == 1
@@ -100,7 +101,7 @@ REFUSED: list[tuple[str | None, list[tuple[str, ...]], bool, str]] = [
 def test_what_is_refused(case: tuple[str | None, list[tuple[str, ...]], bool, str]) -> None:
     written, asked, by_template, message = case
     with pytest.raises(ProblemError, match=message):
-        conversations_of(_tokenizer(written), asked, template=by_template)
+        conversations_of(with_template(written), asked, template=by_template)
 
 
 def test_conversations_that_are_too_long_are_told_before_any_is_had(models: Models) -> None:

@@ -13,7 +13,7 @@ from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.lookahead import LookaheadDrafter
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.prompt_lookup import continuations
-from otspec.decode.methods import Lookahead, PromptLookup, Typical, Vanilla, assisted, assisted_lookup, plain
+from otspec.decode.methods import Lookahead, PromptLookup, Typical, assisted, assisted_lookup, plain
 from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.verification import Block, Nested, TokenWise, Tree, synthetic
 from tests.decode.models import greedy_text, pair
@@ -47,11 +47,6 @@ def test_what_is_drafted_where_nothing_is_said(
     assert isinstance(prepared.drafter, ModelDrafter)
     assert prepared.drafter.shape.branching == branching
     assert type(prepared.verifier) is rule
-
-
-def test_vanilla_is_one_token_a_call() -> None:
-    metrics = run(TARGET, Vanilla(), PROMPTS, max_new_tokens=7, seed=0).metrics
-    assert (metrics.block_efficiency, metrics.target_calls, metrics.offered, metrics.drafted_nodes) == (1.0, 7, [], 0)
 
 
 # --- fixed drafts

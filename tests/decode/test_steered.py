@@ -11,7 +11,7 @@ from otspec.decode.drafters.catalogue import CONDITIONED
 from otspec.decode.drafters.hidden_states import rms_normalise
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter
 from otspec.decode.drafters.sd2.model import PLACES, Steered
-from tests.contracts.draft_models import LAYERS, WIDTH, all_features, models, steered
+from tests.contracts.draft_models import LAYERS, WIDTH, all_features, features_before, models, steered
 from tests.contracts.playing import Play
 from tests.decode.models import pair
 
@@ -41,24 +41,18 @@ def test_steering_changes_a_pass_and_leaves_nothing_behind(place: str) -> None:
     assert torch.equal(model(ids).logits, draft(ids).logits)
 
 
-def _before(target: Any, text: list[int]) -> Any:
-    """Steering of each token of a text that is read: of the one before it."""
-    nothing = torch.zeros(1, len(LAYERS), WIDTH, dtype=torch.float64)
-    return torch.cat((nothing, all_features(target, text)))[: len(text)]
-
-
 @pytest.mark.parametrize("lengths", [(2, 1, 0), (1, 3, 2)])
 def test_laws_are_those_of_a_pass_whose_tokens_are_steered_as_of_their_time(lengths: tuple[int, ...]) -> None:
     """After a prompt, and again after a step that accepted some drafts and added a token."""
     of = models(8)
     model = steered(of.draft)
     play = Play(MultiDraft(model, branching=(2, 1, 1)), of, TEXTS, {})
-    steering = [_before(of.target, text[:-1]) for text in TEXTS]
+    steering = [features_before(of.target, text[:-1]) for text in TEXTS]
 
     def check() -> Any:
         drafts, row = play.draft(3), 0
         for text, tree, past in zip(play.texts, drafts.trees, steering, strict=True):
-            known = _before(of.target, text)
+            known = features_before(of.target, text)
             for node in range(tree.inner):
                 whole = [*text, *tree.token[tree.line(node)].tolist()]
                 drafted = known[-1:].expand(len(whole) - len(text), -1, -1)
@@ -74,7 +68,7 @@ def test_laws_are_those_of_a_pass_whose_tokens_are_steered_as_of_their_time(leng
         # What the draft model has read of it keeps its steering; a draft of the last level was never read, and is
         # steered by the token before it, as in training.
         kept = len(text) + min(length, 2)
-        now = _before(of.target, text)[-1:]
+        now = features_before(of.target, text)[-1:]
         steering[number] = torch.cat((steering[number], now.expand(kept - len(steering[number]), -1, -1)))
     play.go_on([int(tree.node[0, length]) for tree, length in zip(trees, lengths, strict=True)], [3] * 3, range(3))
     check()

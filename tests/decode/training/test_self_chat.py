@@ -17,7 +17,7 @@ from otspec.decode.distillation.self_chat import Speakers
 from otspec.decode.distillation.texts import own_texts, read_texts
 from otspec.errors import DataError, ProblemError
 from tests.decode.models import law_after, tiny
-from tests.saved_pair import tokenizer
+from tests.decode.test_conversations import with_template
 
 TEMPLATE = (
     "S{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}#{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"
@@ -26,14 +26,8 @@ FLOOR = Speakers((5,), (1, 6), (1, 7, 5))
 """Token 1 ends a turn."""
 
 
-def _tokenizer(template: str | None) -> Any:
-    made = tokenizer()
-    made.chat_template = template
-    return made
-
-
 def test_what_a_template_has_around_turns() -> None:
-    made = _tokenizer(TEMPLATE)
+    made = with_template(TEMPLATE)
     found = Speakers.of(made)
     assert [made.decode(part) for part in found.said] == ["S<u>", "#<a>", "#<u>"]
 
@@ -49,7 +43,7 @@ def test_what_a_template_has_around_turns() -> None:
 )
 def test_templates_that_show_no_turns(template: str | None, message: str) -> None:
     with pytest.raises(ProblemError, match=message):
-        Speakers.of(_tokenizer(template))
+        Speakers.of(with_template(template))
 
 
 def test_turns_follow_each_other() -> None:
