@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import chisquare
 from transformers import GenerationConfig, LogitsProcessorList
 
 from otspec.decode.base.sampling import Sampling
@@ -16,6 +15,7 @@ from otspec.verification.trees.tree import Prefix
 from tests.contracts.draft_models import Models, models
 from tests.decode.models import logits_after
 from tests.oracles import Floats
+from tests.verification.catalogue import follows
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "temperature 1": {},
@@ -76,16 +76,8 @@ def codes_of(texts: Any, vocab: int) -> Any:
 
 
 def check_counts(codes: Any, law: Floats, what: object = None) -> None:
-    """Counted texts have the law, and none of them is impossible; cells of small expectation are one."""
-    counts, expected = np.bincount(codes, minlength=law.size), law * len(codes)
-    assert not counts[law == 0].any(), what
-    counts, expected = counts[law > 0], expected[law > 0]
-    small = expected < 5
-    if small.any():
-        counts = np.append(counts[~small], counts[small].sum())
-        expected = np.append(expected[~small], expected[small].sum())
-    if len(counts) > 1:
-        assert chisquare(counts, expected).pvalue > 1e-4, what
+    """Counted texts have the law, and none of them is impossible."""
+    assert follows(np.bincount(codes, minlength=law.size), law), what
 
 
 def batch_of(prompts: list[list[int]], times: int = 1) -> dict[str, Any]:
