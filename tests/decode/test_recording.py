@@ -6,7 +6,7 @@ Each law is computed by another way: from the start of its text, without a cache
 import json
 from collections.abc import Callable
 from functools import partial
-from itertools import cycle
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any
 
@@ -231,16 +231,10 @@ def test_the_likeliest_tokens_tell_every_rule_what_whole_laws_tell(tmp_path: Pat
 
 def kill_after_three_chunks(recording: Any, path: Path) -> None:
     """Record in a process of its own, and kill it when three chunks are written."""
-    chunks = 0
 
     def work(die: Callable[[], None]) -> None:
-        def after(rows: Any) -> None:
-            nonlocal chunks
-            chunks += 1
-            if chunks == 3:
-                die()
-
-        record(recording, path, after)
+        chunks = count(1)
+        record(recording, path, lambda rows: die() if next(chunks) == 3 else None)
 
     killed(work)
 

@@ -105,13 +105,6 @@ def _by_hash(prefix: Prefix, laws: Sequence[Floats]) -> tuple[int, ...] | None:
     return chosen[: 3 - len(prefix)]
 
 
-def _by_entropy(prefix: Prefix, laws: Sequence[Floats]) -> tuple[int, ...] | None:
-    q = laws[-1][laws[-1] > 0]
-    if -(q * np.log(q)).sum() < 0.5 and len(prefix) < 2:
-        return None
-    return (3,) if len(prefix) == 2 else (2, 1)
-
-
 def _stop(prefix: Prefix, laws: Sequence[Floats]) -> tuple[int, ...] | None:
     """One path, that ends where its tokens are unlikely together."""
     cumulated = np.prod([law[token] for law, token in zip(laws, prefix, strict=False)])
@@ -122,7 +115,6 @@ def _stop(prefix: Prefix, laws: Sequence[Floats]) -> tuple[int, ...] | None:
 
 CHOICES: dict[str, Choice] = {
     "hash": _by_hash,
-    "entropy": _by_entropy,
     "stop": _stop,
     "confident": lambda prefix, laws: None if laws[-1].max() >= 0.6 and len(prefix) < 2 else (2, 1)[: 3 - len(prefix)],
 }
