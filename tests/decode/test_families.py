@@ -17,7 +17,6 @@ from otspec.decode.distillation.spec import DraftModelInit
 from otspec.decode.drafters.decoders import layers_of
 from otspec.decode.drafters.eagle.layer import last_norm
 from otspec.decode.drafters.eagle.model import BORROWED, Eagle
-from otspec.decode.drafters.heads.model import MedusaHeads
 from otspec.decode.drafters.sd2.model import Steered
 from otspec.decode.models.head import softly_capped
 from otspec.decode.models.passes.llama_reader import LlamaReader
@@ -188,7 +187,6 @@ def test_what_is_made_of_kin_of_a_llama_has_the_lean_pass(kind: str, name: str) 
     [
         ("mixtral", lambda model: Steered.of(model, LAYERS, 32), "layers of MixtralForCausalLM have not one up-proj"),
         ("mamba", lambda model: Eagle.of(model, LAYERS, 32), "MambaForCausalLM has layers without plain attention"),
-        ("mamba", MedusaHeads.of, "MambaForCausalLM has layers without plain attention"),
         ("cohere", lambda model: Eagle.of_target(model, "shared", (1, 2)), "CohereForCausalLM multiplies its head's"),
     ],
 )
