@@ -85,28 +85,6 @@ def _apart(tree: Tree, local: CompactTree, node: int) -> Any:
     return local.tokens[node, :-1] if node < tree.inner else local.tokens[node, :0]
 
 
-@pytest.mark.parametrize("hostile", [False, True])
-def test_nodes_keep_what_they_can_draft_and_the_total_of_all_else(hostile: bool) -> None:
-    trees = _trees(Shape.paths(3, 3), "iid", 10, hostile)
-    for tree, local in zip(trees, _locally(trees), strict=True):
-        small = local.tree
-        assert small.target.shape == (tree.size, K + 1)
-        for node in range(tree.size):
-            apart = _apart(tree, local, node)
-            assert (np.diff(apart) > 0).all()
-            np.testing.assert_allclose(small.target[node, : apart.size], tree.target[node, apart], rtol=1e-12)
-            others = np.delete(tree.target[node], apart)
-            assert small.target[node, -1] == pytest.approx(others.sum(), rel=1e-12, abs=0.0)
-            assert local.tokens[node, -1] not in apart or others.sum() == 0
-            assert tree.target[node, local.tokens[node, -1]] > 0 or others.sum() == 0
-        for node in range(tree.inner):
-            own = tree.draft[node, _apart(tree, local, node)]
-            np.testing.assert_allclose(small.draft[node, :-1], own, rtol=1e-12)
-            assert small.draft[node, -1] == 0 == np.delete(tree.draft[node], _apart(tree, local, node)).sum()
-        tokens = local.tokens[small.parent[1:], small.token[1:]]
-        assert (tokens == tree.token[1:]).all()
-
-
 RULES: list[Any] = [
     *("nested", "greedy_multi_path", "traversal", "layer", "block"),
     *("interval", "single", "naive", "kseq", "rrs", "submodular:tol=1e-9"),

@@ -289,19 +289,3 @@ def test_the_pick_is_that_of_all_labels_and_reads_no_other_laws(verifier: LabelV
                 np.testing.assert_array_equal(again.proposal, picked.proposal, err_msg=str(at))
                 spared += unread.size
     assert spared > 500
-
-
-def test_rare_tokens_at_depth_do_not_mislead_the_search() -> None:
-    """Labels that differ by less than an ulp as numbers on [0, 1] are still told apart where their paths part."""
-    rng = np.random.default_rng(3)
-    q = np.append(np.full(20, 1e-12), 1 - 20e-12)
-    p = rng.dirichlet(np.ones(21))
-    laws = Model(lambda prefix: p, lambda prefix: q)
-    paths = rng.integers(0, 20, (6, 30))
-    paths[1, :15], paths[4, :29] = paths[0, :15], paths[5, :29]
-    tree = laws.tree(paths)
-    for verifier in VERIFIERS:
-        grown = grow(*_arrays(tree), verifier._sharings)
-        for draw in range(5):
-            path, _ = _of_all(tree, grown, as_generator(draw, 1).random(tree.count))
-            assert verifier.pick(tree, draw).path == path, (verifier, draw)
