@@ -58,7 +58,7 @@ def test_pairs_are_those_of_a_count_one_by_one(
     vocab = 9
     texts = texts_of(seed, vocab)
     wanted = dense(pairs_one_by_one(texts, window), vocab)
-    found = PairCounts(vocab, window)
+    found = PairCounts(vocab, window, most_pairs=np.count_nonzero(wanted))
     some = np.array([7, 0, 3])
     part = PairCounts(vocab, window, some)
     for text in texts:
@@ -106,6 +106,9 @@ def test_covariances_are_exact(make: Callable[[np.random.Generator], Floats], si
         assert (np.abs(found.covariance() - wanted[rows]) <= allowed[rows] + 1e-30).all()
         np.testing.assert_allclose(found.mean, samples.mean(axis=0), rtol=1e-13)
         assert found.seen == 23
+    two = Moments(5)  # as few as have a covariance
+    two.add(samples[:2])
+    assert (np.abs(two.covariance() - exact_covariance(samples[:2])) <= allowed + 1e-30).all()
 
 
 @each(tau=(0.3, 1.0, 4.0), count=(1, 3, 100))
