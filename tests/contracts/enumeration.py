@@ -138,15 +138,13 @@ class _Told:
         return law
 
 
-def law_of_step(
-    strategy: Strategy, step: Step, of: Models, prompt: list[int], settings: dict[str, Any], laws: Model | None = None
-) -> PathLaw:
-    """The law of the text after a step, continued by the target, beside the target's own, by default `models`' one."""
+def law_of_step(strategy: Strategy, step: Step, of: Models, prompt: list[int], settings: dict[str, Any]) -> PathLaw:
+    """The law of the text after a step, continued by the target, beside the target's own."""
     sampling, generator = sampling_of(of, **settings), torch.Generator().manual_seed(0)
     rule = strategy.prepare(of.vocab, sampling, torch.Generator().manual_seed(0)).verifier
     verifier = step_verifier(rule, sampling, np.random.default_rng(0), generator)
     trees, logits, after = step.drafts.trees, step.logits, _texts(prompt, step.drafts.trees)
-    model = laws or after_prompt(settings, prompt, of.vocab)
+    model = after_prompt(settings, prompt, of.vocab)
     if isinstance(verifier, Greedy):
         chosen = verifier.prepare_target(logits, after)
         extensions = verifier.verify(step.drafts, chosen, Clock(torch.device("cpu"))).extensions

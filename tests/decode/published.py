@@ -81,17 +81,15 @@ def layer(prefix: str, config: Mapping[str, Any], times: int = 1, norms: tuple[s
     }
 
 
-def eagle(vocab: int, bias: bool = True, embedding: bool = False, seed: int = 0) -> Published:
+def eagle(vocab: int, bias: bool = True, embedding: bool = False) -> Published:
     """SafeAILab's EAGLE."""
     config = llama(vocab, bias=bias)
     shapes = {"fc.weight": (16, 32), **({"fc.bias": (16,)} if bias else {}), **layer("layers.0", config)}
     shapes |= {"embed_tokens.weight": (vocab, 16)} if embedding else {}
-    return Published(config, random(seed, **shapes))
+    return Published(config, random(0, **shapes))
 
 
-def eagle3(
-    vocab: int, kept: tuple[int, ...] = (), layers: tuple[int, ...] = (0, 1, 2), seed: int = 0, **settings: Any
-) -> Published:
+def eagle3(vocab: int, kept: tuple[int, ...] = (), layers: tuple[int, ...] = (0, 1, 2), **settings: Any) -> Published:
     """SafeAILab's EAGLE-3, which looks at a target after these layers; of all tokens, or of some."""
     config = llama(vocab, draft_vocab_size=len(kept) or vocab, **settings)
     config["eagle_aux_hidden_state_layer_ids"] = list(layers)
@@ -100,7 +98,7 @@ def eagle3(
     shapes = {"fc.weight": (16, wide), "norm.weight": (16,), "lm_head.weight": (len(kept) or vocab, 16)}
     shapes |= {"input_norm.weight": (wide,)} if settings.get("norm_before_fc") else {}
     shapes |= {f"fc_norm.{one}.weight": (16,) for one in range(len(layers))} if settings.get("fc_norm") else {}
-    tensors = random(seed, **shapes, **layer("midlayer", config, 2, norms))
+    tensors = random(0, **shapes, **layer("midlayer", config, 2, norms))
     if kept:
         tokens = torch.tensor(kept)
         tensors["d2t"], tensors["t2d"] = tokens - torch.arange(len(kept)), torch.zeros(vocab, dtype=torch.bool)
@@ -131,15 +129,15 @@ def speculators(of: Published, kind: str, **settings: Any) -> Published:
     return Published(config, tensors)
 
 
-def medusa(vocab: int, heads: int = 3, blocks: int = 2, seed: int = 0) -> Published:
-    """FasterDecoding's Medusa."""
+def medusa(vocab: int) -> Published:
+    """FasterDecoding's Medusa: three heads of two blocks."""
     shapes: dict[str, tuple[int, ...]] = {}
-    for head in range(heads):
-        for block in range(blocks):
+    for head in range(3):
+        for block in range(2):
             shapes |= {f"{head}.{block}.linear.weight": (16, 16), f"{head}.{block}.linear.bias": (16,)}
-        shapes[f"{head}.{blocks}.weight"] = (vocab, 16)
-    config = {"medusa_num_heads": 2, "medusa_num_layers": blocks, "base_model_name_or_path": "target"}
-    return Published(config, random(seed, **shapes))
+        shapes[f"{head}.2.weight"] = (vocab, 16)
+    config = {"medusa_num_heads": 2, "medusa_num_layers": 2, "base_model_name_or_path": "target"}
+    return Published(config, random(0, **shapes))
 
 
 def mlp(vocab: int, stages: int = 3, inner: int = 12, tied: bool = False, scaled: bool = True) -> Published:

@@ -44,8 +44,8 @@ def _texts() -> list[list[int]]:
     return [TOKENIZER(prompt).input_ids for prompt in PROMPTS]
 
 
-def _sampling(*more: Any, top_k: int = 5) -> Sampling:
-    return Sampling(LogitsProcessorList([*more, TemperatureLogitsWarper(0.7), TopKLogitsWarper(top_k)]), do_sample=True)
+def _sampling() -> Sampling:
+    return Sampling(LogitsProcessorList([TemperatureLogitsWarper(0.7), TopKLogitsWarper(5)]), do_sample=True)
 
 
 def _drafter(shape: Shape, sampling: Any = None, positions: int = 128, **settings: Any) -> Any:

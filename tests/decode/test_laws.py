@@ -69,11 +69,11 @@ def _trees(shape: Shape, law: str, count: int, hostile: bool) -> list[Tree]:
     return trees
 
 
-def _locally(trees: list[Tree], support: int = K) -> list[CompactTree]:
+def _locally(trees: list[Tree]) -> list[CompactTree]:
     """What a decoding step hands to its verifier."""
     target = torch.tensor(np.concatenate([tree.target for tree in trees]))
     before = target.clone()
-    drafts = Drafts(trees, torch.tensor(np.concatenate([tree.draft for tree in trees])), support)
+    drafts = Drafts(trees, torch.tensor(np.concatenate([tree.draft for tree in trees])), K)
     laws = merged_to_host(target, drafts, _generator())
     assert torch.equal(target, before)
     assert isinstance(laws, ReducedLaws)

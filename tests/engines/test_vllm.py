@@ -79,14 +79,14 @@ class Batch(NamedTuple):
         return rejection_sample(*drafted, self.logits, self.bonus, self.metadata, **named)
 
 
-def seeds(counts: tuple[int, ...], seed: int) -> dict[int, torch.Generator]:
-    return {request: torch.Generator().manual_seed(100 * seed + request) for request in range(len(counts))}
+def seeds(seed: int) -> dict[int, torch.Generator]:
+    return {request: torch.Generator().manual_seed(100 * seed + request) for request in range(len(LENGTHS))}
 
 
-def requests(kind: str, seed: int, counts: tuple[int, ...] = LENGTHS, drawn: bool = True) -> Batch:
+def requests(kind: str, seed: int, drawn: bool = True) -> Batch:
     """Random requests, all random, each with a seed of its own; some tokens were refused by a grammar."""
     rng = np.random.default_rng(seed)
-    total = sum(counts)
+    total = sum(LENGTHS)
     pairs = [KINDS[kind](rng, VOCAB) for _ in range(total)]
     p, q = (np.array([pair[which] for pair in pairs]).reshape(total, VOCAB) for which in (0, 1))
     tokens = np.array([rng.choice(VOCAB, p=law / law.sum()) for law in (q if drawn else p)], dtype=np.int32)
@@ -95,12 +95,12 @@ def requests(kind: str, seed: int, counts: tuple[int, ...] = LENGTHS, drawn: boo
         logits = np.log(p) + rng.normal(size=(total, 1))
     return Batch(
         torch.from_numpy(np.where(refused, PLACEHOLDER, tokens).astype(np.int32)),
-        list(counts),
-        torch.tensor(np.cumsum(counts), dtype=torch.int32),
+        list(LENGTHS),
+        torch.tensor(np.cumsum(LENGTHS), dtype=torch.int32),
         torch.from_numpy(q).float() if drawn else None,
         torch.from_numpy(logits).float(),
-        torch.from_numpy(rng.integers(100, 200, size=(len(counts), 1))),
-        Metadata(torch.ones(len(counts)), False, True, seeds(counts, seed)),
+        torch.from_numpy(rng.integers(100, 200, size=(7, 1))),
+        Metadata(torch.ones(7), False, True, seeds(seed)),
     )
 
 
@@ -139,7 +139,7 @@ def walk(batch: Batch, request: int, uniforms: list[float], greedy: bool) -> lis
 
 def expected(batch: Batch, seed: int, greedy: list[bool]) -> list[list[int]]:
     rows = []
-    for request, generator in seeds(tuple(batch.counts), seed).items():
+    for request, generator in seeds(seed).items():
         n = batch.counts[request]
         uniforms = torch.rand(n + 1, dtype=torch.float64, generator=generator).tolist()
         out = walk(batch, request, uniforms, greedy[request])
@@ -153,7 +153,7 @@ def test_random_and_greedy_requests_of_all_lengths_are_walked(kind: str, seed: i
     assert batch.call().tolist() == expected(batch, seed, [False] * 7)
     greedy = [request % 2 == 1 for request in range(7)]
     heat = torch.tensor([0.0 if cold else 0.7 for cold in greedy])
-    mixed = batch._replace(metadata=Metadata(heat, False, False, seeds(LENGTHS, seed)))
+    mixed = batch._replace(metadata=Metadata(heat, False, False, seeds(seed)))
     assert mixed.call().tolist() == expected(batch, seed, greedy)
     cold = batch._replace(metadata=Metadata(None, True, False, {}))
     assert cold.call().tolist() == expected(batch, seed, [True] * 7)
@@ -173,7 +173,7 @@ def test_a_request_whose_laws_are_none_gets_a_token_and_leaves_others_alone() ->
     batch = requests("model", 2)
     right = batch.call().tolist()
     batch.logits[4, 0] = torch.nan  # of the request of four tokens
-    again = batch._replace(metadata=replace(batch.metadata, generators=seeds(LENGTHS, 2)))
+    again = batch._replace(metadata=replace(batch.metadata, generators=seeds(2)))
     found = again.call().tolist()
     assert found[3] == [0] + [PLACEHOLDER] * 4
     assert found[:3] + found[4:] == right[:3] + right[4:]
@@ -282,7 +282,7 @@ def test_what_is_wrong_is_named() -> None:
         with pytest.raises(ProblemError, match=message):
             batch._replace(**fields).call(**named)
     # The token after a whole chain comes in either shape.
-    flat = batch._replace(bonus=batch.bonus[:, 0], metadata=Metadata(torch.ones(7), False, True, seeds(LENGTHS, 0)))
+    flat = batch._replace(bonus=batch.bonus[:, 0], metadata=Metadata(torch.ones(7), False, True, seeds(0)))
     assert flat.call().tolist() == batch.call().tolist()
 
 

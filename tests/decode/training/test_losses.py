@@ -119,13 +119,12 @@ GRID = 2 ** (1 / STEPS) - 1
 """By how much p / q differs within what the loss takes for one."""
 
 
-def _pair(seed: int, size: int = 40, ties: bool = False) -> tuple[Any, Any]:
+def _pair(seed: int, ties: bool = False) -> tuple[Any, Any]:
     """Two laws of one position."""
     rng = np.random.default_rng(seed)
-    p, q = (softmax(2 * rng.normal(size=size)) for _ in range(2))
+    p, q = (softmax(2 * rng.normal(size=40)) for _ in range(2))
     if ties:  # several tokens of one ratio, some of probability 0
-        p = np.repeat(p[: size // 4], 4) / 4
-        q = np.repeat(q[: size // 4], 4) / 4
+        p, q = (np.repeat(law[:10], 4) / 4 for law in (p, q))
         p[:3], q[5:9] = 0.0, 0.0
         p, q = p / p.sum(), q / q.sum()
     return p, q

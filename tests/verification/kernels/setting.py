@@ -68,10 +68,10 @@ def scattered_links(rng: np.random.Generator, rows: int, slots: int, absent: flo
     return Links(torch.from_numpy(first), torch.from_numpy(sibling))
 
 
-def even_batch(given: Any, branching: tuple[int, ...], device: str = "cpu") -> TreeBatch:
+def even_batch(given: Any, branching: tuple[int, ...]) -> TreeBatch:
     """Trees whose laws are divided by totals that are the host's, so that kernels read what torch does."""
     target, draft, tokens, _ = given
-    return batch_over(branching_layout(branching, len(tokens), torch.device("cpu")), target, draft, tokens, device)
+    return batch_over(branching_layout(branching, len(tokens), torch.device("cpu")), target, draft, tokens)
 
 
 def batch_over(layout: Any, target: Any, draft: Any, tokens: Any, device: str = "cpu") -> TreeBatch:
