@@ -107,8 +107,8 @@ def single(p: Floats, q: Floats, drafts: Ints) -> Script:
 
 
 def rrs(p: Floats, q: Floats, drafts: Ints) -> Script:
-    """Recursive rejection, where each draft is a fresh draw from q."""
-    return recursive(p, itertools.repeat(q), drafts.tolist())
+    """Recursive rejection, where each draft is a fresh draw from q, or from a row of its own."""
+    return recursive(p, q if q.ndim == 2 else itertools.repeat(q), drafts.tolist())
 
 
 def rsd(p: Floats, q: Floats, drafts: Ints) -> Script:
@@ -145,6 +145,38 @@ def siblings_by_ratio(p: Floats, q: Floats, drafts: Ints) -> Script:
 def skips_repeats(p: Floats, q: Floats, drafts: Ints) -> Script:
     """Recursive rejection that tests a repeated draft once."""
     return recursive(p, itertools.repeat(q), dict.fromkeys(drafts.tolist()))
+
+
+def kseq(gamma: float) -> Rule:
+    """K-SEQ with a given gamma."""
+
+    def rule(p: Floats, q: Floats, drafts: Ints) -> Script:
+        served = np.minimum(q, p / gamma)
+        factor = sum((1 - served.sum()) ** j for j in range(drafts.size))
+        tests = [(token, min(1.0, p[token] / (gamma * q[token]))) for token in drafts.tolist()]
+        return Script(tests, residual(p, factor * served))
+
+    return rule
+
+
+def spechub(p: Floats, q: Floats, drafts: Ints) -> Script:
+    """Serve the tokens beside the hub from (i, hub), then from (hub, i), and the hub from what is unused."""
+    hub = int(q.argmax())
+    off = [token for token in range(q.size) if token != hub]
+    rest = sum(q[token] for token in off)
+    pairs = {(token, hub): float(q[token]) for token in off} if rest else {(hub, hub): 1.0}
+    pairs |= {(hub, token): float(q[hub] * q[token] / rest) for token in off if rest}
+    served, taken = dict.fromkeys(pairs, 0.0), np.zeros(p.size)
+    for token in off:
+        for pair in ((token, hub), (hub, token)):
+            served[pair] = min(p[token] - taken[token], pairs.get(pair, 0.0))
+            taken[token] += served[pair]
+    unused = sum(mass - served[pair] for pair, mass in pairs.items())
+    taken[hub] = p[hub]
+    drafted = (int(drafts[0]), int(drafts[1]))
+    other = drafted[0] if drafted[1] == hub else drafted[1]
+    tests = [(other, served[drafted] / pairs[drafted]), (hub, min(1.0, p[hub] / unused) if unused > 0 else 1.0)]
+    return Script(tests, residual(p, taken))
 
 
 @dataclass

@@ -29,9 +29,9 @@ from otspec.catalogue import get
 from otspec.plans import Pick
 from otspec.solver import TupleSolver
 from otspec.tolerances import RELATIVE_TOL, ROUNDING
+from tests.auditing.decoder_rules import as_law, greedy
 from tests.each import each
 from tests.instances import P4, Q4
-from tests.oracles import Floats
 from tests.strategies import laws, some
 
 TUPLE = Table(np.array([[0, 1]]), np.ones(1), 4)
@@ -159,23 +159,14 @@ def pick(problem: Problem) -> Pick:
     return plan
 
 
-def greedy_rule(p: Floats, last: Floats, token: int) -> Floats:
-    """Output law given the last draft, by single-draft verification against its law [hu2025towards]."""
-    residual = np.maximum(p - last, 0.0)
-    accepted = min(1.0, p[token] / last[token])
-    law = (1 - accepted) * residual / residual.sum()
-    law[token] += accepted
-    return law
-
-
 @each(n=(1, 2, 3))
 def test_puts_out_what_the_published_rule_puts_out(n: int) -> None:
     rng = np.random.default_rng(n)
     p, q = rng.dirichlet(np.ones(8), 2)
-    scheme = Greedy(q, n)
+    scheme, rule = Greedy(q, n), as_law(greedy)
     plan = pick(Problem(p, scheme))
     for drafts in scheme.support().drafts:
-        assert_allclose(plan.conditional(drafts), greedy_rule(p, scheme.last, drafts[-1]), rtol=0, atol=1e-14)
+        assert_allclose(plan.conditional(drafts), rule(p, q, drafts), rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("scheme", [Greedy, TopK])
