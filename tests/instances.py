@@ -46,20 +46,12 @@ KNOWN = (
     Known("same-law", _iid(P4, P4, 3), 1.0, why="put out the first draft"),
     Known("point-target", _iid(E1, Q4, 3), 1 - (1 - Q4[1]) ** 3, why="token 1 must be drawn"),
     Known("point-draft", _iid(P4, E1, 3), P4[1], why="the drafts are always (1, 1, 1)"),
-    Known("same-point", _iid(E1, E1, 2), 1.0, why="both are always token 1"),
     Known("disjoint", _iid(LEFT, RIGHT, 3), 0.0, why="no draft can ever be put out"),
-    Known("one-token", _iid(np.ones(1), np.ones(1), 2), 1.0, why="there is nothing else to say"),
     Known(
         "two-tokens",
         _iid(np.array([0.9, 0.1]), np.array([0.5, 0.5]), 2),
         1 - 0.5**2 + 0.1,
         why="H = {1}: token 0 is needed with 0.9 and drawn with 0.75 only; the tuple (1, 1) serves p(1) = 0.1",
-    ),
-    Known(
-        "underdrafted-tail",
-        _iid(np.array([0.5, 0.5 - 1e-12, 1e-12]), np.array([0.5, 0.5, 0.0]), 1),
-        1 - 1e-12,
-        why="only the undrafted tail of p is lost",
     ),
     Known(
         "unreachable-half",
@@ -73,19 +65,6 @@ KNOWN = (
         0.1 + 1 / 6 + 0.3 + 0.2,
         why="p(3) = 0.1 of the fixed token, and the sum of min(p, q/0.6) over the others",
     ),
-    Known("top-two", Problem(P4, TopK(Q4, 2)), 0.2 + 0.1, why="p of the two likeliest drafts"),
-    Known(
-        "two-points",
-        Problem(P4, Independent(np.array([E1, np.eye(4)[3]]))),
-        0.3 + 0.1,
-        why="the drafts are always (1, 3)",
-    ),
-    Known(
-        "both-tokens-always",
-        Problem(np.array([0.3, 0.7, 0.0]), Table(np.array([[0, 1]]), np.ones(1), 3)),
-        1.0,
-        why="drafts without replacement that cover the support of p",
-    ),
     Known(
         "correlated",
         Problem(np.array([0.5, 0.3, 0.2]), Table(np.array([[0, 1], [2, 2]]), np.array([0.5, 0.5]), 3)),
@@ -97,12 +76,6 @@ KNOWN = (
         Problem(np.array([0.0, 0.0, 1.0]), WithoutReplacement(np.array([0.5, 0.25, 0.25]), 2)),
         1 - 0.5 * 0.5 - 0.25 * 0.5 / 0.75,
         why="token 2 is missed by the drafts (0, 1) and (1, 0) only",
-    ),
-    Known(
-        "all-tokens-drafted",
-        Problem(np.array([0.1, 0.2, 0.7]), WithoutReplacement(np.array([0.9, 0.05, 0.05]), 3)),
-        1.0,
-        why="three of three tokens are drafted",
     ),
 )
 

@@ -8,46 +8,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from otspec import IID, Greedy, HubPairs, Independent, Problem, ProblemError, Table, TopK, WithoutReplacement, optimum
+from otspec import IID, ProblemError, Table, WithoutReplacement
 from otspec.kernels.arrivals import Nodes, hit_increments
 from otspec.schemes import DraftSets
 from otspec.schemes.draft_sets import PAD, pick_law, pick_weights
 from otspec.schemes.iid import power_increments
 from otspec.schemes.independent import product_increments
 from tests.each import each
-from tests.instances import P4, Q4, peaked_problem
+from tests.instances import P4, peaked_problem
 from tests.oracles import all_tuples
 from tests.schemes.test_every_scheme import EXACT
-
-both = pytest.mark.parametrize("scheme", [Greedy, TopK])
-
-
-def test_what_is_fixed_and_what_is_drawn() -> None:
-    scheme, top = Greedy(Q4, 3), TopK(Q4, 3)
-    assert_array_equal(scheme.fixed, [3, 2])
-    assert_allclose(scheme.last, [1 / 3, 2 / 3, 0, 0], rtol=1e-15)
-    assert_array_equal(Greedy(Q4, 1).last, Q4)
-    assert_array_equal(top.sample(np.random.default_rng(0), 5), [[3, 2, 1]] * 5)
-    assert top.support_size() == 1
-    # The rest of q is divided by its own sum: 1 minus the likeliest would be 0 here.
-    assert_allclose(Greedy(np.array([1.0, 1e-300, 3e-300]), 2).last, [0, 0.25, 0.75], rtol=1e-15)
-    assert HubPairs(np.array([0.2, 0.4, 0.4])).hub == 1
-    assert_array_equal(HubPairs(np.array([0.0, 1.0, 0.0])).sample(np.random.default_rng(0)), [1, 1])
-
-
-@both
-def test_the_lowest_ids_win_a_tie_and_as_many_drafts_as_tokens_cover_all(scheme: type[Greedy | TopK]) -> None:
-    assert_array_equal(scheme(np.full(5, 0.2), 3).fixed, [0, 1])
-    assert_array_equal(scheme(np.array([0.1, 0.2, 0.3, 0.2, 0.2]), 3).fixed, [2, 1])
-    assert optimum(Problem(P4, scheme(Q4, 4))).acceptance == pytest.approx(1.0, abs=1e-15)
-
-
-def test_the_other_token_keeps_its_law_beside_a_hub_that_is_nearly_certain() -> None:
-    # 1 - q(hub) is 0 in float64; the pairs (hub, i) share out what lies beside the hub all the same.
-    scheme = HubPairs(np.array([1e-300, 1.0, 3e-300]))
-    assert_allclose(scheme.prob(np.array([[1, 0], [1, 2]])), [0.25, 0.75], rtol=1e-14)
-    assert_allclose(scheme.prob(np.array([[0, 1], [2, 1]])), [1e-300, 3e-300], rtol=1e-14)
-
 
 TINY = np.array([1e-25, 0.3, 1e-20, 0.1, 1e-18, 0.35, 0.0, 1e-30, 0.25])
 
@@ -75,14 +45,6 @@ def test_a_thousand_tokens_agree_with_a_finer_grid(n: int) -> None:
     expected[order] = hit_increments(q[order], scheme.heavy[order], n, fine)
     assert_allclose(scheme.priority_law(order), expected, rtol=1e-13, atol=0)
     assert expected.sum() == pytest.approx(1.0, abs=1e-13)
-
-
-def test_a_vocabulary_of_128256_tokens() -> None:
-    problem = peaked_problem(128_256, 1)
-    q = problem.scheme.priority_law(np.arange(problem.vocab))
-    law = WithoutReplacement(q, 4).priority_law(np.argsort(-problem.p / q))
-    assert law.sum() == pytest.approx(1.0, abs=1e-12)
-    assert np.count_nonzero(law) == problem.vocab - 3  # whoever is among the last three is never the best of four
 
 
 def test_refuses_what_leaves_the_range_of_float64() -> None:
@@ -122,15 +84,6 @@ def test_increments_are_exact_where_a_difference_of_powers_is_not(n: int) -> Non
     assert np.diff(np.concatenate(([0.0], np.cumsum(TINY))) ** n)[2] == 0 < power[2]
 
 
-def test_prefixes_by_the_larger_law_are_not_optimal() -> None:
-    p, qs = np.array([0.1, 0.6, 0.1, 0.2]), np.array([[0, 0.5, 0.25, 0.25], [0.15, 0.2, 0.45, 0.2]])
-    problem = Problem(p, Independent(qs))
-    order = np.argsort(-p / qs.max(axis=0))
-    assert (np.diff((p / qs.max(axis=0))[order]) < 0).all()  # no tie to break in another way
-    best_prefix = (problem.scheme.hit_chain(order) + 1 - np.append(0.0, np.cumsum(p[order]))).min()
-    assert best_prefix - optimum(problem).bound == pytest.approx(0.0125)
-
-
 # --- tables, lists of which nothing else is known, and sets of drafts
 
 
@@ -158,15 +111,6 @@ def test_refuses(case: tuple[Any, Any, Any, str]) -> None:
     drafts, law, vocab, message = case
     with pytest.raises(ProblemError, match=message):
         Table(drafts, law, vocab)
-
-
-def test_takes_lists_and_keeps_its_own_copy() -> None:
-    drafts = DRAFTS.copy()
-    table = Table(drafts, LAW, 6)
-    drafts[0] = 5
-    assert_array_equal(table.drafts[0], [0, 1])
-    rows: Any = DRAFTS.tolist()
-    assert_array_equal(Table(rows, LAW, 6).drafts, DRAFTS)
 
 
 def test_rows_are_told_in_any_shape_and_in_their_order() -> None:
