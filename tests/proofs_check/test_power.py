@@ -32,11 +32,6 @@ def test_every_mutation_is_refuted(claim: Claim) -> None:
         assert found is not None, mutation.statement
 
 
-@each(claim=MUTATED)
-def test_no_mutation_is_the_claim_itself(claim: Claim) -> None:
-    assert all(mutation.margin is not claim.margin for mutation in claim.mutations)
-
-
 def test_a_refuted_mutation_comes_with_its_instance_and_ends_the_search() -> None:
     found = challenge(TRUE, SPIKY, 500, seed=3)
     assert found.refuted

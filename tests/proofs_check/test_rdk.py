@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from otspec.proofs_check.rdk.linear import theorem_5_4, under_hypotheses
+from otspec.proofs_check.rdk.linear import under_hypotheses
 from otspec.proofs_check.rdk.sampler import dobrushin
 from otspec.proofs_check.rdk.softmax import failure
 from otspec.vocab import acceptance_rate, affinity_from_matrix, rdk, rdk_linear
@@ -29,14 +29,6 @@ def test_the_largest_probability_of_failure_under_theorem_5_3() -> None:
     chances = [failure(a, 6 * np.sqrt(a), np.sqrt(max(4 * a - 2, 0))) for a in grid]
     assert max(chances) == pytest.approx(5.6e-12, rel=0.02)
     assert grid[int(np.argmax(chances))] == pytest.approx(0.866, abs=0.002)
-
-
-def test_the_ratio_oftheorem_5_4_grows_like_n() -> None:
-    sizes = np.array([10, 100, 1000, 10_000])
-    left = [-theorem_5_4(int(size), 1, 0.0) for size in sizes]
-    ratios = np.array(left) / (1 / sizes + 1 / sizes**2)
-    assert ratios[-1] == pytest.approx(2 * sizes[-1], rel=0.001)
-    assert np.polyfit(np.log(sizes), np.log(ratios), 1)[0] == pytest.approx(1, abs=0.05)
 
 
 def test_without_overlaptheorem_5_4_has_only_one_over_n_squared_left() -> None:

@@ -59,12 +59,6 @@ def test_variants_are_counted_and_told_apart() -> None:
     assert (records["variant"]["variant_of"], records["false"]["variant_of"]) == ("false", "")
 
 
-def test_a_surprise_is_called_one_everywhere() -> None:
-    assert "Not as expected: surprise" in report.summary(FOUND)
-    assert text_of(report.tables(SOURCES, FOUND)).count("NOT AS EXPECTED") == 1
-    assert report.markdown(SOURCES, FOUND, 30, 0).count("NOT AS EXPECTED") == 2  # in the table and above its details
-
-
 def test_worst_instances_replay_from_json() -> None:
     stored = json.loads(json.dumps(report.as_json(SOURCES, FOUND, 30, 0), allow_nan=False))
     table = report.replay(stored, {claim.id: claim for source in SOURCES for claim in source.claims})
