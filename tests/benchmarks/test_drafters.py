@@ -62,19 +62,6 @@ def test_a_run_leaves_what_it_measured(run: Path) -> None:
     assert [len(one["by_offset"]) for one in records if "by_offset" in one] == [8, 8]
 
 
-def test_what_is_there_is_not_done_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: Any, **__: Any) -> None:
-        raise AssertionError("nothing is left to load")
-
-    for module in (learning, acceptance):
-        monkeypatch.setattr(module, "load_models", never)
-    for learner, seed in SMALL.jobs():
-        learning.learn(learner, seed, SMALL, run, "cpu")
-        acceptance.measure(learner, seed, SMALL, run, "cpu")
-    with pytest.raises(AssertionError, match="nothing is left"):
-        learning.learn(STEERED, 1, SMALL, run, "cpu")
-
-
 def test_steering_that_was_not_trained_is_worth_nothing_at_any_offset(run: Path) -> None:
     target, draft, tokenizer = shipped.load()
     steered: Any = Steered.of(draft, three_layers(target), 128)

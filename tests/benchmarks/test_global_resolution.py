@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.global_resolution import acceptance, greedy, limits, other_laws, temperature
-from benchmarks.global_resolution.limits import Choice, best_within, choices, with_fallback
+from benchmarks.global_resolution.limits import Choice, best_within, with_fallback
 from otspec.reporting.tables import TextTable
 from tests.spellings import installed
 
@@ -95,12 +95,6 @@ def test_a_fallback_pays_for_the_attempt_and_the_rescue() -> None:
 
 
 RECORD = {"solver": "lp", "k": 10, "n": 2, "wall_s": 0.001, "optimum": 0.5, "solved": True, "status": "OPTIMAL"}
-
-
-def test_cells_that_ran_out_of_time_are_no_choice() -> None:
-    cut = {"solver": "lp", "k": 10, "n": 3, "position": 1, "wall_s": 9.0, "solved": False, "status": "BUDGET"}
-    records = [RECORD | {"position": 0}, RECORD | {"position": 1}, RECORD | {"position": 0, "n": 3}, cut]
-    assert [choice.name for choice in choices(records, "lp", 2)] == ["(10, 2)"]
 
 
 def test_the_folder_of_a_bench_run_is_read_into_the_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
