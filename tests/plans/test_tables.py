@@ -119,19 +119,6 @@ def test_rounding_of_a_solver_costs_no_more_than_its_size_and_fit_leaves_it_its_
     assert (values == -1.0).all()
 
 
-@each(instance=sample_of_each(5))
-def test_full_table_is_the_same_plan(instance: Instance) -> None:
-    problem = instance.problem
-    table, plan = full_table(problem), fit(problem, optimal_flow(problem))
-    for drafts, probability in zip(*problem.scheme.support(), strict=True):
-        assert_allclose(probability * table.conditional(drafts), probability * plan.conditional(drafts), atol=SUM_TOL)
-    # On the cells of the sets the table accepts what the flow accepts, plus the residual's hits.
-    hits = plan.residual[table.sets.cells] * np.repeat(
-        table.sets.mass - np.add.reduceat(plan.values, plan.sets.indptr[:-1]), np.diff(plan.sets.indptr)
-    )
-    assert_allclose(table.accepted, plan.values + hits, atol=SUM_TOL)
-
-
 def test_weights_go_to_the_first_of_equal_drafts() -> None:
     sets = IID(Q4, 3).draft_sets()
     rule = PickTable(sets, 1.0 / np.diff(sets.indptr)[sets.owner], 4)

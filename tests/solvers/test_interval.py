@@ -81,16 +81,6 @@ def test_enumeration(family: str, seed: int) -> None:
     assert abs(plan.gap) <= EXACT
 
 
-def test_exchanges_share_recipients_somewhere() -> None:
-    """The families do reach the branch in which one recipient belongs to several exchanges."""
-    split = 0
-    for seed in range(40):
-        _, places = _plan(_problem(["lumpy", "dirichlet", "ties"][seed % 3], seed, vocab=60, n=3))
-        first, exchanges = places.first_recipient, np.arange(places.threshold.size)
-        split += int(((places.exchange[first] != exchanges) & (first < places.first_donor)).sum())
-    assert split >= 20
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 @each(size=[(1, 20), (2, 5), (4, 3), (8, 2), (64, 1), (9, 2), (130, 3), (1000, 17), (3000, 4)])
 def test_the_kernel_measures_what_the_plan_itself_would(family: str, size: tuple[int, int]) -> None:

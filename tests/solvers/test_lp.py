@@ -85,12 +85,3 @@ def test_time_limit_ends_in_limit(form: str) -> None:
     result = solve(problem, LP(form=form, time_limit_s=0.0, max_cells=10**6), strict=False)
     assert result.status is Status.LIMIT
     assert result.message == "HiGHS reached time_limit_s = 0"
-
-
-def test_size_guard_counts_the_variables_of_the_form() -> None:
-    problem = Problem(P4, IID(Q4, 2))
-    relaxed = solve(problem, LP(max_cells=19), strict=False)
-    full = solve(problem, LP(form="full", max_cells=39), strict=False)
-    assert relaxed.status is full.status is Status.LIMIT
-    assert relaxed.message.startswith("20 variables exceed max_cells = 19")
-    assert full.message.startswith("40 variables exceed max_cells = 39")

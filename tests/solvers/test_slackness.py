@@ -9,8 +9,8 @@ from otspec.kernels.max_flow import Network
 from otspec.solver import Stopped
 from otspec.solvers import Slackness
 from otspec.solvers.max_flow.engines import ENGINES
-from tests.each import check_each, each
-from tests.instances import P4, Q4, VARIED, Instance, sample_of_each
+from tests.each import check_each
+from tests.instances import Q4, VARIED, Instance, sample_of_each
 from tests.oracles import Floats
 
 SPLIT = Problem(np.array([0.5, 0.4, 0.06, 0.04]), IID(Q4, 2))
@@ -83,24 +83,6 @@ def test_two_drafters_are_cut_along_tokens(solved: list[Network], monkeypatch: p
     assert result.plan.acceptance == pytest.approx(reference.acceptance, abs=1e-14)
     assert abs(result.plan.gap) <= 1e-14
     assert sum(network.left.size for network in solved) < problem.scheme.draft_sets().cells.size / 2
-
-
-EMPTY = {
-    "no-token-over-drafted": (Problem(P4, IID(P4, 2)), (16, 0)),
-    "every-draft-over-drafted": (Problem(np.array([0.0, 1.0]), IID(np.array([1.0, 0.0]), 2)), (0, 1)),
-    "correlated": (
-        Problem(np.array([0.5, 0.3, 0.2]), Table(np.array([[0, 1], [2, 2]]), np.array([0.5, 0.5]), 3)),
-        (2, 1),
-    ),
-}
-"""Problems with their cells in the outer and the inner system."""
-
-
-@each(case=EMPTY)
-def test_either_system_may_be_empty(engine: str, case: tuple[Problem, tuple[int, int]]) -> None:
-    problem, cells = case
-    sizes = solve(problem, Slackness(engine=engine)).stats.sizes
-    assert (sizes["outer_cells"], sizes["inner_cells"]) == cells
 
 
 def test_size_guard_holds_for_one_tuple_as_well() -> None:
