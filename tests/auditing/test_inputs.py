@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-import pickle
 from collections.abc import Callable
 from functools import partial
 from typing import Any, get_args, get_type_hints
@@ -186,16 +185,3 @@ def test_keywords_and_options_are_the_fields() -> None:
         assert parameters[name].default is None  # what is not given is left out
         assert option.help == docstrings_of(AuditSettings)[name].partition("\n\n")[0]
         assert name != "seed" or option.min == 0
-
-
-def test_a_result_repeats_what_its_figures_depend_on_and_survives_a_pickle() -> None:
-    audit = otspec.audit("kseq", n=2, progress=lambda done, most: None)
-    names = ["n", "seed", "alpha", "confidence", "resolution", "tol", "budget", "max_seconds"]
-    assert list(audit.as_dict())[: 3 + len(names)] == ["rule", "form", "drafts", *names]
-    again = pickle.loads(pickle.dumps(audit))
-    assert str(again) == str(audit)
-    assert again.settings == audit.settings
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        audit.settings.alpha = 0.5  # type: ignore[misc]
-    with pytest.raises(ProblemError, match="budget is 0; pass an integer >= 1"):
-        dataclasses.replace(audit.settings, budget=0)
