@@ -90,13 +90,6 @@ def test_few_prompts_have_none() -> None:
     assert math.isnan(ratio(np.empty(0), np.empty(0)).value)
 
 
-def test_figures_as_tables_show_them() -> None:
-    assert Estimate(1.234, 1.1, 1.32).shown(".2f") == "1.23 [1.10, 1.32]"
-    assert Estimate(-0.5, -0.75, 0.25).shown("+.2f") == "-0.50 [-0.75, +0.25]"
-    assert Estimate(1.234).shown(".2f") == "1.23"
-    assert NONE.shown(".2f") == "-"
-
-
 def test_repeats_are_summed_by_prompt_and_paired_with_those_of_others() -> None:
     rows = {"prompt": [7, 3, 7, 7], "place": [0, 0, 1, 2], "tokens": [1, 10, 100, None], "calls": [2, 20, 200, 9]}
     figure, mine = Ratio("tokens a call", pl.col("tokens"), pl.col("calls")), pl.DataFrame(rows)

@@ -81,14 +81,6 @@ def test_figures_are_ratios_of_sums_on_common_texts() -> None:
     assert failed_table([nested]) is None
 
 
-def test_another_reference() -> None:
-    records = [record(cell, at, 8 + at, 4) for at in range(3) for cell in (NESTED, INTERVAL)]
-    found = by_cell(summarise(records, "nested"))
-    assert math.isnan(found[NESTED].gain.value)
-    assert found[INTERVAL].gain.value == 0
-    assert decoding_table(list(found.values()), "t", "nested").header[4] == "over nested"
-
-
 def test_cells_are_compared_at_their_own_temperature_depth_and_truncation() -> None:
     cut: Any = {"draft_top_k": 10}
     cold: Any = {"temperature": 0.0}
@@ -111,18 +103,6 @@ def test_of_several_cells_of_a_baseline_the_fastest_stands() -> None:
     ((baseline, speed_up),) = found[NESTED].speed_ups.items()
     assert (baseline, speed_up.value) == (fast, 2)
     assert found[BLOCK].speed_ups == {}
-
-
-def test_one_prompt_has_no_interval() -> None:
-    summaries = summarise([record(NESTED, 0, 9, 4), record(INTERVAL, 0, 8, 4)])
-    tables = (
-        efficiency_table(summaries, "t"),
-        decoding_table(summaries, "t", "interval"),
-        speed_up_table(summaries, "t"),
-    )
-    assert "nan" not in str([table.rows for table in tables])
-    assert tables[1].rows[1][2:5] == ("nested", "2.250", "+0.250")
-    assert tables[2].header == ("rule", "ms/token")  # nothing was decoded to compare the time with
 
 
 def test_tables() -> None:

@@ -100,13 +100,3 @@ def test_workers_that_are_lost_are_told_of_and_what_the_caller_raises_is_not(los
 
     with pytest.raises(OSError, match="disk is full"):
         keep()
-
-
-def test_nothing_is_left_of_a_cell_whose_time_is_spent() -> None:
-    benchmark = asked()
-    record = {"position": 0, "status": "OPTIMAL", "wall_s": 1.0, "budget_s": 4.0}
-    todo = todo_of(benchmark, [record], CELLS[0])
-    assert (todo.positions, todo.left_s, todo.budget_s) == ([1, 2, 3], 3.0, 4.0)
-    late = {**record, "position": 1, "status": "BUDGET", "wall_s": 3.0}
-    assert todo_of(benchmark, [record, late], CELLS[0]).positions == []
-    assert todo_of(replace(benchmark, budget_s=9.0), [record, late], CELLS[0]).positions == [1, 2, 3]

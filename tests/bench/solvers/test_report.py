@@ -7,7 +7,7 @@ from otspec import MissingExtra, UnknownSolver
 from otspec.bench import Cell, grid
 from otspec.bench.records import Record
 from otspec.bench.solvers.summary import Row, summarise
-from otspec.bench.solvers.tables import failures_table, over_data_table, overview_table, published_table, results_table
+from otspec.bench.solvers.tables import over_data_table, overview_table, published_table, results_table
 from otspec.bench.spellings import every_solver
 from otspec.reporting.published import PUBLISHED
 from tests.bench.records import solved, unsolved
@@ -65,13 +65,6 @@ def test_data_sets_count_once_each_in_the_mean_over_them() -> None:
         ("(10, 3)", "max_flow", "refused", "1/3", "-", "-"),
     ]
     assert over_data_table([few], ["gsm8k"]) is over_data_table([few], ["gsm8k", "xsum"]) is None
-
-
-def test_failures_are_listed_with_their_reason() -> None:
-    table = failures_table([SOLVED, CUT, REFUSED])
-    assert table is not None
-    assert table.rows == [("(10, 3)", "lp", "1/2", "BUDGET: why"), ("(100, 2)", "lp", "1/1", "LIMIT: why")]
-    assert failures_table([SOLVED]) is None
 
 
 def test_the_papers_rows_stand_beside_ours() -> None:
