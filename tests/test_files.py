@@ -117,14 +117,10 @@ def little_room() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("little_room")
-def test_a_text_that_does_not_fit_names_its_file(tmp_path: Path) -> None:
+def test_what_does_not_fit_names_its_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="large") as caught:
         write_text(tmp_path / "report.md", "x" * 2 * SMALL)
     assert caught.value.filename == str(tmp_path / "report.md")
-
-
-@pytest.mark.usefixtures("little_room")
-def test_tensors_that_do_not_fit_name_their_file(tmp_path: Path) -> None:
     pytest.importorskip("safetensors")
     with pytest.raises(OSError, match="large") as caught:
         write_tensors(tmp_path / "a.safetensors", {"a": np.zeros(SMALL)}, {})

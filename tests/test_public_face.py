@@ -80,18 +80,6 @@ def test_objects_print_as_one_line_and_survive_a_pickle() -> None:
                 assert_array_equal(again.plan.conditional(drafts), law, err_msg=f"{info.name}, {scheme!r}")
 
 
-def test_representations_say_what_to_do_next() -> None:
-    problem = otspec.Problem(P4, otspec.IID(Q4, 2))
-    assert repr(problem.scheme) == "<IID: n = 2 of 4 tokens, V = 4; draw with sample(rng)>"
-    assert repr(problem).endswith("; solve it with otspec.solve>")
-    result = otspec.solve(problem)
-    assert repr(result).startswith("<Result of interval: OPTIMAL, acceptance ")
-    assert repr(result).endswith("; see its plan>")
-    assert repr(result.plan).endswith("; draw the output with sample(drafts, rng)>")
-    assert repr(otspec.solve_batch(P4[None], Q4[None], 2)).endswith("; see plan(b)>")
-    assert repr(otspec.verify(P4, Q4, [0], np.random.default_rng(0))).startswith("Verification(token=")
-
-
 def test_an_error_of_a_solve_survives_a_pickle() -> None:
     with pytest.raises(otspec.SolveError) as caught:
         otspec.solve(otspec.Problem(P4, otspec.WithoutReplacement(Q4, 2)), "interval")
