@@ -4,37 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from otspec import Independent, Problem, optimum
 from otspec.kernels import pair_cut as module
 from otspec.kernels.pair_cut import pair_cut
 from tests.compiled import run_in_python
 from tests.each import each
-from tests.oracles import Floats, hit_function, mass_function, optimal_acceptance
-from tests.strategies import amounts, laws, some
+from tests.oracles import Floats
+from tests.strategies import amounts, some
 
 ROUNDING = 1e-13
-
-
-@st.composite
-def problems(draw: st.DrawFn) -> Problem:
-    """Two laws and a target of up to seven tokens, some of them equal."""
-    vocab = draw(st.integers(1, 7))
-    first = draw(laws(vocab))
-    p, second = (draw(st.one_of(st.just(first), laws(vocab), laws(vocab), laws(vocab))) for _ in range(2))
-    return Problem(p, Independent([first, second]))
-
-
-@some
-@given(problem=problems())
-def test_optimum_is_the_enumerated_one_and_its_proposal_the_law_of_a_pick(problem: Problem) -> None:
-    best = optimum(problem)
-    assert best.acceptance == pytest.approx(optimal_acceptance(problem), abs=ROUNDING)
-    assert best.bound == pytest.approx(best.acceptance, abs=1e-12)  # TIE_TOL
-    assert best.proposal.sum() == pytest.approx(1.0, abs=ROUNDING)
-    assert (mass_function(best.proposal) - hit_function(problem.scheme)).max() <= ROUNDING
-    over_drafted = np.isin(np.arange(problem.vocab), best.minimiser)
-    assert (best.proposal >= problem.p - ROUNDING)[over_drafted].all()
-    assert (best.proposal <= problem.p + 1e-12)[~over_drafted].all()
 
 
 @each(seed=range(50))
