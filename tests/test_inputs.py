@@ -87,7 +87,6 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "ragged": (lambda: verify(P4, Q4, [0, [1]], 0), "drafts are not an array of token ids"),
     "no-drafts": (lambda: verify(P4, Q4, [], 0), "there are no drafts"),
     "no-generator": (lambda: verify(P4, Q4, [0], None), "rng is None; pass a generator, .* or an integer"),
-    "legacy": (lambda: solve(PROBLEM).plan.sample([0, 1], np.random.RandomState(0)), "pass a generator"),
     "negative-seed": (lambda: IID(Q4, 2).sample(-1), "rng is -1; pass"),
     "decomposed": (lambda: canonical_decomposition(solve(PROBLEM).plan), "the plan is a Pick, and only a Coupling"),
     "more-than-an-int": (lambda: IID(Q4, 10**30), "n is more than 2,147,483,647"),
@@ -107,9 +106,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "another-vocabulary": (lambda: PROBLEM.compact().expand([0.5, 0.5]), "law has shape \\(2,\\); one over"),
     "set-beyond": (lambda: PROBLEM.bound([0, 4]), "H holds 4; token ids run from 0 to 3"),
     "set-of-floats": (lambda: PROBLEM.bound([0.5]), "H is float64 of shape \\(1,\\); pass its token ids"),
-    "float16-logits-at-hand": (lambda: IID([0.4997, 0.5], 2), r"Problem\.from_logits and otspec\.verify_logits take"),
     "beyond-float64": (lambda: IID([10**400, 1], 2), "q is not an array of real numbers: int too large"),
-    "a-total-beyond-float64": (lambda: IID([1e308, 1e308, 0], 2), "q sums to inf"),
     "totals-beyond-float64": (lambda: as_laws("laws", [[1e308, 1e308, 0]]), r"laws\[0\] sums to inf"),
     "truncated": (lambda: IID([0.3, 0.5], 2), "Top-k without renormalising"),
 }

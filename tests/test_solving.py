@@ -191,8 +191,6 @@ def test_size_guard_counts_exactly_at_its_limit() -> None:
     ("spelling", "message"),
     [
         ("lp", r"highspy is not installed and is needed here: pip install \"otspec-toolkit\[solvers\]\""),
-        ("max_flow:engine=igraph", "igraph is not installed"),
-        ("max_flow:engine=networkx", "networkx is not installed"),
         ("slackness:engine=graph_tool", "graph_tool is not installed .* conda"),
         ("canonical", r"cvxpy is not installed .* pip install \"otspec-toolkit\[convex\]\""),
     ],
