@@ -1,9 +1,8 @@
 """Verification rules that decoders use, lossless and biased, as anybody would write them down.
 
-An audit has to tell them apart: `LOSSLESS` and `BIASED` hold them, each with the drafts that it is used on.  They share
-no code with the rest of the package.  Each is a script: the drafts that it tests, in turn, each with the probability to
-be accepted, and the law of the output if none is.  `as_law` and `as_sampler` turn a script into the two forms of a rule
-that an audit takes.
+They share no code with the rest of the package.  Each is a script: the drafts that it tests, in turn, each with the
+probability to be accepted, and the law of the output if none is.  `as_law` and `as_sampler` turn a script into the two
+forms of a rule that an audit takes.
 
 Throughout, `p` and `q` are target and draft law of shape (V,), float64, and `drafts` are n token ids of shape (n,).
 """
@@ -195,21 +194,3 @@ class ReusedNoise:
             self.start(rng)
         with np.errstate(divide="ignore"):
             return np.argsort(-np.log(self.noise[: q.size]) / q)[:n]
-
-
-LOSSLESS = {
-    "speculative sampling": (single, "iid", 3),
-    "EAGLE-2, top-k tree": (eagle, "top_k", 3),
-    "recursive rejection, i.i.d. drafts": (rrs, "iid", 3),
-    "recursive rejection, without replacement": (rsd, "without_replacement", 3),
-    "greedy drafts": (greedy, "greedy", 3),
-}
-"""Rules that are lossless on the drafts that they are named with, and how many of them there are."""
-
-BIASED = {
-    "top-k tree, p/q per sibling": (siblings_by_ratio, "top_k", 3),
-    "argmax draft, speculative sampling": (single, "top_k", 1),
-    "i.i.d. drafts, without-replacement rule": (rsd, "iid", 3),
-    "without replacement, i.i.d. rule": (rrs, "without_replacement", 3),
-}
-"""Rules that are not; others are among the known bugs."""

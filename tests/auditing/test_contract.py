@@ -250,11 +250,6 @@ class OneBuffer:
         self.last[()] = rules.as_sampler(rules.single)(p, q, drafts, rng)
         return self.last
 
-    def chain(self, target: Floats, draft: Floats, paths: Ints, rng: np.random.Generator) -> list[int]:
-        self.text = getattr(self, "text", [0])
-        self.text[0] = rules.draw(target[0, 0], rng.random())
-        return self.text
-
 
 def test_a_rule_may_hand_out_one_buffer_again_and_again() -> None:
     pairs = [([0.3, 0.2, 0.5], [0.1, 0.8, 0.1])]
@@ -262,6 +257,3 @@ def test_a_rule_may_hand_out_one_buffer_again_and_again() -> None:
         audit = otspec.audit(OneBuffer().law, n=1, instances=pairs, method=method, resolution=COARSE)
         assert audit.verdict is AuditVerdict.LOSSLESS
     assert otspec.audit(OneBuffer().token, n=1, instances=pairs, resolution=COARSE).verdict is AuditVerdict.LOSSLESS
-    model = otspec.verification.synthetic("tiny", 2, 0)
-    audit = otspec.audit_paths(OneBuffer().chain, 1, 2, models=[model], resolution=COARSE)
-    assert audit.verdict is AuditVerdict.LOSSLESS

@@ -47,16 +47,6 @@ def test_dependence_is_1_on_average_for_independent_draws(law: list[float]) -> N
     assert mean == pytest.approx(1, abs=1e-9)
 
 
-def test_dependence_of_several_counts_is_that_of_each() -> None:
-    law = np.array([0.6, 0.3, 0.0, 0.1])
-    counts = np.random.default_rng(0).integers(0, 5, (2, 3, 4, 4))
-    counts[..., 2] = 0
-    together = log_dependence(counts, law)
-    assert together.shape == (2, 3)
-    for place in np.ndindex(2, 3):
-        assert together[place] == pytest.approx(float(log_dependence(counts[place], law)), rel=1e-12)
-
-
 def test_dependence_sees_a_copied_token() -> None:
     copied = np.diag([250, 250])
     assert log_dependence(copied, np.array([0.5, 0.5])) > 300

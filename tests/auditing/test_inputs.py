@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable
 from functools import partial
 from typing import Any, get_args, get_type_hints
 
@@ -16,13 +15,12 @@ from otspec.auditing.rules.forms import Form, PathForm, form_of, path_form_of
 from otspec.cli.audit import audit as command
 from otspec.settings import docstrings_of
 from otspec.solvers import KSeq
-from otspec.verification import Block, Tree, synthetic
+from otspec.verification import Block, Tree
 from tests.auditing import decoder_rules as rules
-from tests.bad_calls import LAW, check_bad_calls
+from tests.auditing.forms import MODELS
+from tests.bad_calls import LAW
 from tests.each import each
 from tests.oracles import Floats, Ints
-
-MODELS = [synthetic("tiny", 2, seed) for seed in range(2)]
 
 
 class Callable4:
@@ -67,8 +65,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"rule": 3}, "the rule is 3; pass a callable"),
     ({"rule": "naive", "form": "numpy"}, "form is 'numpy'; known: rng, uniforms"),
     ({"rule": "naive", "scheme": "topk"}, "no draft law 'topk'; known: iid"),
-    ({"rule": "naive", "scheme": 5}, "scheme is 5; pass one of"),
-    ({"rule": "naive", "method": "fast"}, "method is 'fast'; known: auto"),
     ({"rule": "naive", "tol": -1}, "tol is -1"),
     ({"rule": "naive", "max_seconds": 0}, "max_seconds is 0; it is above 0 and at most 1e12, or None for no limit"),
     ({"rule": "naive", "scheme": "hub_pairs", "instances": [([1.0], [1.0])]}, "hub_pairs are pairs, pass n = 2"),
@@ -122,44 +118,6 @@ def test_an_unknown_solver_and_keyword_and_a_missing_package_are_named(monkeypat
     monkeypatch.setattr("otspec.extras.installed", lambda package: False)
     with pytest.raises(MissingExtra, match="torch is not installed"):
         otspec.audit(lambda p, q, drafts, generator: drafts[:, 0])
-
-
-COMMON: dict[str, list[Any]] = {
-    "seed": [0],
-    "form": [None],
-    "method": ["auto", "sampled"],
-    "pairs": [True, False],
-    "budget": [500],
-    "alpha": [0.01],
-    "confidence": [0.9],
-    "resolution": [0.3],
-    "tol": [1e-9],
-    "max_seconds": [None, 600.0],
-    "progress": [lambda done, most: None],
-    "shown": [None, lambda q: q],
-}
-POSITION: dict[str, list[Any]] = {
-    "rule": ["naive", lambda p, q, drafts: p, lambda p, q, drafts, rng: int(rng.choice(p.size, p=p))],
-    "scheme": ["iid", "without_replacement", "top_k"],
-    "n": [1, 2],
-    "drafter": [None, "iid"],
-    "instances": [[(LAW, LAW)]],
-    "logits": [None, [([0.0, 1.0, 2.0], [1.0, 0.0, 0.0])]],
-    "uniforms": [None, 3],
-}
-PATHS: dict[str, list[Any]] = {
-    "rule": [Block(), as_tree, lambda tree: Block().stop_law(tree)],
-    "count": [1],
-    "length": [1, 2],
-    "branching": [None, (1, 2)],
-    "models": [MODELS[:1]],
-}
-
-
-@each(case=((otspec.audit, POSITION, 150), (otspec.audit_paths, PATHS, 60)))
-def test_bad_calls(case: tuple[Callable[..., Any], dict[str, list[Any]], int]) -> None:
-    call, good, calls = case
-    check_bad_calls(call, {**good, **COMMON}, calls, seed=0)
 
 
 # --- settings

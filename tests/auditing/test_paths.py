@@ -1,6 +1,5 @@
 """`otspec.audit_paths`: verifiers of several tokens and paths pass, what is broken in them is found, in every form."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -86,24 +85,6 @@ def test_a_draft_law_that_the_rule_is_not_told_of() -> None:
 
     audit = otspec.audit_paths(Block(), 1, 2, models=MODELS, shown=colder)
     assert audit.verdict is AuditVerdict.NOT_LOSSLESS
-
-
-@dataclass
-class Remembers:
-    """Verifies well, with noise that is drawn once a text."""
-
-    def start(self, rng: np.random.Generator) -> None:
-        self.seed = int(rng.integers(1 << 30))
-
-    def __call__(self, tree: Tree, rng: np.random.Generator) -> Any:
-        return Block().verify(tree, np.random.default_rng(self.seed))
-
-
-def test_noise_that_is_used_twice_is_seen_by_pairs() -> None:
-    far = [Model(lambda prefix: np.array([0.5, 0.5]), lambda prefix: np.array([0.98, 0.02]))]
-    audit = otspec.audit_paths(Remembers(), 1, 2, models=far)
-    assert audit.verdict is AuditVerdict.NOT_LOSSLESS
-    assert [test.rejected for test in audit.outcome.tests if test.name == "pairs"] == [True]
 
 
 @pytest.mark.parametrize("branching", [(2,), (2, 1), (1, 2), (2, 2)])

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 import otspec
-from otspec import IID, AuditVerdict, ProblemError, WithoutReplacement
-from otspec.schemes.catalogue import OWN as SCHEMES
+from otspec import IID, AuditVerdict, ProblemError, TopK, WithoutReplacement
 from otspec.solvers import RRS
 from tests.auditing import decoder_rules as rules
-from tests.auditing.decoder_rules import BIASED, LOSSLESS, as_law, as_sampler
+from tests.auditing.decoder_rules import as_law, as_sampler
 from tests.auditing.forms import BATCHES, of_rows
 from tests.oracles import Floats, Ints
 
@@ -19,29 +18,8 @@ COARSE = 0.3
 """A resolution that takes a few thousand draws."""
 
 
-@pytest.mark.parametrize("name", LOSSLESS)
-def test_rules_of_decoders_pass(name: str) -> None:
-    rule, scheme, n = LOSSLESS[name]
-    audit = otspec.audit(as_law(rule), scheme, n)
-    assert audit.verdict is AuditVerdict.LOSSLESS
-    assert audit.outcome.method == "exact"
-    assert len(audit.instances) > 30
-    assert max(one.tv for one in audit.instances) <= 1e-12
-    assert not audit.findings
-    for one in audit.instances:
-        assert one.optimum is not None
-        assert one.membership <= one.optimum + 1e-12
-    drawn = otspec.audit(as_sampler(rule), scheme, n, resolution=COARSE)
-    assert drawn.verdict is AuditVerdict.LOSSLESS
-    assert drawn.outcome.method == "sampled"
-    assert all(one.tv_interval[1] <= COARSE for one in drawn.instances)
-    assert {one.vocab for one in drawn.instances} >= {4, 5, 50, 1000}
-
-
-@pytest.mark.parametrize("name", BIASED)
-def test_biased_rules_of_decoders_are_flagged(name: str) -> None:
-    rule, scheme, n = BIASED[name]
-    audit = otspec.audit(as_law(rule), scheme, n)
+def test_a_biased_rule_is_flagged_with_a_witness_and_accepts_too_much() -> None:
+    audit = otspec.audit(as_law(rules.siblings_by_ratio), "top_k")
     assert audit.verdict is AuditVerdict.NOT_LOSSLESS
     assert audit.tv is not None
     assert audit.tv > 0.1
@@ -49,21 +27,16 @@ def test_biased_rules_of_decoders_are_flagged(name: str) -> None:
     worst = audit.worst
     assert worst is not None
     output = np.zeros(len(worst.p))
-    for drafts, chance in zip(*SCHEMES[scheme](np.array(worst.q), worst.n).support(), strict=True):
-        output += chance * as_law(rule)(np.array(worst.p), np.array(worst.q), drafts)
+    for drafts, chance in zip(*TopK(np.array(worst.q), worst.n).support(), strict=True):
+        output += chance * as_law(rules.siblings_by_ratio)(np.array(worst.p), np.array(worst.q), drafts)
     np.testing.assert_allclose(output, worst.output, atol=1e-12)
     assert np.abs(output - worst.p).sum() / 2 == pytest.approx(audit.tv, abs=1e-12)
-    if rule is rules.siblings_by_ratio:
-        assert "it accepts more than any lossless rule can" in str(audit)
-        assert max(one.excess for one in audit.instances) > 0.3
-        assert audit.mean("optimum_iid") != audit.mean("optimum")
+    assert "it accepts more than any lossless rule can" in str(audit)
+    assert max(one.excess for one in audit.instances) > 0.3
+    assert audit.mean("optimum_iid") != audit.mean("optimum")
     data = audit.as_dict()
     assert (data["verdict"], data["tv"], data["worst"]["p"]) == ("not lossless", audit.tv, worst.p)
-    assert len(data["instances"]) == len(audit.instances)
-    drawn = otspec.audit(as_sampler(rule), scheme, n)
-    assert drawn.verdict is AuditVerdict.NOT_LOSSLESS
-    assert drawn.outcome.draws < 20_000
-    assert drawn.outcome.tests[0].rejected
+    assert len(data["instances"]) == len(audit.instances) > 30
 
 
 def truncated(q: Floats, n: int) -> IID:
@@ -101,6 +74,14 @@ NOT, YES = "not lossless", "lossless"
 CUT = [(rules.top(p, 2), q) for p, q in np.random.default_rng(1).dirichlet(np.ones(4), (20, 2))]
 BUGS = ("one coin for all rows", "target of the first row")
 VERDICTS: dict[str, tuple[Any, dict[str, Any], str, tuple[str, ...]]] = {
+    "EAGLE-2, top-k tree": (as_law(rules.eagle), {"scheme": "top_k"}, YES, ()),
+    "EAGLE-2, drawn": (as_sampler(rules.eagle), {"scheme": "top_k", "resolution": COARSE}, YES, ()),
+    "distinct drafts": (as_law(rules.rsd), {"scheme": "without_replacement"}, YES, ()),
+    "distinct drafts, drawn": (as_sampler(rules.rsd), {"scheme": "without_replacement", "resolution": COARSE}, YES, ()),
+    "greedy drafts": (as_law(rules.greedy), {"scheme": "greedy"}, YES, ()),
+    "argmax draft, speculative sampling": (as_sampler(rules.single), {"scheme": "top_k", "n": 1}, NOT, ()),
+    "i.i.d. drafts, without-replacement rule": (as_law(rules.rsd), {}, NOT, ()),
+    "without replacement, i.i.d. rule": (as_sampler(rules.rrs), {"scheme": "without_replacement"}, NOT, ()),
     "spechub": ("spechub", {"scheme": "hub_pairs", "n": 2}, YES, ()),
     "a plan for other drafts": (RRS(allow_biased=True), {"scheme": WithoutReplacement, "n": 2}, NOT, ()),
     "a plan that is refused": ("rrs", {"scheme": "without_replacement", "n": 2}, "inconclusive", ("refused on",)),
@@ -139,7 +120,12 @@ def test_what_is_said_of_a_rule(name: str) -> None:
     assert audit.verdict.value == verdict
     assert audit.outcome.draws < 20_000 or verdict == YES
     found = "; ".join(one.message for one in audit.findings)
-    assert all(words in found for words in said)
+    assert all(words in found for words in said) if said else verdict != YES or not found
+    within = settings.get("tol", 1e-12)
+    if verdict == YES and audit.outcome.method == "exact":
+        assert max(one.tv for one in audit.instances) <= within
+    for one in audit.instances:
+        assert verdict != YES or one.optimum is None or one.membership - one.membership_error <= one.optimum + within
     assert (audit.mean("optimum_iid") is None) == (settings.get("scheme") == "independent") or said or verdict == NOT
 
 
@@ -201,49 +187,27 @@ def test_what_is_said_of_a_rule_that_refuses_instances_is_not_said_of_all(method
     assert {one.vocab for one in audit.instances} <= {2, 3}
 
 
-class SlowClock:
-    """A clock that a rule moves: each call takes a second."""
+def test_the_audit_stops_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that a rule moves: each call takes a second."""
+    now = [0.0]
+    monkeypatch.setattr("otspec.auditing.rules.subject.time.monotonic", lambda: now[0])
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 0.0
-        monkeypatch.setattr("otspec.auditing.rules.subject.time.monotonic", lambda: self.now)
-
-    def law(self, p: Floats, q: Floats, drafts: Ints) -> Floats:
-        self.now += 1
+    def law(p: Floats, q: Floats, drafts: Ints) -> Floats:
+        now[0] += 1
         return p
 
-    def token(self, p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
-        self.now += 1
-        return rules.draw(p, rng.random())
+    def token(p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
+        return rules.draw(law(p, q, drafts), rng.random())
 
-
-def test_the_audit_stops_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = SlowClock(monkeypatch)
-    exact = otspec.audit(clock.law, n=2, max_seconds=100.5)
-    assert clock.now == 101
+    exact = otspec.audit(law, n=2, max_seconds=100.5)
+    assert now == [101]
     assert exact.verdict is AuditVerdict.INCONCLUSIVE
     tried = len(exact.instances)
     assert f"the 100.5 s were up after {tried} of 58 instances: the output law is p on {tried}" in exact.reason
     assert f"every tuple of drafts of {tried} of 58 instances" in str(exact)
 
-    clock.now = 0
-    early = otspec.audit(clock.token, n=2, max_seconds=100.5)
-    assert clock.now == 101
-    assert early.verdict is AuditVerdict.INCONCLUSIVE
-    assert early.reason == "the 100.5 s were up before the first look, which takes 1,400 draws; allow for more seconds"
-
-    clock.now = 0
-    later = otspec.audit(clock.token, n=2, max_seconds=3000)
+    now[0] = 0.0
+    later = otspec.audit(token, n=2, max_seconds=3000)
     assert later.verdict is AuditVerdict.INCONCLUSIVE
     assert 1400 <= later.outcome.draws <= 3000
     assert f"the 3000 s were up after {later.outcome.draws:,} draws: the output law is known to be" in later.reason
-
-
-def test_a_bias_found_in_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = SlowClock(monkeypatch)
-
-    def first(p: Floats, q: Floats, drafts: Ints) -> Floats:
-        clock.now += 1
-        return np.eye(p.size)[drafts[0]]
-
-    assert otspec.audit(first, n=2, max_seconds=100).verdict is AuditVerdict.NOT_LOSSLESS
