@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -177,6 +178,10 @@ def first_row(before: tuple[int, ...]) -> Any:
     return MARKOV[0]
 
 
+def sure_of_all() -> Faulty:
+    return Faulty(lambda texts, sampling: [*map(certain, texts)], with_logprobs=True)
+
+
 ENDING = FunctionLaws(markov, (END,))
 VERDICTS: dict[str, tuple[Callable[[], Faulty], dict[str, Any], str, str]] = {
     "longer": (lambda: Faulty(drawn(longer)), {"laws": LAWS}, "not lossless", "longer than asked for"),
@@ -184,26 +189,20 @@ VERDICTS: dict[str, tuple[Callable[[], Faulty], dict[str, Any], str, str]] = {
     "short": (lambda: Faulty(drawn(cut_short), (END,)), {"laws": ENDING}, "not lossless", "cut short"),
     "ends": (lambda: Faulty(ends=(END,)), {"laws": ENDING}, "no evidence", ""),
     "hidden": (lambda: Faulty(lambda t, s: [*map(without_end, t)], (END,)), {"laws": ENDING}, "no evidence", ""),
-    "logprobs": (lambda: Faulty(with_logprobs=True), {"laws": LAWS}, "no evidence", ""),
-    "logprobs, two samples": (lambda: Faulty(with_logprobs=True), {}, "no evidence", ""),
-    "certain": (
-        *(lambda: Faulty(lambda t, s: [*map(certain, t)], with_logprobs=True), {"laws": LAWS}),
-        *("no evidence", "log-probabilities with drafts are wrong"),  # which is about the text
-    ),
-    "certain, two samples": (
-        *(lambda: Faulty(lambda t, s: [*map(certain, t)], with_logprobs=True), {}),
-        *("no evidence", "log-probabilities with drafts are wrong"),
-    ),
+    "logprobs": (partial(Faulty, with_logprobs=True), {"laws": LAWS}, "no evidence", ""),
+    "logprobs, two samples": (partial(Faulty, with_logprobs=True), {}, "no evidence", ""),
+    "certain": (sure_of_all, {"laws": LAWS}, "no evidence", "log-probabilities with drafts are wrong"),  # of the text
+    "certain, two samples": (sure_of_all, {}, "no evidence", "log-probabilities with drafts are wrong"),
     "plain ones wrong": (
-        *(lambda: Faulty(with_logprobs=True, plain=first_row, drafted=first_row), {"laws": FunctionLaws(first_row)}),
+        *(partial(Faulty, with_logprobs=True, plain=first_row, drafted=first_row), {"laws": FunctionLaws(first_row)}),
         *("no evidence", "not judged"),
     ),
-    "characters": (lambda: Faulty(in_characters=True), {"texts": 4000}, "no evidence", ""),
+    "characters": (partial(Faulty, in_characters=True), {"texts": 4000}, "no evidence", ""),
     "characters, biased": (
-        *(lambda: Faulty(in_characters=True, drafted=biased_at(2)), {"texts": 4000}, "not lossless", ""),
+        *(partial(Faulty, in_characters=True, drafted=biased_at(2)), {"texts": 4000}, "not lossless", ""),
     ),
     "plain text": (
-        *(lambda: Faulty(plain=biased_at(2), drafted=biased_at(2)), {"laws": LAWS}, "cannot tell"),
+        *(partial(Faulty, plain=biased_at(2), drafted=biased_at(2)), {"laws": LAWS}, "cannot tell"),
         "texts without drafts have not the exact law either",
     ),
     "few": (Faulty, {"laws": LAWS, "texts": 64}, "cannot tell", "64 texts do not suffice to catch the control"),

@@ -13,7 +13,7 @@ from otspec.auditing.engines.draws import Draws, read
 from otspec.auditing.engines.evidence import BINS, Position, Positions, of_ranks, together
 from otspec.auditing.engines.independence import Coincidences, Neighbours
 from otspec.auditing.engines.two_sample import Pairs
-from otspec.auditing.evidence import CONCENTRATIONS, log_evidence
+from otspec.auditing.evidence import CONCENTRATIONS
 from tests.auditing.engines.engines import LAWS, markov, texts_with_probability
 
 
@@ -75,17 +75,6 @@ def test_the_mean_of_bets_on_coincidences_is_one() -> None:
         one.add([(8,), (7,), c])
         means += pa * pb * pc * math.exp(one.evidence())
     assert means == pytest.approx(1.0, abs=1e-9)
-
-
-def test_one_node_has_the_evidence_of_the_audit_of_rules() -> None:
-    """The position's is over alternatives as `log_evidence` takes them."""
-    law, counts = np.array([0.6, 0.3, 0.1]), np.array([5, 0, 4])
-    position = Position()
-    for token, count in enumerate(counts):
-        for _ in range(count):
-            position.add((), token, float(law[token]), 3)
-    mean = np.logaddexp.reduce(position.by_alternative()) - math.log(1 + CONCENTRATIONS.size)
-    assert mean == pytest.approx(log_evidence(counts, law))
 
 
 def test_a_token_of_probability_zero_decides_at_once() -> None:
