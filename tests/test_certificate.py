@@ -90,7 +90,6 @@ def test_the_bound_of_a_scheme_without_an_order_holds_at_any_size() -> None:
         problem = Problem(p, Table(tuples, rng.dirichlet(np.ones(len(tuples))), vocab))
         bound = upper_bound(problem)
         plan = solve(problem, "max_flow").plan
-        assert plan is not None
         assert bound >= plan.acceptance - ROUNDING
         assert bound <= 1.0 + ROUNDING
 
@@ -98,9 +97,7 @@ def test_the_bound_of_a_scheme_without_an_order_holds_at_any_size() -> None:
 def test_an_optimum_too_large_for_a_flow_is_refused_at_once() -> None:
     uniform = np.full(400, 1 / 400)
     problem = Problem(uniform, Independent(np.stack([uniform] * 3)))
-    with pytest.raises(
-        ProblemError, match=r"192,000,000 cells, more than max_cells = 4,000,000; take .*solve\(problem"
-    ):
+    with pytest.raises(ProblemError, match="192,000,000 cells, more than max_cells = 4,000,000; take"):
         optimum(problem)
     small = Problem(P4, Independent(np.stack([P4, P4])))
     with pytest.raises(ProblemError, match="20 cells, more than max_cells = 19"):

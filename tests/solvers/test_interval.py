@@ -129,21 +129,6 @@ def _realised(places: Places, measure: Floats) -> Floats:
     return law
 
 
-def _check_tiling(problem: Problem, places: Places) -> None:
-    """Owners' shares and exchanges fill every place, and every token has places of size q."""
-    assert places.size.sum() == pytest.approx(1.0, abs=EXACT)
-    assert np.array_equal(np.sort(places.order), np.flatnonzero(_iid(problem).q))
-    assert places.share.min() >= 0
-    assert places.share.max() <= 1
-    filled = (1 - places.share) * places.size
-    for h in range(places.threshold.size):
-        members, parts = _contributions(places, h)
-        assert (parts >= 0).all()
-        if places.contributed[h] > 0:
-            filled[members] += parts * (parts.sum() / places.contributed[h])
-    assert np.abs(filled - places.size).sum() <= EXACT
-
-
 def _prefix_bound(problem: Problem) -> float:
     """min over prefixes H of the order of p/q of P(some draft outside H) + p(H): alpha*, by sorting alone."""
     tokens = np.flatnonzero(_iid(problem).q)
@@ -165,7 +150,6 @@ def test_any_size(family: str, size: tuple[int, int], seed: int) -> None:
     assert plan.deviation <= EXACT
     assert plan.proposal.sum() == pytest.approx(1.0, abs=1e-11)
     assert _prefix_bound(problem) - plan.acceptance <= 1e-10
-    _check_tiling(problem, places)
     law = _realised(places, power_increments(places.size, n))
     assert np.abs(law - places.proposal).sum() <= EXACT * max(1, n * vocab / 1e4)
 

@@ -32,7 +32,6 @@ def test_distinct_drafters(n: int) -> None:
     laws = weights / weights.sum(axis=1, keepdims=True)
     problem = Problem(laws[0], Independent(laws[1:]))
     plan = solve(problem, Submodular(tol=1e-5)).plan
-    assert plan is not None
     assert -1e-12 <= plan.gap <= 1e-5
     assert plan.deviation <= 1e-12
     assert plan.acceptance > np.minimum(laws[0], laws[1]).sum()  # more than one draft can do
@@ -50,7 +49,6 @@ def test_tokens_with_hardly_any_target_mass_do_no_harm(tiny: float) -> None:
     problem = Problem(p / p.sum(), Table(*like.support(), 12))
     assert tiny < FLOOR
     plan = solve(problem, "submodular").plan
-    assert plan is not None
     assert plan.acceptance == pytest.approx(optimum(problem).acceptance, abs=1e-9)
     assert np.isfinite(plan.conditional(np.array([0, 5, 7]))).all()
 

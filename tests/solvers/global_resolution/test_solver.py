@@ -64,7 +64,6 @@ def test_what_cannot_be_listed_is_bounded(instance: Instance) -> None:
 def test_one_tuple_has_the_law_of_the_full_plan(instance: Instance) -> None:
     problem, solver = instance.problem, GlobalResolution(tau=1e-2, max_iterations=2000)
     plan = solve(problem, solver).plan
-    assert plan is not None
     for drafts in problem.scheme.support().drafts[:20]:
         one = solver.conditional(problem, drafts)
         assert_allclose(one, plan.conditional(drafts), rtol=0, atol=1e-14)
@@ -109,7 +108,6 @@ def test_the_printed_stop_promises_less_and_easy_problems_are_solved_to_the_end(
     assert printed is not None
     assert printed.max_deviation <= 19e-3
     result = solve(Problem(P4, IID(P4, 3)), "global_resolution:tau=1e-9:max_iterations=1000")
-    assert result.plan is not None
     assert result.plan.deviation <= 15e-9
 
 

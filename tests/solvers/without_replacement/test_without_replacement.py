@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose
 
 from otspec import Problem, Status, WithoutReplacement, solve
 from otspec.data import open_source
-from otspec.kernels.arrivals import Nodes
 from otspec.kernels.quadrature import quadrature
 from otspec.plans import Pick
 from otspec.solvers import WithoutReplacementSolver
@@ -146,25 +145,3 @@ def test_any_release_probabilities_give_the_law_that_their_recursions_say(n: int
     assert np.count_nonzero(released) > 0 and released.min() < 1  # noqa: PT018
     assert_allclose(law_of_the_pick(scheme, rule), law, rtol=0, atol=1e-14)
     assert law.sum() == pytest.approx(1.0, abs=1e-14)
-
-
-@each(n=(2, 3, 4, 8))
-def test_the_law_agrees_with_a_finer_grid(n: int) -> None:
-    problem = distinct(1500, n, 7)
-    plan = solve(problem, WithoutReplacementSolver(tol=2e-2)).plan  # so loose that the release probabilities do alone
-    assert isinstance(plan, Pick)
-    rule, scheme = plan.rule, problem.scheme
-    assert isinstance(rule, ReleaseRule)
-    assert isinstance(scheme, WithoutReplacement)
-    fine = Nodes.of(scheme.q, n, per_octave=2 * scheme.nodes.per_octave + 1, tail=1e-25)
-    q, heavy, ends = scheme.q[rule.order], scheme.heavy[rule.order], np.append(rule.starts[1:], rule.order.size)
-    number = int((ends - rule.starts).argmax())
-    start, end = int(rule.starts[number]), int(ends[number])
-    assert rule.released[start:end].min() < 1
-    arrivals = start_arrivals(q, heavy, start, end, fine, *quadrature(n))
-    released, gained, worth = np.empty(end - start), np.empty(end - start), np.empty(end - start)
-    staying_worth(arrivals, rule.released[start:end], worth)
-    release(arrivals, rule.law[start:end], worth, released, gained)  # solves for the probabilities that give the law
-    value = np.divide(gained, released, out=np.zeros(end - start), where=released > 0)
-    law = rule.released[start:end] * value + (1 - rule.released[start:end]) * worth
-    assert np.abs(law - rule.law[start:end]).sum() <= 1e-11
