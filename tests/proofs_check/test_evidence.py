@@ -143,18 +143,6 @@ def test_descent_finds_a_needle_that_draws_miss() -> None:
     assert found.trials <= 2000
 
 
-def test_descent_keeps_what_it_is_not_told_to_move() -> None:
-    seen: list[FloatArray] = []
-
-    def watch(p: FloatArray, q: FloatArray) -> float:
-        seen.append(q)
-        return float(p.max())
-
-    start = {"p": np.array([0.5, 0.5]), "q": np.array([0.2, 0.8])}
-    check(replace(TRUE, draw=lambda rng: start, margin=watch, search=Descent("p")), 60)
-    assert all(q is start["q"] for q in seen)
-
-
 def test_descent_moves_truth_values_and_whole_numbers() -> None:
     wanted = np.array([True, False, True, True, False, True, False, False, True, True])
 
@@ -168,16 +156,6 @@ def test_descent_moves_truth_values_and_whole_numbers() -> None:
     assert found.verdict is Verdict.FAILS
     np.testing.assert_array_equal(found.witness["kept"], wanted)
     assert found.witness["n"] == 3
-
-
-def test_descent_follows_a_narrow_ridge() -> None:
-    """Down along p0 = q0 ** 2 only: to the sides the margin rises a hundred times as fast."""
-
-    def ridge(p: FloatArray, q: FloatArray) -> float:
-        return 100.0 * abs(float(p[0] - q[0] ** 2)) + float(q[0]) - 0.02
-
-    found = check(replace(FALSE, draw=lambda rng: pair(rng, 2), margin=ridge, search=Descent("p q")), 1000)
-    assert found.verdict is Verdict.FAILS
 
 
 @pytest.mark.parametrize(

@@ -1,30 +1,10 @@
-"""Small parts of the machinery: exact laws of speculative sampling, inequalities, and printed numbers."""
+"""Small parts of the machinery: inequalities, and printed numbers."""
 
-import numpy as np
 import pytest
 
-from otspec.proofs_check import inequality, single_draft
+from otspec.proofs_check import inequality
 from otspec.proofs_check.instances import pair
 from otspec.proofs_check.printed import above, agreement, average, half_unit, number
-
-
-def test_text_is_the_product_of_its_laws() -> None:
-    p = np.array([[0.2, 0.8], [1.0, 0.0], [0.5, 0.5]])
-    np.testing.assert_allclose(single_draft.text(p, 2), [0.2, 0.0, 0.4, 0.4])
-
-
-def test_prefixes_are_numbered_by_length() -> None:
-    numbers = [0, *(single_draft.child(node, x, 3) for node in range(4) for x in range(3))]
-    assert numbers == list(range(single_draft.prefixes(3, 2)))
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
-def test_blocks_until_the_text_is_out(alpha: float) -> None:
-    two = alpha + 2 * (1 - alpha)
-    three = 1 + alpha + (1 - alpha) * two
-    found = [single_draft.blocks(alpha, 1, length) for length in (0, 1, 2, 3)]
-    np.testing.assert_allclose(found, [0, 1, two, three])
-    assert single_draft.blocks(alpha, 5, 1) == pytest.approx(1)
 
 
 def sides(a: float, b: float, more: float = 0.0) -> tuple[float, float]:

@@ -10,7 +10,6 @@ import pytest
 from otspec import proofs_check
 from otspec.errors import DataError
 from otspec.proofs_check import CLAIMS, Source, Unchecked, Verdict, check, report
-from otspec.reporting.tables import TextTable
 from tests.proofs_check.test_evidence import FALSE, TRUE, overlap_above_half
 
 HIDDEN = replace(
@@ -33,13 +32,8 @@ FOUND = {claim.id: check(claim, 30) for source in SOURCES for claim in source.cl
 def test_markdown_names_every_claim_with_its_counterexample_and_what_is_true_instead() -> None:
     text = report.markdown(SOURCES, FOUND, 30, 0)
     assert all(f"`{name}`" in text for name in FOUND)
-    for words in (
-        "They may be disjoint.",
-        '"p": [1.0, 0.0]',
-        "The laws are equal.",
-        "It is fast. (section 9) No data.",
-    ):
-        assert words in text
+    words = ("They may be disjoint.", '"p": [1.0, 0.0]', "The laws are equal.", "It is fast. (section 9) No data.")
+    assert all(one in text for one in words)
     assert "4 claims of sources: 1 hold on all that was tried, 1 hold under a hidden assumption, 2 fail." in text
 
 
@@ -49,12 +43,6 @@ def test_variants_are_counted_and_told_apart() -> None:
     assert [row[0] for row in said.rows] == ["true", "false", "hidden"]
     assert [row[0] for row in variants.rows] == ["variant"]
     assert "does not claim" in variants.title
-    text = report.markdown(SOURCES, FOUND, 30, 0)
-    before, after = text.split("### Variants, not claimed in key2020")
-    assert "`false`" in before
-    assert "`variant`" not in before
-    assert "`variant`" in after
-    assert "Ours, beside: false" in after
     records = {claim["id"]: claim for claim in report.as_json(SOURCES, FOUND, 30, 0)["sources"][0]["claims"]}
     assert (records["variant"]["variant_of"], records["false"]["variant_of"]) == ("false", "")
 
@@ -87,7 +75,3 @@ def test_what_is_expected_of_every_claim_is_told_without_a_search() -> None:
     assert told.count("\nCounterexample: `{") == len(failing)
     assert "Found by the search" not in told
     assert "worst margin" not in told
-
-
-def text_of(tables: list[TextTable]) -> str:
-    return "\n".join(table.markdown() for table in tables)
