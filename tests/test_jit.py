@@ -1,6 +1,7 @@
 """Machine code on disk: it survives, follows every source that it was made from, and leaves numba's settings alone."""
 
 import ast
+import io
 import os
 import shutil
 import subprocess
@@ -159,21 +160,13 @@ def test_compiled_code_takes_nothing_from_a_source_that_is_left_out() -> None:
     assert not wrong, wrong
 
 
-class _Terminal:
-    def __init__(self, real: bool) -> None:
-        self.real = real
-        self.text = ""
-
-    def isatty(self) -> bool:
-        return self.real
-
-    def write(self, text: str) -> None:
-        self.text += text
-
-
 @pytest.mark.parametrize("real", [True, False])
 def test_a_compilation_is_announced_once_and_at_a_terminal_only(real: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = _Terminal(real)
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return real
+
+    terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(jit._listener, "shown", False)
     for module in ("others", "otspec.mine", "otspec.mine"):
@@ -184,4 +177,4 @@ def test_a_compilation_is_announced_once_and_at_a_terminal_only(real: bool, monk
         function.__module__ = module
         compiled: Any = numba.njit
         assert compiled(function)(1) == 2
-        assert terminal.text == (jit.SENTENCE if real and module != "others" else "")
+        assert terminal.getvalue() == (jit.SENTENCE if real and module != "others" else "")

@@ -88,11 +88,7 @@ UNPLACED = {name: value for name, value in record_of("solvers", position=8).item
     ("change", "records", "message"),
     [
         ({}, [record_of("solvers"), UNPLACED], r"results.jsonl, line 2 is damaged: k: field required"),
-        (
-            {},
-            [record_of("solvers", wall_s="x")],
-            'line 1 is damaged: wall_s: input should be a valid number, and is "x"',
-        ),
+        ({}, [record_of("solvers", wall_s="x")], 'line 1 is damaged: wall_s: input should be .* number, and is "x"'),
         ({"runs": [{}]}, [record_of("solvers")], r"runs.0: command: field required"),
         ({"processor": {"a": 1}}, [record_of("solvers")], r"processor"),
         ({"data": 5}, [record_of("solvers")], r"data: input should be a valid dictionary, and is 5"),

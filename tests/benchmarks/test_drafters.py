@@ -99,31 +99,6 @@ def test_kinds_of_text_are_decoded_by_themselves(run: Path, tmp_path: Path) -> N
     assert (direct.tokens, direct.sequence_steps) == (records[1]["tokens"], records[1]["calls"])
 
 
-def test_a_kind_of_text_is_tested_over_seeds_and_others_in_the_mean() -> None:
-    def record(name: str, seed: int, text: str, calls: int) -> dict[str, Any]:
-        return {"name": name, "seed": seed, "text": text, "prompts": 2, "tokens": 60, "calls": calls}
-
-    first, second = (learner.name for learner in SMALL.learners)
-    home, calls = elsewhere.HOME, {first: (60, 30), second: (20, 15)}
-    records = [record(name, s, home, calls[name][0] + s) for name in calls for s in (1, 0)]
-    records += [
-        record(name, s, text, calls[name][1] * more)
-        for name in calls
-        for s in (0, 1)
-        for text, more in (("a", 1), ("b", 2))
-    ]
-    assert elsewhere.by_text(records, second) == {
-        home: [60 / 20, 60 / 21],
-        "a": [4.0, 4.0],
-        "b": [2.0, 2.0],
-        elsewhere.ELSEWHERE: [3.0, 3.0],
-    }
-    found = elsewhere.table(SMALL, records)
-    assert [row[0] for row in found.rows] == [f"{home} (2)", elsewhere.ELSEWHERE, "a (2)", "b (2)"]
-    assert found.rows[1][1:3] == ("1.500 ± 0.000", "3.000 ± 0.000")
-    assert float(found.rows[0][3].split()[0]) > 10
-
-
 def test_a_small_draft_model_is_pretrained_then_distilled_and_steered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,14 +14,6 @@ from otspec.vocab import frequency_prune  # noqa: E402
 pytestmark = pytest.mark.usefixtures("no_gradients")
 
 
-def test_falling_budgets_are_as_large_as_fixed_ones() -> None:
-    for falling in (1, 2):
-        for size in (1, 3, 64, 1000):
-            sizes = [drafting._as_large(size, falling).at(level) for level in range(drafting.DEPTH)]
-            assert np.mean(sizes) <= size
-            assert np.mean(sizes) > 0.98 * size - 1
-
-
 def test_what_is_measured_and_how_it_is_told(tmp_path: Path) -> None:
     pair = shipped.load()
     texts, of = shipped.held_out(40)[:4], [0, 1, 2, 3]

@@ -8,38 +8,26 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import otspec
-from otspec import IID, Greedy, HubPairs, Independent, Plan, Problem, ProblemError, Table, TopK, WithoutReplacement
+from otspec import IID, Plan, Problem, ProblemError, WithoutReplacement
 from otspec.errors import DataError
 from otspec.plans import Match, Pick, load
 from otspec.plans.storage import save
+from tests.instances import P4, Q4, SCHEMES
 from tests.oracles import Floats
 from tests.spellings import every_spelling
 
-P = np.array([0.4, 0.3, 0.2, 0.1 - 1e-300, 1e-300])
-Q = np.array([0.1, 0.2, 0.3, 0.3, 0.1])
-SCHEMES: dict[str, otspec.DraftScheme] = {
-    "iid": IID(Q, 2),
-    "iid-3": IID(Q, 3),
-    "one": IID(Q, 1),
-    "distinct": WithoutReplacement(Q, 2),
-    "distinct-3": WithoutReplacement(Q, 3),
-    "greedy": Greedy(Q, 2),
-    "top": TopK(Q, 2),
-    "hubs": HubPairs(Q),
-    "independent": Independent([Q, Q[::-1]]),
-    "table": Table([[0, 1], [4, 2], [3, 3]], [0.5, 0.25, 0.25], 5),
-}
+OF_SEVERAL_DRAFTS = {"iid-3": IID(Q4, 3), "one": IID(Q4, 1), "distinct-3": WithoutReplacement(Q4, 3)}
 
 
 def plans() -> list[tuple[str, Plan]]:
     """A plan of every solver for every scheme that it takes, and one at a price."""
     made = []
     for spelling in every_spelling():
-        for name, scheme in SCHEMES.items():
-            plan = otspec.solve(Problem(P, scheme), spelling, strict=False).plan
+        for name, scheme in (SCHEMES | OF_SEVERAL_DRAFTS).items():
+            plan = otspec.solve(Problem(P4, scheme), spelling, strict=False).plan
             if plan is not None:
                 made.append((f"{spelling}-{name}", plan))
-    return [*made, ("lossy-iid", otspec.lossy(Problem(P, SCHEMES["iid"]), 0.05))]
+    return [*made, ("lossy-iid", otspec.lossy(Problem(P4, SCHEMES["iid"]), 0.05))]
 
 
 def test_every_plan_comes_back_to_the_last_bit(tmp_path: Path) -> None:
@@ -80,7 +68,7 @@ class Foreign:
 
     @cached_property
     def proposal(self) -> Floats:
-        return Q
+        return Q4
 
     def weights(self, drafts: Any) -> Floats:
         return np.array([1.0, 0.0])
@@ -91,8 +79,8 @@ class Ours(Match):
 
 
 def test_a_class_of_somebody_else_is_refused_by_name(tmp_path: Path) -> None:
-    problem = Problem(P, IID(Q, 2))
-    for plan, name in ((Pick(problem, Foreign(), 1.0), "Foreign"), (Ours(problem, Q, 1.0), "Ours")):
+    problem = Problem(P4, IID(Q4, 2))
+    for plan, name in ((Pick(problem, Foreign(), 1.0), "Foreign"), (Ours(problem, Q4, 1.0), "Ours")):
         assert plan.conditional(np.array([0, 1])).sum() == pytest.approx(1.0)
         with pytest.raises(ProblemError, match=rf"consists of a tests\.plans\.test_storage:{name}, .* or pickle"):
             plan.save(tmp_path / "plan.npz")
@@ -103,27 +91,25 @@ def test_what_is_no_plan_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match="consists of a builtins:dict"):
         save({}, tmp_path / "plan.npz")  # type: ignore[arg-type]
     with pytest.raises(ProblemError, match="an array of <U1"):
-        save(Match(Problem(P, IID(Q, 2)), np.array(["a"]), 1.0), tmp_path / "plan.npz")
+        save(Match(Problem(P4, IID(Q4, 2)), np.array(["a"]), 1.0), tmp_path / "plan.npz")
     with pytest.raises(DataError, match="cannot be written: No such file or directory"):
-        otspec.solve(Problem(P, IID(Q, 2))).plan.save(tmp_path / "missing" / "plan.npz")
+        otspec.solve(Problem(P4, IID(Q4, 2))).plan.save(tmp_path / "missing" / "plan.npz")
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"readonly": None}, "readonly"),
-        ({"plan@": None}, "'plan'"),
         ({"plan@": "otspec.problem:Problem"}, "plan.p"),
         ({"plan@": "=plan.problem"}, "plan.problem"),
         ({"plan.problem.p": None}, "plan.problem.p"),
         ({"plan@": "subprocess:Popen"}, "subprocess:Popen is no class of otspec's plans"),
-        ({"plan@": "otspec.cli:main"}, "otspec.cli:main is no class of otspec's plans"),
         ({"plan@": "tuple 0"}, "holds a tuple, and no plan"),
     ],
 )
 def test_a_file_of_something_else_is_told(tmp_path: Path, changes: dict[str, str | None], message: str) -> None:
     path = tmp_path / "plan.npz"
-    otspec.solve(Problem(P, IID(Q, 2)), "max_flow").plan.save(path)
+    otspec.solve(Problem(P4, IID(Q4, 2)), "max_flow").plan.save(path)
     with np.load(path) as archive:
         members = {name: archive[name] for name in archive.files}
     np.savez(path, **{name: array for name, array in (members | changes).items() if array is not None})
@@ -133,7 +119,7 @@ def test_a_file_of_something_else_is_told(tmp_path: Path, changes: dict[str, str
 
 def test_a_damaged_file_is_told(tmp_path: Path) -> None:
     path = tmp_path / "plan.npz"
-    otspec.solve(Problem(P, IID(Q, 2))).plan.save(path)
+    otspec.solve(Problem(P4, IID(Q4, 2))).plan.save(path)
     whole = path.read_bytes()
     rng = np.random.default_rng(0)
     for content in (b"", b"x", whole[:100], whole[: len(whole) // 2], b"\x93NUMPY" + whole):
@@ -147,7 +133,7 @@ def test_a_damaged_file_is_told(tmp_path: Path) -> None:
         except DataError:
             continue
         assert back.gap <= 1e-12  # a byte of a date, or of another field that says nothing
-    np.save(path.with_suffix(".npy"), Q)
+    np.save(path.with_suffix(".npy"), Q4)
     for name in (path.with_suffix(".npy"), tmp_path / "missing", tmp_path):
         with pytest.raises(DataError, match=r"cannot be read|is not a file of a plan"):
             load(name)

@@ -37,10 +37,6 @@ def test_a_picture_is_as_wide_as_a_sheet_and_has_all_words(tmp_path: Path) -> No
     assert sorted(path.name for path in tmp_path.iterdir()) == ["p.png", "p.svg"]
 
 
-def test_a_picture_shows_itself_in_a_notebook() -> None:
-    assert picture([CHARTS["dots"]])._repr_svg_().startswith("<svg")
-
-
 def test_a_png_is_made_smaller_and_keeps_its_pixels() -> None:
     import vl_convert
 
@@ -90,14 +86,3 @@ def test_the_key_explains_series_by_the_marks_that_show_them() -> None:
     assert marks("points") == ["text", "point", "point"]
     assert marks("columns") == ["text", "square"]
     assert len(picture([CHARTS["places"]]).spec["vconcat"]) == 1  # no key where none is asked for
-
-
-def test_words_of_a_key_do_not_meet() -> None:
-    for count in (1, 2, 5, 12):
-        names = {f"{'a long name of a series ' * 2}{at}": style for at, style in enumerate(list(STYLES.values()) * 3)}
-        series = dict(list(names.items())[:count])
-        rows = picture([CHARTS["places"]], series).spec["vconcat"][0]["data"]["values"]
-        assert len({(row["words"], row["y"]) for row in rows}) == count
-        ends = {(row["y"], row["left"]): row["words"] + 6.2 * len(row["label"]) for row in rows}
-        for (y, left), end in ends.items():
-            assert all(end <= other for at, other in ends if at == y and other > left)

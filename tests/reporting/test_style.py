@@ -1,18 +1,8 @@
-"""One colour for one thing, in all pictures, told apart by all kinds of colour vision."""
-
-import itertools
-
-import numpy as np
+"""One colour for one thing, in all pictures."""
 
 import otspec
 from otspec.extras import installed
-from otspec.laws import FloatArray
-from otspec.reporting.style import KNOWN, hue_of, known_as, ordered, styles_of
-
-
-def linear(shade: str) -> FloatArray:
-    parts = np.array([int(shade[at : at + 2], 16) for at in (1, 3, 5)]) / 255
-    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+from otspec.reporting.style import KNOWN, hue_of, known_as, styles_of
 
 
 def _own() -> list[str]:
@@ -52,12 +42,3 @@ def test_series_of_a_picture_differ_in_more_than_their_dashes() -> None:
     found = styles_of([*spellings, "mine", "yours"])
     assert len({(style.hue, style.marker) for style in found.values()}) == len(found)
     assert len({found["max_flow"].dash, found["max_flow:engine=igraph"].dash}) == 2
-
-
-def test_an_ordered_series_runs_from_dark_to_light() -> None:
-    found = list(ordered(["a", "b", "c", "d", "e"]).values())
-    light = [float(linear(style.colour()) @ [0.2126, 0.7152, 0.0722]) for style in found]
-    assert light == sorted(light)
-    assert all(one.dash != other.dash for one, other in itertools.pairwise(found))
-    assert max(light) < 0.7 < 1.0  # none vanishes on white paper
-    assert ordered(["alone"])["alone"].colour().startswith("#")

@@ -12,7 +12,7 @@ from tests.instances import KNOWN, Instance, sample_of_each
 Q = np.array([0.1, 0.0, 0.4, 0.3, 0.2])
 
 
-@each(instance=[*sample_of_each(1), *(Instance(known.name, known.problem) for known in KNOWN)])
+@each(instance=[*sample_of_each(3), *(Instance(known.name, known.problem) for known in KNOWN)])
 def test_schemes_of_this_package_are_sound(instance: Instance) -> None:
     scheme = instance.problem.scheme
     check = check_scheme(scheme, draws=2000)
@@ -77,11 +77,7 @@ MISTAKES: dict[str, tuple[str, Callable[..., Any], str]] = {
     "hit-chain-short": ("hit_chain", lambda chain, order: chain[1:], "has shape"),
     "priority-law": ("priority_law", lambda law, order: law[order], "where the tuples of support"),
     "draft-sets": ("draft_sets", lambda sets: DraftSets(sets.tokens, sets.mass[::-1]), "where support"),
-    "draft-sets-order": (
-        "draft_sets",
-        lambda sets: DraftSets(sets.tokens[::-1], sets.mass[::-1]),
-        "or in another order",
-    ),
+    "draft-sets-order": ("draft_sets", lambda sets: DraftSets(sets.tokens[::-1], sets.mass[::-1]), "another order"),
     "draft-sets-none": ("draft_sets", lambda sets: None, "is a NoneType, not a DraftSets"),
     "set-count": ("set_count", lambda count: 3, r"is 3, and support\(\) has 10 sets"),
     "compact": ("compact", lambda scheme: IID(scheme.q, 3), "is not a scheme of n = 2 over 5 tokens"),
@@ -114,15 +110,9 @@ def without_n() -> DraftScheme:
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
-    "an error inside": (
-        lambda: spoilt("hit_chain", fails),
-        r"Spoilt\.hit_chain\(\[0, 1, 2, 3, 4\]\) raises IndexError: no such row",
-    ),
+    "an error inside": (lambda: spoilt("hit_chain", fails), r"Spoilt\.hit_chain\(\[0, .* IndexError: no such row"),
     "no size": (without_n, "Two has no n; set it when the scheme is made"),
-    "many tuples": (
-        lambda: IID(np.full(30, 1 / 30), 3),
-        "IID has up to 27,000 tuples of drafts, and 20,000 are listed at most",
-    ),
+    "many tuples": (lambda: IID(np.full(30, 1 / 30), 3), "IID has up to 27,000 tuples of drafts, and 20,000 are"),
     "many tokens": (lambda: Greedy(np.arange(1, 14) / 91, 2), "Greedy drafts 13 tokens, and the sets of 12"),
     "no scheme": (lambda: [0.5, 0.5], r"scheme is a list; derive it from otspec\.schemes\.DraftScheme"),
 }

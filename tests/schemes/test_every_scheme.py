@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from otspec import IID, DraftScheme, Greedy, HubPairs, Independent, Problem, ProblemError, TopK, WithoutReplacement
 from otspec.schemes.draft_sets import PAD, DraftSets
 from tests.each import each
-from tests.instances import BY_PREFIXES, Q4, VARIED, Instance, sample_of_each
+from tests.instances import BY_PREFIXES, Q4, VARIED, Instance
 from tests.oracles import Floats, Ints, all_tuples, hit_function, mass_function, set_masses
 
 ROUNDING = 1e-13
@@ -221,23 +221,6 @@ def test_prefixes_serve_every_slope(instance: Instance) -> None:
     for slope in np.concatenate((np.geomspace(1e-12, 1e12, 49), np.linspace(0, 3, 31))):
         value = hits - slope * masses
         assert value[prefixes].min() <= value.min() + ROUNDING / 10 * max(1.0, slope)
-
-
-@each(instance=sample_of_each(3))
-def test_sample_frequencies_follow_prob(instance: Instance) -> None:
-    scheme = instance.problem.scheme
-    rng = np.random.default_rng(0)
-    assert scheme.sample(rng).shape == (scheme.n,)
-    drafts = scheme.sample(rng, 5000)
-    assert drafts.shape == (5000, scheme.n)
-    weights = scheme.vocab ** np.arange(scheme.n)
-    possible, probabilities = scheme.support()
-    order = np.argsort(possible @ weights)
-    row = order[np.searchsorted((possible @ weights)[order], drafts @ weights) % order.size]
-    assert_array_equal(possible[row], drafts)  # nothing impossible was drawn
-    counts = np.bincount(row, minlength=len(possible))
-    # Six standard deviations of a binomial count, and three for the skew of rare ones: fixed seed.
-    assert (np.abs(counts - 5000 * probabilities) <= 6 * np.sqrt(5000 * probabilities * (1 - probabilities)) + 3).all()
 
 
 def test_sizes_may_be_any_integer_and_what_memory_cannot_hold_is_not_listed() -> None:

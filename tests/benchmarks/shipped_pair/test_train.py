@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 import otspec  # noqa: E402
 from benchmarks.shipped_pair import recipe  # noqa: E402
 from benchmarks.shipped_pair.__main__ import foreign, pair  # noqa: E402
-from benchmarks.shipped_pair.recipe import Recipe, Shape, batches, refusal, tokens_of, windows  # noqa: E402
+from benchmarks.shipped_pair.recipe import Recipe, Shape, tokens_of  # noqa: E402
 from otspec.decode.models.tokens.matching import matching_of  # noqa: E402
 from otspec.decode.shipped import AFFINITY, load  # noqa: E402
 from otspec.vocab import load_affinity  # noqa: E402
@@ -83,23 +83,3 @@ def test_a_drafter_with_a_tokenizer_of_its_own_decodes(tmp_path: Path, corpus: P
         seed=0,
     )
     assert len(text.new_tokens[0]) <= 8
-
-
-def test_refusal_of_one_draft_and_of_four() -> None:
-    p, q = torch.tensor([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]), torch.tensor([[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]])
-    # Four draws of probability 1/4 hold the token with 1 - (3/4)^4 > 1/2, and one of probability 1/2 more often still.
-    np.testing.assert_allclose(refusal(p, q), [1 - 0.5 * (0.75 + 1.0), 1.0], atol=1e-6)
-    drafts = torch.tensor([0.3, 0.7])
-    expected = 1 - 0.5 * (0.3 + 0.1 + min(0.9, 1 - 0.7**4) + 0.1)
-    np.testing.assert_allclose(refusal(torch.tensor([0.9, 0.1]), drafts), expected, rtol=1e-5)
-
-
-def test_an_epoch_has_every_token_but_a_rest_once() -> None:
-    files = [[2, 3, 4], [5, 6], [7, 8, 9, 10, 11]]
-    rows = windows(files, context=3, bos=0)
-    np.testing.assert_array_equal(rows, [[0, 2, 3, 4], [0, 5, 6, 7], [0, 8, 9, 10]])
-    stream = batches(files, Recipe(batch=1, context=2), bos=0)
-    first, second = (np.concatenate([next(stream) for _ in range(5)]) for _ in range(2))
-    for epoch in (first, second):
-        assert sorted(epoch[:, 1:].ravel()) == list(range(2, 12))
-    assert not np.array_equal(first, second)
