@@ -17,9 +17,6 @@ from typing import Any
 
 import pytest
 
-SHOWN = 20
-"""Failures of one test that are told with their messages; more of them would say the same."""
-
 Test = Callable[..., None]
 
 
@@ -61,11 +58,9 @@ def check_each(check: Test, **series: Iterable[Any]) -> None:
             failures[names[0] if len(names) == 1 else label] = error
     if failures:
         lines = [f"{len(failures)} of {len(runs)} fail: {'; '.join(failures)}"]
-        for label, failure in itertools.islice(failures.items(), SHOWN):
+        for label, failure in failures.items():
             message = str(failure).strip().partition("\n")[0]
             lines.append(f"{label}: {type(failure).__name__}" + (f": {message}" if message else ""))
-        if len(failures) > SHOWN:
-            lines.append(f"... and {len(failures) - SHOWN} more")
         raise AssertionError("\n".join(lines)) from next(iter(failures.values()))
 
 
