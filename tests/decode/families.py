@@ -30,8 +30,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
 def family(name: str, vocab: int = VOCAB, seed: int = 0, **settings: Any) -> Any:
     """A decoder whose laws are far from uniform and depend on the text, in float64."""
     ends = {"bos_token_id": 0, "eos_token_id": None, "pad_token_id": None}
-    told = {**SIZES, **ends, **FAMILIES.get(name, {}), **settings}
-    config = AutoConfig.for_model(name, vocab_size=vocab, max_position_embeddings=64, **told)
+    told = {**SIZES, **ends, "max_position_embeddings": 64, **FAMILIES.get(name, {}), **settings}
+    config = AutoConfig.for_model(name, vocab_size=vocab, **told)
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(config).double().eval()

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, StoppingCriteria
+from transformers import GenerationConfig, StoppingCriteria
 
 import otspec
 from otspec import ProblemError
 from otspec.decode import multi_draft, run
 from otspec.decode.methods import assisted, block, speculative, typical
+from tests.decode.families import family
 from tests.decode.models import Streamer, Words, greedy_text, pair, tiny
 
 PROMPTS = torch.tensor([[1, 2, 3], [4, 5, 6]])
@@ -99,24 +100,16 @@ def test_vocabularies_of_different_size() -> None:
         assert found.metrics.tokens == 24
 
 
-def _of(kind: str, **settings: Any) -> Any:
-    size = {"vocab_size": 40, "bos_token_id": None, "eos_token_id": None}
-    torch.manual_seed(0)
-    return AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **size, **settings)).double().eval()
-
-
 def test_positions_and_windows_are_never_exceeded() -> None:
     """Learned positions, the last one, and layers that attend to a window only."""
-    size = {"n_embd": 16, "n_layer": 1, "n_head": 2}
-    target, draft = (_of("gpt2", n_positions=positions, **size) for positions in (24, 15))
+    target, draft = (family("gpt2", 40, max_position_embeddings=positions) for positions in (24, 15))
     found = decoded(models=(target, draft), max_new_tokens=21, temperature=0, depth=6)
     assert found.new_tokens == greedily(PROMPTS.tolist(), 21, target)
     mask = torch.tensor([[0, 1, 1]])
     assert len(decoded(PROMPTS[:1], attention_mask=mask, max_new_tokens=62, seed=1).new_tokens[0]) == 62
     with pytest.raises(ProblemError, match=r"get 65 tokens long, .* ask for at most 62 new tokens"):
         decoded(PROMPTS[:1], attention_mask=mask, max_new_tokens=63)
-    size = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
-    sliding = _of("mistral", **size, num_key_value_heads=2, sliding_window=12)
+    sliding = family("mistral", 40, sliding_window=12)
     found = decoded(models=(sliding, DRAFT), max_new_tokens=9, temperature=0, depth=3)
     assert found.new_tokens == greedily(PROMPTS.tolist(), 9, sliding)
     with pytest.raises(ProblemError, match="texts may get 13 tokens long, and some layers of the target attend to 12"):
