@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
 
 import otspec
 from otspec import ProblemError
@@ -15,6 +14,7 @@ from otspec.decode.models.context import Context, sliding_window
 from otspec.decode.models.target import Target
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import Topology
+from tests.decode.families import family
 from tests.decode.models import logits_after, pair, tiny
 from tests.each import each
 
@@ -30,9 +30,7 @@ def _tolerance(model: Any) -> float:
 @pytest.fixture(params=["sdpa", "lean", "eager", "learned positions"])
 def model(request: pytest.FixtureRequest) -> Any:
     if request.param == "learned positions":
-        torch.manual_seed(0)
-        config = GPT2Config(vocab_size=8, n_positions=40, n_embd=16, n_layer=2, n_head=2, attn_implementation="sdpa")
-        return GPT2LMHeadModel(config).double().eval()
+        return family("gpt2", 8)
     model = tiny(attention="eager" if request.param == "eager" else "sdpa")
     # The lean pass is one in float32; and eager attention has its softmax there, where a float64 model's mask is -inf.
     return copy.deepcopy(model).float() if request.param in ("eager", "lean") else model
