@@ -198,11 +198,6 @@ def redistributed(of: Models, text: list[int], drafted: list[int], path: int, **
     return rdk(law_on(of.draft, text + drafted, kept(of), **settings), kernel(of))
 
 
-def redistributing(**settings: Any) -> Make:
-    """Drafts of it."""
-    return lambda of: drafts(draft_kernel=kernel(of), **settings)(of)
-
-
 def frequent(of: Models) -> Frequent:
     """Most of the tokens, and fewer the deeper a node is."""
     return Frequent(list(range(of.vocab))[::-1], Budget(of.vocab - 1, falling=1))
@@ -278,14 +273,12 @@ WOR = Budget(2, falling=2)
 
 CATALOGUE: Mapping[str, Entry] = {
     "paths": Entry(drafts(), plain(), ALL, every_rule=True),
-    "one path": Entry(drafts(paths=1), plain(), ALL),
     "tree": Entry(drafts(branching=(2, 2)), plain(), ("top-k",), every_rule=True),
     "paths of the user's own rule": Entry(drafts(solver=type("Own", (Block,), {})(), paths=1), plain()),
     "uneven tree": Entry(drafts(tree="0,1,0.0,0.1,0.0.0"), plain(), ("temperature 0.6", "greedy")),
     "uneven tree without replacement": Entry(
         drafts(tree="0,1,1.0,1.1,1.1.0", law="without_replacement"), plain(), ("temperature 0.6", "top-k")
     ),
-    "uneven tree, hub pairs": Entry(drafts(tree="0,1,0.0,1.0,1.1", law="hub_pairs"), plain()),
     "uneven tree, kept": Entry(kept_of(kept, tree="0,1,1.0,1.1,0.0,1.1.0"), on(kept), vocab=4),
     "uneven tree, eagle": Entry(
         lambda of: MultiDraft(eagle(of.draft), tree="0,1,1.0,1.1,0.0"), of_eagle(lambda of: eagle(of.draft)), ("top-k",)
@@ -304,7 +297,6 @@ CATALOGUE: Mapping[str, Entry] = {
     "several models": Entry(of_both(paths=2, depth=2), of_each(plain())),
     # Drafts sampled in a way of their own.
     "drafts top-k": Entry(drafts(draft_top_k=2), plain(top_k=2), ("temperature 1", "greedy"), 4, every_rule=True),
-    "drafts top-p": Entry(drafts(draft_top_p=0.7), plain(top_p=0.7), ("temperature 1", "greedy"), 4),
     "drafts cold, of all tokens": Entry(
         drafts(draft_temperature=0.5, draft_top_k=0), plain(temperature=0.5, top_k=None), ("top-k", "greedy"), 4
     ),
@@ -314,12 +306,7 @@ CATALOGUE: Mapping[str, Entry] = {
     # Of fewer tokens.
     "kept": Entry(kept_of(kept), on(kept), vocab=4, every_rule=True),
     "one kept": Entry(kept_of(last), on(last)),
-    "kept, without replacement": Entry(kept_of(kept, branching=(2, 2), law="without_replacement"), on(kept), vocab=4),
-    "redistributed": Entry(redistributing(), redistributed, vocab=4),
-    "redistributed, without replacement": Entry(
-        redistributing(branching=(2, 1), law="without_replacement"),
-        redistributed, ("temperature 0.6",), 4,
-    ),
+    "redistributed": Entry(lambda of: drafts(draft_kernel=kernel(of))(of), redistributed, vocab=4),
     "frequent": Entry(lambda of: drafts(branching=(1, 2, 1), draft_shortlist=frequent(of))(of), of_frequent),
     "routed to one cluster": Entry(routing(1), of_routed(1), vocab=4),
     "routed": Entry(routing(2), of_routed(2), vocab=4),
@@ -372,9 +359,6 @@ CATALOGUE: Mapping[str, Entry] = {
     ),
     "static tree, parallel": Entry(lambda of: DynamicTree(sharing(2, False)(of), tree="0,1,1.0,1.1"), by_text=True),
     "dynamic tree, kept": Entry(lambda of: DynamicTree(of.draft, 2, 2, draft_tokens=kept(of)), vocab=4, by_text=True),
-    "dynamic tree, routed": Entry(
-        lambda of: DynamicTree(of.draft, 2, 2, draft_shortlist=router(WOR)(of)), vocab=4, by_text=True
-    ),
     "dynamic tree, parallel, routed": Entry(
         lambda of: DynamicTree(
             sharing(2)(of), 2, 2, draft_shortlist=random_router(sharing(2)(of), [0, 1, 2, 0], WOR, seed=7)
