@@ -17,7 +17,8 @@ def _tied(rng: Rng, vocab: int) -> Pair:
     kind = rng.integers(4)  # both uniform; equal; q uniform, p not; neither
     weight = np.ones(vocab) if kind % 2 == 0 else 2.0 ** rng.integers(0, 3, vocab)
     ratio = np.ones(2) if kind < 2 else rng.uniform(0.1, 1.0, 2)
-    return laws.normalised(weight * ratio[rng.integers(0, 2, vocab)]), laws.normalised(weight)
+    p = weight * ratio[rng.integers(0, 2, vocab)]
+    return p / p.sum(), weight / weight.sum()
 
 
 KINDS: dict[str, Kind] = {

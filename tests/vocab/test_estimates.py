@@ -58,7 +58,7 @@ def test_pairs_are_those_of_a_count_one_by_one(
     vocab = 9
     texts = texts_of(seed, vocab)
     wanted = dense(pairs_one_by_one(texts, window), vocab)
-    found = PairCounts(vocab, window, most_pairs=np.count_nonzero(wanted))
+    found = PairCounts(vocab, window, most_pairs=int(np.count_nonzero(wanted)))
     some = np.array([7, 0, 3])
     part = PairCounts(vocab, window, some)
     for text in texts:
