@@ -18,7 +18,6 @@ from otspec.solvers import KSeq
 from otspec.verification import Block, Tree
 from tests.auditing import decoder_rules as rules
 from tests.auditing.forms import MODELS
-from tests.bad_calls import LAW
 from tests.each import each
 from tests.oracles import Floats, Ints
 
@@ -78,7 +77,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"rule": "naive", "n": 10**6}, "n is 1000000; pass an integer >= 1, at most 4,096"),
     ({"rule": "naive", "uniforms": 10**8}, "an audit hands a rule at most 1,048,576"),
     ({"rule": "naive", "instances": []}, "instances is empty; leave it out"),
-    ({"rule": "naive", "instances": [LAW]}, "pass a list of pairs"),
+    ({"rule": "naive", "instances": [[0.2, 0.3, 0.5]]}, "pass a list of pairs"),
     ({"rule": "naive", "scheme": lambda q, n: q}, "which is not a draft scheme"),
     ({"rule": "naive", "scheme": lambda q: q}, "raises TypeError"),
     ({"rule": "naive", "shown": lambda q: q / 2}, "shown(q) sums to 0.5"),

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from otspec import DataError, ProblemError, data
+from otspec import DataError, ProblemError
 from otspec.data import PROFILES, FileSource, ProfileSource, open_source, write_npz
 from otspec.laws import FloatArray
-from tests.bad_calls import LAW, check_bad_calls
 from tests.each import each
 
 RNG = np.random.default_rng(0)
@@ -243,22 +242,6 @@ def test_rows_that_are_no_laws_are_refused_when_they_are_read(tmp_path: Path) ->
     half = save(tmp_path / "half.npz", target_probs=law, draft_probs=law)
     with pytest.raises(DataError, match=r"target_probs\[0\] sums to .*float16: take the softmax in float32"):
         FileSource.open(half).position(0)
-
-
-def test_bad_calls(tmp_path: Path) -> None:
-    """Whatever is passed: positions, or an error that says what is wrong."""
-    path = save(tmp_path / "positions.npz", a=[LAW], b=[LAW], target_logits=[LAW], draft_logits=[LAW])
-    names: dict[str, list[Any]] = {"target_key": [None], "draft_key": [None], "kind": [None, "logits"]}
-
-    def position(**arguments: Any) -> Any:
-        index = arguments.pop("index")
-        return data.open_source(**arguments).position(index).target_logits
-
-    check_bad_calls(position, {"name": [path, str(path)], "seed": [0], **names, "index": [0]}, 60, seed=0)
-    check_bad_calls(position, {"name": ["shipped"], "seed": [0], **names, "index": [0, 255]}, 20, seed=1)
-    check_bad_calls(data.FileSource.open, {"path": [path], **names}, 20, seed=2)
-    source = data.open_source(path)
-    check_bad_calls(lambda positions: data.check_positions(source, positions), {"positions": [1]}, 20, seed=3)
 
 
 # --- damaged: one sentence, or laws that are laws; never a traceback

@@ -13,7 +13,6 @@ import pytest
 
 import otspec
 from otspec import IID, Problem, ProblemError, Verification
-from tests.bad_calls import check_bad_calls
 from tests.each import each
 from tests.verification.catalogue import follows
 
@@ -120,20 +119,6 @@ def test_a_law_of_half_precision_is_refused_where_its_logits_are_read() -> None:
     for index, drafts in enumerate(problem.scheme.sample(0, 20)):
         found = otspec.verify_logits(target, draft, drafts, index, top_k=50)
         assert found == otspec.verify(problem.p, problem.scheme.q, drafts, index)  # type: ignore[attr-defined]
-
-
-def test_bad_calls_end_in_a_sentence() -> None:
-    good: dict[str, list[Any]] = {
-        "target_logits": [[0.0, 1.0, 2.0]],
-        "draft_logits": [[2.0, 1.0, 0.0]],
-        "drafts": [[0, 1], [2]],
-        "rng": [0],
-        "temperature": [1.0, 0.5],
-        "top_k": [None, 2],
-        "top_p": [None, 0.9],
-        "draft_temperature": [None, 2.0],
-    }
-    check_bad_calls(otspec.verify_logits, good, calls=600, seed=0)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
