@@ -8,7 +8,6 @@ import torch
 from transformers import LogitsProcessorList
 
 from otspec.decode import run
-from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.lookahead import LookaheadDrafter
 from otspec.decode.drafters.model import ModelDrafter
@@ -60,15 +59,6 @@ def test_the_latest_different_continuations() -> None:
     assert continuations([5, 5, 5, 5], 2, 3, 9) == [[5], [5, 5], [5, 5, 5]]
     assert continuations([1, 8, 1, 8, 8, 1, 8], 1, 2, 9) == [[1, 8], [8, 1]]  # the same twice is one
     assert continuations([1, 2, 3], 3, 4, 9) == []
-
-
-def test_paths_that_begin_alike_share_nodes() -> None:
-    one, none, empty = Drafts.fixed([[[1, 2, 3], [1, 2], [1, 4, 4, 4], [7]], [], [[]]]).trees
-    assert none.size == empty.size == 1
-    lines = {tuple(one.token[one.line(node)].tolist()) for node in range(1, one.size)}
-    assert lines == {(1,), (7,), (1, 2), (1, 4), (1, 2, 3), (1, 4, 4), (1, 4, 4, 4)}
-    assert (one.length, one.size) == (4, 8)
-    assert (np.diff(one.depth) >= 0).all()
 
 
 def test_fixed_drafts_pay_where_the_text_repeats_itself() -> None:

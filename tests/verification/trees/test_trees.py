@@ -35,21 +35,6 @@ def _texts(shape: Shape, tokens: list[int]) -> list[tuple[int, ...]]:
     return texts
 
 
-def test_slots_of_a_shape() -> None:
-    for branching in SHAPES:
-        shape = Shape.of(branching)
-        for level, (offset, children) in enumerate(zip(shape.offsets[1:-1], branching, strict=True), start=1):
-            parents = shape.parent[offset : shape.offsets[level + 1]]
-            assert (np.bincount(parents)[shape.offsets[level - 1] : offset] == children).all(), branching
-        assert shape.slots == 1 + sum(np.cumprod(branching)), branching
-        for path in shape.paths_of_slots:
-            assert path[0] == 0, branching
-            assert (shape.parent[path[1:]] == path[:-1]).all(), branching
-            assert set(path) == set(np.flatnonzero(shape.lineage[path[-1]])), branching
-        assert len({*shape.paths_of_slots[:, -1]}) == np.prod(branching), branching
-        assert shape.cut(1).slots == 1 + branching[0], branching
-
-
 def test_equal_prefixes_are_one_node() -> None:
     for at in itertools.product(SHAPES, [1, 2, 5]):
         branching, vocab = at
