@@ -58,9 +58,9 @@ def jit_of_sums(function: F) -> F:
     return _compiled(function, fastmath={"reassoc", "contract"}, forceinline=True)
 
 
-def jit_elementwise(function: F) -> F:
-    """`jit` for loops over entries by vector instructions, where a division by 0 is no error to be looked for."""
-    return _compiled(function, error_model="numpy", fastmath={"contract"})
+def jit_vectorised(function: F) -> F:
+    """`jit` for loops by vector instructions: sums in any order, and a division by 0 is no error to be looked for."""
+    return _compiled(function, error_model="numpy", fastmath={"reassoc", "contract"})
 
 
 def jit_inlined(function: F) -> F:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from otspec.jit import jit_elementwise, jit_inlined, jit_of_sums
+from otspec.jit import jit_inlined, jit_of_sums, jit_vectorised
 
 Bits = NDArray[np.uint16]
 """bfloat16, of which numpy knows nothing."""
@@ -18,7 +18,7 @@ LOG_2 = np.float32(np.log(2.0))
 TAYLOR = tuple(np.float32(one) for one in (1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2))
 
 
-@jit_elementwise
+@jit_vectorised
 def normalise(hidden: Bits, weights: Gains, epsilon: float, into: Bits) -> None:
     """Rows of root mean square 1, times weights; shapes (R, d), (d,) and (R, d)."""
     for row in range(len(hidden)):
@@ -27,7 +27,7 @@ def normalise(hidden: Bits, weights: Gains, epsilon: float, into: Bits) -> None:
             into[row, column] = narrowed(widened(hidden[row, column]) * scale * weights[column])
 
 
-@jit_elementwise
+@jit_vectorised
 def add_and_normalise(before: Bits, more: Bits, weights: Gains, epsilon: float, hidden: Bits, into: Bits) -> None:
     """What goes around the layers and what is added to it, and the norm of that; all of shape (R, d) but weights."""
     for row in range(len(before)):
@@ -36,7 +36,7 @@ def add_and_normalise(before: Bits, more: Bits, weights: Gains, epsilon: float, 
     normalise(hidden, weights, epsilon, into)
 
 
-@jit_elementwise
+@jit_vectorised
 def gate(projected: Bits, into: Bits) -> None:
     """An MLP's gates, through a SiLU, times what they let through: shapes (R, 2 f) and (B, N, f)."""
     width = projected.shape[1] // 2
@@ -48,7 +48,7 @@ def gate(projected: Bits, into: Bits) -> None:
             gated[row, column] = narrowed(passed * widened(projected[row, width + column]))
 
 
-@jit_elementwise
+@jit_vectorised
 def turn(
     projected: Bits, cosine: Bits, sine: Bits, of_query: Gains, of_key: Gains, epsilon: float, start: int,
     queries: Bits, keys: Bits, values: Bits,

@@ -15,8 +15,8 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from otspec.decode.models.passes.fused import Layer, Llama, Through
-from otspec.decode.models.passes.packed import Packed, PackedMatrix
-from otspec.kernels.few_rows import Bits, Gains, add_and_normalise, gate, normalise, turn
+from otspec.decode.models.passes.packed import Packed, PackedMatrix, as_bits
+from otspec.kernels.few_rows import Gains, add_and_normalise, gate, normalise, turn
 
 MOST_ROWS = 64
 """Over all texts; with more the products take longer than all else."""
@@ -45,7 +45,7 @@ class Weights(NamedTuple):
         if len(matrices) < len(found) or len({*map(id, matrices)}) > 4 or matrices[0].dtype != torch.bfloat16:
             return None
         before, mlp, of_query, of_key = map(
-            _gains, (layer.before_attention, layer.before_mlp, layer.of_query, layer.of_key)
+            gains, (layer.before_attention, layer.before_mlp, layer.of_query, layer.of_key)
         )
         return cls(before, matrices[0], of_query, of_key, matrices[3], mlp, matrices[4], matrices[6])
 
@@ -145,12 +145,7 @@ class Pass:
         return found.view(batch, self._llama.heads, count, -1).transpose(1, 2).reshape(batch, count, -1)
 
 
-def _gains(weights: torch.Tensor | None) -> Gains:
+def gains(weights: torch.Tensor | None) -> Gains:
+    """Weights of a norm, shape (d,), or (0,) for none."""
     found: Gains = np.empty(0, np.float32) if weights is None else weights.detach().float().numpy()
-    return found
-
-
-def as_bits(tensor: torch.Tensor) -> Bits:
-    """A view of a tensor of bfloat16."""
-    found: Bits = tensor.view(torch.uint16).numpy()
     return found

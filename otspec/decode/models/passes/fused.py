@@ -88,14 +88,14 @@ class Llama:
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
         config: Any = model.config
         self.layers = [Layer.of(layer) for layer in model.model.layers]
-        self.embedding, self._norm = model.model.embed_tokens.weight, model.model.norm.weight
+        self.embedding, self.norm = model.model.embed_tokens.weight, model.model.norm.weight
         self._vectors = model.vectors if isinstance(model, Conditioned) else self._embedded
-        self._head = None if isinstance(model.lm_head, nn.Identity) else product_of(model.lm_head)
+        self.head = None if isinstance(model.lm_head, nn.Identity) else product_of(model.lm_head)
         self.epsilon = float(config.rms_norm_eps)
         self.heads, self.key_heads = config.num_attention_heads, config.num_key_value_heads
         self.size: int = model.model.layers[0].self_attn.head_dim
         self._rotary = model.model.rotary_emb
-        self._wanted = layers
+        self.wanted = layers
 
     @staticmethod
     def takes(model: PreTrainedModel) -> bool:
@@ -126,6 +126,11 @@ class Llama:
         sine[..., : self.size // 2].neg_()
         return cosine[0], sine[0]
 
+    def begin(self, given: Inputs) -> torch.Tensor:
+        """What goes into the first layer, shape (B, N, d), a tensor of its own."""
+        vectors, added = self._vectors(given.tokens), given.conditioning.added
+        return vectors if added is None else vectors + added
+
     def read(self, given: Inputs, through: Through) -> Outputs:
         """Logits of the last tokens of a block, and hidden states where layers are wanted.
 
@@ -136,23 +141,20 @@ class Llama:
         through : callable
             `through` of this class, or what computes the same.
         """
-        added = given.conditioning.added
-        hidden = self._vectors(given.tokens)
-        if added is not None:
-            hidden = hidden + added
+        hidden = self.begin(given)
         states = [hidden]
         for number in range(self.count):
             hidden = through(number, hidden)
             states.append(hidden)
         features = None
-        if self.count in self._wanted:
-            states[-1] = rms_norm(hidden, self._norm.shape, self._norm, self.epsilon)
+        if self.count in self.wanted:
+            states[-1] = rms_norm(hidden, self.norm.shape, self.norm, self.epsilon)
             last = states[-1][:, -given.keep :]
         else:
-            last = rms_norm(hidden[:, -given.keep :], self._norm.shape, self._norm, self.epsilon)
-        if self._wanted:
-            features = torch.stack([states[layer] for layer in self._wanted], dim=2)
-        return Outputs(last if self._head is None else self._head(last), features)
+            last = rms_norm(hidden[:, -given.keep :], self.norm.shape, self.norm, self.epsilon)
+        if self.wanted:
+            features = torch.stack([states[layer] for layer in self.wanted], dim=2)
+        return Outputs(last if self.head is None else self.head(last), features)
 
     def through(
         self, angles: tuple[torch.Tensor, torch.Tensor], shifts: torch.Tensor | None, attend: Attend

@@ -8,9 +8,11 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedModel
 
+from otspec.decode.models.passes.byte_rows import ByteRows
 from otspec.decode.models.passes.cache import KVBlock
 from otspec.decode.models.passes.few_rows_host import MOST_ROWS, FewRows
 from otspec.decode.models.passes.fused import Llama
+from otspec.decode.models.passes.packed import BYTE_ROWS
 from otspec.decode.models.passes.signature import Inputs, Outputs
 
 
@@ -28,6 +30,8 @@ class LlamaReader:
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
         self._llama = Llama(model, layers)
         self._few = FewRows.of(self._llama)
+        self.in_bytes = ByteRows.of(self._llama)
+        """What reads a row or some by weights of 8 bits, where the model has such."""
         self._block: KVBlock | None = None
         self._cosine = self._sine = torch.empty(0, self._llama.size)
 
@@ -41,7 +45,8 @@ class LlamaReader:
         batch, count = given.tokens.shape
         start, stop = given.start, given.start + count
         heads, key_heads, size = self._llama.heads, self._llama.key_heads, self._llama.size
-        entries, group = self._room(batch, stop), heads // key_heads
+        (block, (cosine, sine)), group = self.room(batch, stop), heads // key_heads
+        entries = block.entries
         causal = given.present is not None
 
         def attend(number: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
@@ -55,8 +60,11 @@ class LlamaReader:
             attended = scaled_dot_product_attention(query, keys, values, attn_mask=given.mask, is_causal=causal)
             return attended.reshape(batch, heads, count, size)
 
-        angles, shifts = (self._cosine[given.position], self._sine[given.position]), given.conditioning.shifts
-        if self._few is not None and batch * count <= MOST_ROWS and shifts is None and not causal:
+        angles, shifts = (cosine[given.position], sine[given.position]), given.conditioning.shifts
+        few = MOST_ROWS if shifts is None and not causal else 0
+        if self.in_bytes is not None and batch * count <= min(few, BYTE_ROWS):
+            return self.in_bytes.read(given, angles, entries)
+        if self._few is not None and batch * count <= few:
             return self._llama.read(given, self._few.through(angles, entries, start, given.mask))
         return self._llama.read(given, self._llama.through(angles, shifts, attend))
 
@@ -65,14 +73,14 @@ class LlamaReader:
         """Keys and values of all layers in one."""
         return [] if self._block is None else [self._block]
 
-    def _room(self, batch: int, columns: int) -> torch.Tensor:
-        """Entries of at least so many columns, and angles for as many positions."""
+    def room(self, batch: int, columns: int) -> tuple[KVBlock, tuple[torch.Tensor, torch.Tensor]]:
+        """A cache of at least so many columns, and angles of as many positions."""
         llama = self._llama
         if self._block is None:
             first = llama.embedding.new_empty(batch, llama.key_heads, columns, llama.size)
             self._block = KVBlock(2 * llama.count, first)
         self._block.reserve(columns)
-        entries = self._block.entries
-        if len(self._cosine) < entries.shape[3]:
-            self._cosine, self._sine = llama.angles(entries.shape[3])
-        return entries
+        have = self._block.entries.shape[3]
+        if len(self._cosine) < have:
+            self._cosine, self._sine = llama.angles(have)
+        return self._block, (self._cosine, self._sine)

@@ -22,11 +22,16 @@ from otspec.decode.models.fingerprint import keep_fingerprint
 from otspec.decode.models.passes.conditioned import OtspecModule
 from otspec.decode.models.passes.plain import is_plain
 from otspec.errors import ProblemError
+from otspec.kernels.byte_weights import LEAST_OUTPUTS, ByteMatrix
+from otspec.kernels.byte_weights import product as byte_product
+from otspec.kernels.few_rows import Bits
 
 LARGE = 1 << 26
 """Bytes of weights that no cache keeps from pass to pass; what has less is multiplied as transformers does it."""
 ROWS = 16
 """For how many rows matrices are packed; with fewer or more the product is the same, and hardly slower."""
+BYTE_ROWS = 4
+"""With more, products by weights of 8 bits are no faster."""
 FEWEST = 3
 """Fewer rows of float32 are filled up: oneDNN takes a tenth and a third longer for one or two than for so many."""
 OF_ONE_INPUT = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
@@ -42,9 +47,11 @@ class PackedMatrix:
     Parameters
     ----------
     layers : sequence of Linear
+    in_bytes : bool
+        Whether few rows are multiplied by weights of 8 bits.
     """
 
-    def __init__(self, layers: Sequence[nn.Linear]) -> None:
+    def __init__(self, layers: Sequence[nn.Linear], in_bytes: bool = False) -> None:
         self.sizes = [layer.out_features for layer in layers]
         self.inputs = layers[0].in_features
         with torch.no_grad():
@@ -55,6 +62,12 @@ class PackedMatrix:
                 weights.new_zeros(size) if one is None else one for one, size in zip(biases, self.sizes, strict=True)
             ]
             self._bias = None if all(one is None for one in biases) else torch.cat(each)
+            self.in_bytes = (
+                ByteMatrix.of(weights.float().numpy(), torch.cat(each).float().numpy())
+                if in_bytes and weights.dtype == torch.bfloat16 and len(weights) >= LEAST_OUTPUTS
+                else None
+            )
+            """The same for up to `BYTE_ROWS` rows, if it is wanted and possible."""
         self._asked: torch.Tensor | None = None
         self._answers: Sequence[torch.Tensor] = ()
 
@@ -86,6 +99,9 @@ class PackedMatrix:
     def product(self, rows: torch.Tensor) -> torch.Tensor:
         """What all layers make of rows, shape (..., outputs of all), from rows of shape (..., inputs)."""
         count = rows.numel() // self.inputs
+        if self.in_bytes is not None and count <= BYTE_ROWS:
+            found = byte_product(as_bits(rows).reshape(count, -1), self.in_bytes)
+            return torch.from_numpy(found).view(torch.bfloat16).view(*rows.shape[:-1], -1)
         if rows.dtype != torch.float32 or not 0 < count < FEWEST:
             return self._multiplied(rows)
         filled = pad(rows.reshape(count, -1), (0, 0, 0, FEWEST - count))
@@ -153,8 +169,8 @@ def pack(model: PreTrainedModel) -> None:
         pack_layers(model)
 
 
-def pack_layers(model: PreTrainedModel) -> None:
-    """Pack the weights of a model of any size, which can be."""
+def pack_layers(model: PreTrainedModel, in_bytes: bool = False) -> None:
+    """Pack the weights of a model of any size, which can be; parameters as for `PackedMatrix`."""
     embedding = model.get_input_embeddings().weight
     parents = [module for module in model.modules() if type(module) is not nn.Linear]  # none is held that is replaced
     for parent in parents:
@@ -162,7 +178,7 @@ def pack_layers(model: PreTrainedModel) -> None:
         alike = [names for names in OF_ONE_INPUT if layers.keys() >= set(names)]
         alone = [(name,) for name in layers if not any(name in names for names in alike)]
         for names in (*alike, *alone):
-            matrix = PackedMatrix([layers[name] for name in names])
+            matrix = PackedMatrix([layers[name] for name in names], in_bytes)
             for part, name in enumerate(names):
                 tied = layers[name].weight is embedding
                 setattr(parent, name, PackedLinear(layers.pop(name), matrix, part, tied))
@@ -194,6 +210,12 @@ class Packed:
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
         """Rows, shape (..., outputs), from rows of shape (..., inputs)."""
         return self.matrix.times(rows, self.part)
+
+
+def as_bits(tensor: torch.Tensor) -> Bits:
+    """A view of a tensor of bfloat16."""
+    found: Bits = tensor.detach().view(torch.uint16).numpy()
+    return found
 
 
 def product_of(layer: nn.Module) -> Product:
