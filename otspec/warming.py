@@ -7,6 +7,8 @@ from contextlib import suppress
 import numpy as np
 
 from otspec.catalogue import as_solver, get
+from otspec.kernels.byte_drafts import ByteDrafter, Cache, draft, read_text
+from otspec.kernels.byte_weights import ByteLayer, ByteMatrix
 from otspec.kernels.few_rows import add_and_normalise, gate, normalise, turn
 from otspec.problem import Problem
 from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Independent, Table, WithoutReplacement
@@ -26,8 +28,8 @@ def warm_up(solver: str | Solver | None = None, n: int = 2) -> None:
 
     Without a solver, do so by the solver of choice of every kind of drafts, by `otspec.verify` and
     `otspec.solve_batch` on float32 and float64, by nested labels on a small tree, and run the kernels of a model's pass
-    over few rows.  The machine code is kept on disk: some two minutes after an installation, a second or less in every
-    process thereafter.
+    over few rows and of a draft.  The machine code is kept on disk: some two minutes after an installation, a second or
+    less in every process thereafter.
 
     Parameters
     ----------
@@ -80,13 +82,22 @@ def trees() -> None:
 
 
 def passes() -> None:
-    """Do what a layer of a large model does with few rows of bfloat16."""
+    """Do what a layer of a large model does with few rows of bfloat16, and draft by weights of 8 bits."""
     rows, norm, none = np.ones((1, 4), np.uint16), np.ones(4, np.float32), np.empty(0, np.float32)
     normalise(rows, norm, 1e-5, rows)
     add_and_normalise(rows, rows, norm, 1e-5, rows, rows)
     gate(rows, np.ones((1, 1, 2), np.uint16))
     heads = np.ones((1, 1, 1, 2), np.uint16)
     turn(np.ones((1, 6), np.uint16), rows[:, :2].copy(), rows[:, 2:].copy(), none, none, 1e-5, 0, heads, heads, heads)
+    four, eight, twelve = (
+        ByteMatrix.of(np.ones((size, 4), np.float32), np.ones(size, np.float32)) for size in (4, 8, 12)
+    )
+    layer = ByteLayer(norm, twelve, none, none, four, norm, eight, four)
+    model = ByteDrafter(rows, four, four, four, (layer,), norm, four, 1e-5)
+    cache = Cache(np.ones((2, 1, 1, 8, 4), np.uint16), np.ones((8, 4), np.uint16), np.ones((8, 4), np.uint16))
+    laws, tokens, read = np.ones((2, 4)), np.zeros(2, np.int64), (model, cache, np.array([1, 1]), np.zeros(4, np.int64))
+    after = read_text(model, cache, tokens[:1], rows[None], 0, 0)
+    draft(*read, 1.0, laws[0, :2] / 2, *after, 0, 0, laws, tokens)
 
 
 def _run(problem: Problem, solver: Solver) -> None:

@@ -96,6 +96,13 @@ class Sampling:
         plain = all(isinstance(value, float | int | str | None) for _, own in settings for _, value in own)
         return (self.do_sample, *settings) if plain else None
 
+    @property
+    def temperature(self) -> float | None:
+        """The temperature, if draft laws depend on nothing else beside the logits: 0 for point masses; else None."""
+        if len(self.blind) > 1 or any(type(one) is not TemperatureLogitsWarper for one in self.blind):
+            return None
+        return (float(self.blind[0].temperature) if self.blind else 1.0) if self.do_sample else 0.0
+
     def leaves_some(self, kept: torch.Tensor, vocab: int) -> bool:
         """Whether a draft law over these tokens alone, shape (k,), has one left after what suppresses tokens."""
         scores = torch.full((1, vocab), -torch.inf, device=kept.device)

@@ -192,6 +192,13 @@ class Context:
         self.trial = sum(one.rows for one in run.passes)
         return outputs
 
+    def put_on_trial(self, rows: int, keep: int, masked: bool) -> int:
+        """Count a block as read, which a kernel reads; its first column.  Parameters are those of `Pass`."""
+        start = self.end + self.trial
+        self.passes.append(Pass(len(self.length), rows, start, keep, masked))
+        self.trial += rows
+        return start
+
     def given(self, columns: torch.Tensor) -> torch.Tensor:
         """What a model without a head gave at columns of each text, shape (B, n) to (B, n, d); 0 before the first."""
         assert isinstance(self.reader, OutputCacheReader)

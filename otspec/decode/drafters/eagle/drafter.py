@@ -8,11 +8,13 @@ import torch
 from torch.nn.functional import pad
 
 from otspec.decode.drafters.conditioned import ConditionedDrafter
+from otspec.decode.drafters.eagle.in_bytes import ByteLevels
 from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.hidden_states import last_layer
 from otspec.decode.drafters.levels import Levels, after_parents
-from otspec.decode.drafters.model import ModelDrafter, UnreadText
+from otspec.decode.drafters.model import ModelDrafter, Unread, UnreadText
 from otspec.decode.models.context import Context
+from otspec.decode.models.passes.packed import BYTE_ROWS, as_bits
 from otspec.decode.models.passes.signature import Conditioning
 from otspec.laws import IntArray
 from otspec.verification.trees.shape import Shape
@@ -55,6 +57,19 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
 
     def _of_text(self) -> Conditioning:
         return Conditioning(added=self.model.conditioning(*self._told))
+
+    def _in_one(self, shape: Shape, unread: Unread) -> Levels | None:
+        """All levels by one kernel on a CPU, where one does what these settings say; else as others do."""
+        levels = None if self.confidence else ByteLevels.of(self.context, self.model, self.head, self.law, shape)
+        if levels is None or isinstance(self.generator, Sequence):
+            return super()._in_one(shape, unread)
+        packed = unread.packed
+        if packed.shape[1] - 2 <= BYTE_ROWS:
+            after = levels.read(packed, *self._told)
+        else:
+            logits = self._after(self._on_device(unread))
+            after = logits[0].float().numpy(), as_bits(self._read.states[:, -1, 0])
+        return levels.draft(after, int(packed[0, -2:].sum()) - 1, self.generator)
 
     def _of_drafts(self, parents: torch.Tensor) -> Conditioning:
         """The model's own outputs stand in for what the target has not said yet."""

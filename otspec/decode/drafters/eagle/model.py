@@ -41,9 +41,11 @@ from otspec.decode.drafters.hidden_states import check_features, eagle3_layers, 
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.fingerprint import fingerprint, keep_fingerprint
 from otspec.decode.models.head import SOFT_CAP, lent_head, softly_capped
+from otspec.decode.models.passes.byte_rows import ByteRows
 from otspec.decode.models.passes.conditioned import DraftVocabMixin
-from otspec.decode.models.passes.packed import PackedLinear, pack_layers
+from otspec.decode.models.passes.packed import PackedLinear, as_bits, pack_layers
 from otspec.errors import ProblemError
+from otspec.kernels.byte_drafts import ByteDrafter
 from otspec.laws import IntArray
 
 EMBEDDING, HEAD = ("model.embed_tokens.weight",), ("lm_head.weight", "lm_head.bias")
@@ -224,7 +226,7 @@ class Eagle(DraftVocabMixin, ConditionedLayers):
         if not config.own_head:
             self.lm_head = lent_head(target, self.dtype, self._rows())
         if not config.published and isinstance(target.get_output_embeddings(), PackedLinear) and not self.training:
-            pack_layers(self)
+            pack_layers(self, in_bytes=True)
 
     def _rows(self) -> torch.Tensor | slice:
         """Of the target's head."""
@@ -313,6 +315,21 @@ class Eagle(DraftVocabMixin, ConditionedLayers):
             return self.conditioning(outputs.unsqueeze(-2))
         added: torch.Tensor = self.own(outputs)
         return added
+
+    def in_bytes(self, rows: ByteRows) -> ByteDrafter | None:
+        """Its own outputs and drafted tokens to outputs and logits, by weights of 8 bits; None with other inputs.
+
+        Parameters
+        ----------
+        rows : ByteRows
+            The layers and the head.
+        """
+        config = self.config
+        if config.arithmetic != "shared" or config.masks or config.drafts_features:
+            return None
+        maps = [layer.matrix.in_bytes for layer in (self.token, self.own, self.seen) if isinstance(layer, PackedLinear)]
+        token, own, seen = (one for one in maps if one is not None)
+        return ByteDrafter(as_bits(self._lent[0]), token, own, seen, *rows.parts)
 
     def forward(
         self,

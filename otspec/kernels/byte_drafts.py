@@ -1,0 +1,237 @@
+"""All levels of a draft on a CPU in one call: laws, draws and passes over one text's tree, by weights of 8 bits.
+
+By torch a level is some sixty operations, which take as long as its products do.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from otspec.jit import jit, jit_inlined, jit_vectorised
+from otspec.kernels.byte_weights import ByteLayer, ByteMatrix, layer, multiply, product
+from otspec.kernels.few_rows import Bits, Gains, narrowed, normalise, widened
+from otspec.laws import FloatArray, IntArray
+
+UNSEEN = np.uint16(0xFF7F)
+"""The least number of bfloat16."""
+LOG_2_HIGH, LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+"""Of which the first has so few bits that multiples of it are exact."""
+OVER_LOG_2 = float(1 / np.log(2.0))
+SHIFT = 1.5 * 2.0**52
+"""Added to a number up to 2^51 it rounds it, and the last bits of the sum are the integer."""
+TINY = float(np.finfo(np.float32).tiny)
+TAYLOR = tuple(1.0 / math.factorial(power) for power in range(13, 1, -1))
+
+
+class ByteDrafter(NamedTuple):
+    """A draft model that reads with every token its own output at the token before it."""
+
+    embedding: Bits
+    """Shape (V, d): the target's, which is normalised."""
+    token: ByteMatrix
+    """Of the embedding."""
+    own: ByteMatrix
+    """Of the output."""
+    seen: ByteMatrix
+    """Of hidden states of the target, each normalised, which stand in for outputs where the target has read."""
+    layers: tuple[ByteLayer, ...]
+    norm: Gains
+    head: ByteMatrix
+    epsilon: float
+
+
+class Cache(NamedTuple):
+    """What is written to, and angles of positions."""
+
+    entries: Bits
+    """Shape (2 layers, 1, heads of keys, columns, size)."""
+    cosine: Bits
+    """Shape (positions, size)."""
+    sine: Bits
+
+
+@jit
+def read_text(
+    model: ByteDrafter, cache: Cache, tokens: IntArray, features: Bits, start: int, position: int
+) -> tuple[Gains, Bits]:
+    """Read what is new of a text: the logits after it, shape (1, k), and the output at its last token, (1, d).
+
+    Parameters
+    ----------
+    model : ByteDrafter
+    cache : Cache
+    tokens : shape (N,)
+    features : shape (N, layers looked at, width)
+        The target's states at the token before each.
+    start, position : int
+        The first column to write; the position of the first token.
+    """
+    count, looked, width = features.shape
+    normed, ones = np.empty((count * looked, width), np.uint16), np.ones(width, np.float32)
+    normalise(features.reshape((count * looked, width)), ones, TINY, normed)
+    hidden = _begun(model, tokens, product(normed.reshape((count, looked * width)), model.seen), 1)
+    mask = np.zeros((1 if count > 1 else 0, count, start + count), np.uint16)
+    for row in range(count if count > 1 else 0):
+        mask[0, row, start + row + 1 :] = UNSEEN
+    logits = np.empty((1, len(model.head.scales)), np.float32)
+    _through(model, cache, hidden, np.arange(position, position + count), start, mask)
+    last = hidden[count - 1 :]
+    multiply(last, model.head, logits)
+    return logits, last
+
+
+@jit
+def draft(
+    model: ByteDrafter, cache: Cache, branching: IntArray, columns: IntArray, temperature: float, uniform: FloatArray,
+    logits: Gains, output: Bits, start: int, position: int, laws: FloatArray, tokens: IntArray,
+) -> None:  # fmt: skip
+    """Draw all levels of a tree, each independently from the model's laws, and read them but for the last.
+
+    Parameters
+    ----------
+    model : ByteDrafter
+    cache : Cache
+    branching : shape (L,)
+        Of each level: how many children a slot has.
+    columns : shape (k,)
+        The token of each row of the head.
+    temperature : float
+        0 for point masses.
+    uniform : shape (slots - 1,)
+        In [0, 1): what each slot behind the root is drawn by.
+    logits : shape (1, k)
+        After the text.
+    output : shape (1, d)
+        The model's at the last token of the text.
+    start, position : int
+        The first column to write; the position of that token.
+    laws : shape (slots with children, k)
+        Written: the law that each of them was drawn from; slots of one prefix have one.
+    tokens : shape (slots - 1,)
+        Written.
+    """
+    width, law, slot = 1, 0, 0
+    first, above = np.zeros(1, np.int64), start  # of each slot of a level, the first with its prefix
+    for level in range(len(branching)):
+        children = branching[level]
+        wider = width * children
+        drawn = np.empty(wider, np.int64)
+        for place in range(width):
+            if first[place] == place:
+                _softmax(logits[place], temperature, laws[law + place])
+            else:
+                laws[law + place] = laws[law + first[place]]
+            _draw(laws[law + place], uniform[slot + place * children : slot + (place + 1) * children],
+                  drawn[place * children : (place + 1) * children])  # fmt: skip
+        drawn = columns[drawn]
+        tokens[slot : slot + wider] = drawn
+        if level == len(branching) - 1:
+            return
+        before, first = first, np.empty(wider, np.int64)
+        for place in range(wider):
+            first[place] = 0
+            while drawn[first[place]] != drawn[place] or before[first[place] // children] != before[place // children]:
+                first[place] += 1
+        output = _begun(model, drawn, product(output, model.own), children)
+        mask, places = _mask(branching[: level + 1], start, wider), np.full(wider, position + level + 1)
+        _through(model, cache, output, places, above, mask)
+        logits = np.empty((wider, len(model.head.scales)), np.float32)
+        multiply(output, model.head, logits)
+        law, slot, above, width = law + width, slot + wider, above + wider, wider
+
+
+@jit
+def _begun(model: ByteDrafter, tokens: IntArray, added: Bits, children: int) -> Bits:
+    """What goes into the first layer, shape (W, d), of tokens and what is added to so many each."""
+    vectors = np.empty((len(tokens), added.shape[1]), np.uint16)
+    normalise(model.embedding[tokens], np.ones(added.shape[1], np.float32), TINY, vectors)
+    begun = product(vectors, model.token)
+    for row in range(len(tokens)):
+        for column in range(added.shape[1]):
+            begun[row, column] = narrowed(widened(begun[row, column]) + widened(added[row // children, column]))
+    return begun
+
+
+@jit
+def _through(model: ByteDrafter, cache: Cache, hidden: Bits, places: IntArray, start: int, mask: Bits) -> None:
+    """All layers and the last norm, in place; shapes (W, d) and (W,), others as in `layer`."""
+    cosine, sine = cache.cosine[places], cache.sine[places]
+    for number in range(len(model.layers)):
+        keys, values = cache.entries[2 * number], cache.entries[2 * number + 1]
+        layer(hidden, model.layers[number], cosine, sine, model.epsilon, start, mask, keys, values)
+    normalise(hidden, model.norm, model.epsilon, hidden)
+
+
+@jit
+def _mask(branching: IntArray, start: int, width: int) -> Bits:
+    """What slots of a level see, shape (1, width, columns): the text, and what they go on from; none for one path."""
+    if branching.max() == 1:
+        return np.empty((0, 0, 0), np.uint16)
+    sizes = np.cumprod(branching)
+    mask = np.full((1, width, start + sizes.sum()), UNSEEN)
+    mask[:, :, :start] = 0
+    for place in range(width):
+        at, stop = place, start + sizes.sum()
+        for level in range(len(branching) - 1, -1, -1):
+            stop -= sizes[level]
+            mask[0, place, stop + at] = 0
+            at //= branching[level]
+    return mask
+
+
+@jit_vectorised
+def _softmax(logits: Gains, temperature: float, into: FloatArray) -> None:
+    """The law of logits, shape (k,) both; where these are no numbers, the first token's."""
+    most, numbers = np.float32(-np.inf), True
+    for token in range(len(logits)):
+        numbers &= logits[token] < np.inf
+        most = max(most, logits[token])
+    if not numbers or most == -np.inf or temperature == 0:
+        into[:] = 0
+        best = 0
+        while numbers and logits[best] < most:
+            best += 1
+        into[best] = 1
+        return
+    total = 0.0
+    for token in range(len(logits)):
+        into[token] = exponential((np.float64(logits[token]) - np.float64(most)) / temperature)
+        total += into[token]
+    for token in range(len(logits)):
+        into[token] /= total
+
+
+@jit
+def _draw(law: FloatArray, uniform: FloatArray, into: IntArray) -> None:
+    """Draw by the inverse of the distribution function: a token of a probability for each uniform number."""
+    total = 0.0
+    for probability in law:
+        total += probability
+    for draw in range(len(uniform)):
+        reached, token, wanted = law[0], 0, uniform[draw] * total
+        while reached <= wanted:
+            token += 1
+            reached += law[token]
+        into[draw] = token
+
+
+@jit_inlined
+def exponential(value: float) -> float:
+    """e to a number up to 0, to 2.3e-16 of it, by what vector instructions can do; 0 below e^-708.
+
+    By 2^k e^r, where |r| is at most log(2) / 2, and Taylor's polynomial.
+    """
+    bounded = max(value, -708.0)
+    shifted = bounded * OVER_LOG_2 + SHIFT
+    power = shifted - SHIFT
+    r = (bounded - power * LOG_2_HIGH) - power * LOG_2_LOW
+    a, b, c, d, e, f, g, h, i, j, k, m = TAYLOR
+    found = (
+        (((((((((a * r + b) * r + c) * r + d) * r + e) * r + f) * r + g) * r + h) * r + i) * r + j) * r + k
+    ) * r + m
+    found = found * r * r + r + 1.0
+    scale = np.int64((np.float64(shifted).view(np.int64) << 52) + (1023 << 52)).view(np.float64)
+    return found * scale if value > -708.0 else 0.0

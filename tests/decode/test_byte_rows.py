@@ -1,0 +1,138 @@
+"""Draft layers of a packed target read few rows by weights of 8 bits, and draft all levels of a text by one kernel."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+import otspec
+from otspec.decode.drafters.eagle.drafter import EagleDrafter
+from otspec.decode.drafters.eagle.in_bytes import ByteLevels
+from otspec.decode.drafters.levels import Levels
+from otspec.decode.models.passes import llama_reader, packed
+from otspec.decode.models.passes.byte_rows import ByteRows
+from otspec.decode.models.passes.packed import pack
+from tests.contracts.draft_models import shared
+from tests.decode.models import tiny
+
+PROMPT = torch.tensor([[1, 2, 3]])
+KEPT = (0, 2, 5, 6, 7)
+
+pytestmark = pytest.mark.skipif(
+    not (torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()),
+    reason="oneDNN multiplies bfloat16 with AVX-512 alone",
+)
+
+
+@pytest.fixture
+def target(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A packed target in bfloat16."""
+    monkeypatch.setattr(packed, "LARGE", 0)
+    model = copy.deepcopy(tiny(8)).bfloat16()
+    pack(model)
+    return model
+
+
+@pytest.fixture
+def drafted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[int], torch.Tensor]]:
+    """Tokens and laws of every draft from now on."""
+    seen: list[tuple[list[int], torch.Tensor]] = []
+    plain = EagleDrafter._drafted
+
+    def recorded(self: EagleDrafter, *args: Any) -> Levels:
+        found = plain(self, *args)
+        seen.append((found.tokens[0].tolist(), found.laws[0]))
+        return found
+
+    monkeypatch.setattr(EagleDrafter, "_drafted", recorded)
+    return seen
+
+
+def _loaded(target: Any, folder: Path) -> Any:
+    """A drafter whose layers are packed with the target's when it borrows from it: one that does not learn."""
+    shared(target, kept=KEPT).save_pretrained(folder)
+    return AutoModelForCausalLM.from_pretrained(folder)
+
+
+def _calls(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The arguments of all calls of a method from now on."""
+    seen, plain = list[Any](), getattr(owner, name)
+
+    def recorded(*args: Any) -> Any:
+        seen.append(args)
+        return plain(*args)
+
+    monkeypatch.setattr(owner, name, recorded)
+    return seen
+
+
+def _text(target: Any, draft: Any, **settings: Any) -> list[int]:
+    settings = {"max_new_tokens": 30, "seed": 3} | settings
+    return otspec.generate(target, draft, PROMPT, **settings).new_tokens[0]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"paths": 1, "depth": 3, "solver": "block"},
+        {"paths": 3, "depth": 4, "solver": "nested"},
+        {"branching": (2, 2, 1), "temperature": 1.5},
+        {"paths": 1, "depth": 3, "temperature": 0},
+        {"paths": 2, "depth": 1},
+    ],
+    ids=str,
+)
+def test_one_kernel_drafts_what_levels_do(
+    target: Any, drafted: list[Any], settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The same draws from the same laws, up to rounding, and the same text; slots of one prefix have one law."""
+    draft, asked = _loaded(target, tmp_path), _calls(ByteLevels, "draft", monkeypatch)
+    text, by_kernel = _text(target, draft, **settings), drafted.copy()
+    drafted.clear()
+    assert len(asked) == len(by_kernel) > 3
+    monkeypatch.setattr(ByteLevels, "of", lambda *args: None)
+    assert _text(target, draft, **settings) == text
+    assert len(drafted) == len(by_kernel) == len(asked)
+    for (tokens, laws), (others, wanted) in zip(by_kernel, drafted, strict=True):
+        assert tokens == others
+        torch.testing.assert_close(laws, wanted, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"top_k": 3},
+        {"law": "without_replacement"},
+        {"draft_confidence": 0.5, "paths": 1},
+        {"paths": packed.BYTE_ROWS + 1},
+        {"suppress_tokens": [5]},
+    ],
+    ids=str,
+)
+def test_what_the_kernel_does_not_do_goes_level_by_level(
+    target: Any, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They are drawn otherwise, or read in wider levels."""
+    asked = _calls(ByteLevels, "draft", monkeypatch)
+    assert len(_text(target, _loaded(target, tmp_path), **({"paths": 2, "depth": 3} | settings))) == 30
+    assert all(levels.shape.depth == 1 for levels, *_ in asked)  # before the end of a text, which reads nothing
+
+
+def test_laws_by_weights_of_8_bits_are_near(
+    target: Any, drafted: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every law of a draft: those of weights of bfloat16 are 2 % away at most, where one draft is one token."""
+    draft, settings = _loaded(target, tmp_path), {"paths": 1, "depth": 1}
+    text = _text(target, draft, **settings)
+    by_bytes = drafted.copy()
+    drafted.clear()
+    monkeypatch.setattr(llama_reader, "BYTE_ROWS", 0)
+    monkeypatch.setattr(packed, "BYTE_ROWS", 0)
+    reads = _calls(ByteRows, "read", monkeypatch)
+    assert len(_text(target, draft, **settings)) == len(text)
+    assert not reads
+    torch.testing.assert_close(by_bytes[0][1], drafted[0][1], rtol=0, atol=0.02)
+    assert not torch.equal(by_bytes[0][1], drafted[0][1])
