@@ -10,6 +10,7 @@ from otspec.catalogue import as_solver, get
 from otspec.kernels.byte_drafts import ByteDrafter, Cache, draft, read_text
 from otspec.kernels.byte_weights import ByteLayer, ByteMatrix
 from otspec.kernels.few_rows import add_and_normalise, gate, normalise, turn
+from otspec.kernels.merged_rest import split_laws
 from otspec.problem import Problem
 from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Independent, Table, WithoutReplacement
 from otspec.solver import Solver, Stopped, TupleSolver
@@ -82,7 +83,7 @@ def trees() -> None:
 
 
 def passes() -> None:
-    """Do what a layer of a large model does with few rows of bfloat16, and draft by weights of 8 bits."""
+    """Do what a layer of a large model does with few rows of bfloat16, draft by weights of 8 bits, and split laws."""
     rows, norm, none = np.ones((1, 4), np.uint16), np.ones(4, np.float32), np.empty(0, np.float32)
     normalise(rows, norm, 1e-5, rows)
     add_and_normalise(rows, rows, norm, 1e-5, rows, rows)
@@ -97,6 +98,7 @@ def passes() -> None:
     cache = Cache(np.ones((2, 1, 1, 8, 4), np.uint16), np.ones((8, 4), np.uint16), np.ones((8, 4), np.uint16))
     laws, tokens, read = np.ones((2, 4)), np.zeros(2, np.int64), (model, cache, np.array([1, 1]), np.zeros(4, np.int64))
     after = read_text(model, cache, tokens[:1], rows[None], 0, 0)
+    split_laws(np.ones((1, 4)), tokens[:1], tokens[:1], laws[0, :1], laws[:1, :1].copy(), laws[1, :1], tokens[1:])
     draft(*read, 1.0, laws[0, :2] / 2, *after, 0, 0, laws, tokens)
 
 

@@ -18,6 +18,7 @@ import torch
 from otspec.decode.base.draft_laws import inverse_arrivals
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.transfers import to_device
+from otspec.kernels.merged_rest import split_laws
 from otspec.laws import FloatArray, IntArray, as_laws
 from otspec.verification import Tree
 from otspec.verification.trees.topology import NONE, Topology
@@ -112,6 +113,8 @@ def _over_columns(laws: torch.Tensor, drafts: Drafts, columns: torch.Tensor, gen
 
     The target's laws are used up: what can be drafted at a node is no longer in them.
     """
+    if laws.device.type == "cpu":
+        return _over_columns_on_host(laws, drafts, columns.numpy(), generator)
     nodes = to_device(drafts.nodes, laws.device)
     inner = laws.index_select(0, nodes)
     target = inner.index_select(1, columns)
@@ -123,6 +126,17 @@ def _over_columns(laws: torch.Tensor, drafts: Drafts, columns: torch.Tensor, gen
     shape = tuple(drafts.laws.shape)
     tokens = np.broadcast_to(token.astype(np.int64), shape)
     return ReducedLaws(tokens, draft.reshape(shape), wanted.reshape(shape), mass, token_of_rest.astype(np.int64))
+
+
+def _over_columns_on_host(
+    laws: torch.Tensor, drafts: Drafts, columns: IntArray, generator: torch.Generator
+) -> ReducedLaws:
+    """The same by a kernel that reads every law once."""
+    shape, nodes = tuple(drafts.laws.shape), len(laws)
+    target, rest, drawn = np.empty(shape), np.empty(nodes), np.empty(nodes, np.int64)
+    uniform = torch.rand(nodes, dtype=torch.float64, generator=generator).numpy()
+    split_laws(laws.numpy(), drafts.nodes, columns, uniform, target, rest, drawn)
+    return ReducedLaws(np.broadcast_to(columns, shape), drafts.laws.numpy(), target, rest, drawn)
 
 
 def _mass_and_token(laws: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
