@@ -91,6 +91,7 @@ def test_batches_are_what_the_target_says_whether_kept_or_not(tokens: list[int] 
         torch.testing.assert_close(batch.features.double(), features, rtol=tolerance, atol=tolerance)
     assert not anew._kept
     assert set(kept._kept) == set(rows)
+    assert {one.output.dtype for one in kept._kept.values()} == {torch.float16}
 
 
 @pytest.mark.parametrize(("room", "keeps"), [(1 << 30, True), (5 * 8 * 6 * (8 + 3 * 16) // 2, False)])
