@@ -74,9 +74,9 @@ def learn(learner: Learner, seed: int, plan: Plan, out: Path, device: str) -> No
         return
     models = models_of(learner, out, device)
     learnt, aside = teacher_data(plan, out, device, _layers(learner, models))
-    course = TrainingConfig(plan.steps, plan.rate, loss=learner.loss, seed=seed)
+    config = TrainingConfig(plan.steps, plan.rate, loss=learner.loss, seed=seed)
     names = (SHIPPED, learner.start)
-    train_into(folder, learner.kind, models, names, learnt.again(seed), aside, course, every=plan.every)
+    train_into(folder, learner.kind, models, names, learnt.again(seed), aside, config, every=plan.every)
 
 
 def _layers(learner: Learner, models: Models) -> tuple[int, ...]:

@@ -119,7 +119,7 @@ def _learn(
     first: Path,
     models: Models,
     texts: tuple[str, IntArray, IntArray],
-    course: TrainingConfig,
+    config: TrainingConfig,
     batch: int,
     seconds: float,
     points: int,
@@ -132,11 +132,11 @@ def _learn(
 
     def trial(steps: int) -> None:
         model = kind.begin(DraftModelInit(models.target, deepcopy(models.draft)))
-        train(kind, model, data, held_out, replace(course, steps=steps), every=steps)
+        train(kind, model, data, held_out, replace(config, steps=steps), every=steps)
 
-    steps = steps_within(seconds, course.steps, trial)
-    course, every = replace(course, steps=steps), -(-steps // points)
-    train_into(out, name, models, (target, str(first)), data, held_out, course, every=every)
+    steps = steps_within(seconds, config.steps, trial)
+    config, every = replace(config, steps=steps), -(-steps // points)
+    train_into(out, name, models, (target, str(first)), data, held_out, config, every=every)
 
 
 def steps_within(seconds: float, most: int, trial: Callable[[int], object]) -> int:

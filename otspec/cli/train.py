@@ -105,7 +105,7 @@ def train(request: TrainOptions) -> None:
     from otspec.decode.distillation.texts import most_frequent
     from otspec.decode.training import TeacherData, train_into
 
-    course, earlier = _course(request)
+    config, earlier = _config(request)
     models, learner, layers = _models(request, earlier)
     written = _texts(request, models, said)
     count = len(written) - HELD_OUT
@@ -131,7 +131,7 @@ def train(request: TrainOptions) -> None:
             (request.target, learner),
             TeacherData(models.target, written[:count], layers, request.batch, request.seed, kept=kept),
             TeacherData(models.target, written[count:], layers, request.batch, kept=kept),
-            course,
+            config,
             every=request.every,
             earlier=earlier,
             said={"texts": {"count": count, "length": written.shape[1], "from": source, **asked}},
@@ -142,7 +142,7 @@ def train(request: TrainOptions) -> None:
     console.print(f"Wrote {request.out}: {way}", highlight=False, soft_wrap=True)
 
 
-def _course(request: TrainOptions) -> tuple[TrainingConfig, Mapping[str, Any] | None]:
+def _config(request: TrainOptions) -> tuple[TrainingConfig, Mapping[str, Any] | None]:
     """How the training goes, and the record of the one that it goes on from."""
     from otspec.decode.training import KINDS, TrainingConfig, read_record
 
@@ -155,9 +155,9 @@ def _course(request: TrainOptions) -> tuple[TrainingConfig, Mapping[str, Any] | 
     if chosen.built and before not in (None, ahead):
         raise ProblemError(f"{request.from_} is made for {before} drafts in a row, not {ahead}; leave out --ahead")
     loss, seed = request.loss or chosen.loss, request.seed
-    course = TrainingConfig(request.steps, request.rate, loss=loss, seed=seed, ahead=ahead, on_policy=request.on_policy)
-    chosen.check_loss(str(course.loss))
-    return course, earlier
+    config = TrainingConfig(request.steps, request.rate, loss=loss, seed=seed, ahead=ahead, on_policy=request.on_policy)
+    chosen.check_loss(str(config.loss))
+    return config, earlier
 
 
 def _models(request: TrainOptions, earlier: Mapping[str, Any] | None) -> tuple[Models, str | None, Sequence[int]]:

@@ -30,7 +30,7 @@ def train_into(
     names: tuple[str, str | None],
     data: TeacherData,
     held_out: TeacherData,
-    course: TrainingConfig,
+    config: TrainingConfig,
     *,
     every: int = 50,
     earlier: Mapping[str, Any] | None = None,
@@ -53,7 +53,7 @@ def train_into(
         What the user calls the two.
     data, held_out : TeacherData
         What is learnt from, and what the curve is measured on, with the layers at least that the kind looks at.
-    course : TrainingConfig
+    config : TrainingConfig
     every : int
         Steps between two points of the curve.
     earlier : mapping, optional
@@ -71,8 +71,8 @@ def train_into(
         What is in training.json.
     """
     kind = KINDS[name]
-    course = course.of(kind)
-    kind.check_loss(str(course.loss))
+    config = config.of(kind)
+    kind.check_loss(str(config.loss))
     out.mkdir(parents=True, exist_ok=True)
     before = None if models.draft is None else fingerprint(models.draft)  # training is in place
     if earlier is not None:
@@ -80,12 +80,12 @@ def train_into(
         model = models.draft
     else:
         with torch.random.fork_rng():
-            torch.manual_seed(course.seed)
-            model = kind.begin(DraftModelInit(models.target, models.draft, course.ahead or 1, data.kept))
+            torch.manual_seed(config.seed)
+            model = kind.begin(DraftModelInit(models.target, models.draft, config.ahead or 1, data.kept))
     checkpoint = out / CHECKPOINT
     curve = curve_of(torch.load(checkpoint, map_location="cpu")) if checkpoint.exists() else []
     if forecast is not None and not checkpoint.exists():
-        forecast(Forecast.of(kind, model, data, held_out, course, every))
+        forecast(Forecast.of(kind, model, data, held_out, config, every))
     mode = "w" if curve or not checkpoint.exists() else "a"  # a checkpoint that is not ours will be refused
     with named(out / CURVE), (out / CURVE).open(mode, encoding="utf-8") as file:
         # What a run that was stopped has written after its checkpoint, half a line perhaps, comes again.
@@ -97,14 +97,14 @@ def train_into(
             file.flush()
             report(point)
 
-        train(kind, model, data, held_out, course, told, every, checkpoint)
+        train(kind, model, data, held_out, config, told, every, checkpoint)
     record = {
         "kind": name,
         "target": [names[0], fingerprint(models.target)],
         "draft": None if before is None else [names[1], before],
         "parameters": sum(weights.numel() for weights in model.parameters()),
         "batch": data.batch,
-        **asdict(course),
+        **asdict(config),
         "seconds": curve[-1].seconds,
         "last": _finite(curve[-1]),
         **({} if earlier is None else {"earlier": earlier}),

@@ -119,36 +119,36 @@ class Forecast:
         model: PreTrainedModel,
         data: TeacherData,
         held_out: TeacherData,
-        course: TrainingConfig,
+        config: TrainingConfig,
         every: int,
     ) -> Forecast:
         """Ask the target once, and learn once without a step; the parameters are those of `train`."""
-        course = course.of(kind)
+        config = config.of(kind)
         rows = next(data.order())
         asking = -time.perf_counter()
         batch = data.batch_of(rows)
         asking += time.perf_counter()
         writing = 0.0
-        if course.on_policy:
+        if config.on_policy:
             writing -= time.perf_counter()
-            on_policy_batch(model, data, rows, np.random.default_rng(course.seed))
+            on_policy_batch(model, data, rows, np.random.default_rng(config.seed))
             writing += time.perf_counter()
         learning = -time.perf_counter()
         model.train()
         with _narrow(model, data.target):
-            answers = kind.answers(model, batch, _generator(course, 0), course.ahead or 1)
-        loss_of(kind, course, answers, batch).backward()
+            answers = kind.answers(model, batch, _generator(config, 0), config.ahead or 1)
+        loss_of(kind, config, answers, batch).backward()
         learning += time.perf_counter()
         model.zero_grad()
         batches = -(-len(held_out.texts) // held_out.batch)
-        points = 1 + -(-course.steps // every)
-        asked = data.asked_in(course.steps) + (batches if held_out.keeps else batches * points)
+        points = 1 + -(-config.steps // every)
+        asked = data.asked_in(config.steps) + (batches if held_out.keeps else batches * points)
         return cls(
             sum(weights.numel() for weights in kind.learning(model)),
-            course.steps * batch.tokens.numel(),
+            config.steps * batch.tokens.numel(),
             asked * asking
-            + course.on_policy * course.steps * writing
-            + (course.steps + points * batches * FORWARD) * learning,
+            + config.on_policy * config.steps * writing
+            + (config.steps + points * batches * FORWARD) * learning,
         )
 
 
@@ -157,7 +157,7 @@ def train(
     model: PreTrainedModel,
     data: TeacherData,
     held_out: TeacherData,
-    course: TrainingConfig,
+    config: TrainingConfig,
     report: Callable[[Point], None] = lambda point: None,
     every: int = 50,
     checkpoint: Path | None = None,
@@ -170,7 +170,7 @@ def train(
     model : PreTrainedModel
     data, held_out : TeacherData
         What it learns from, and what the curve is measured on, all of it.
-    course : TrainingConfig
+    config : TrainingConfig
     report : callable
         Gets a point of the curve before the first step, every so many steps, and at the end.
     every : int
@@ -180,18 +180,18 @@ def train(
     Raises
     ------
     DataError
-        If the checkpoint belongs to another course, to other texts or batches, or began with another model; or a loss
+        If the checkpoint belongs to another config, to other texts or batches, or began with another model; or a loss
         is not finite.
     ProblemError
-        If the kind cannot be trained by the course's loss, or on text of its own.
+        If the kind cannot be trained by the config's loss, or on text of its own.
     """
-    course = course.of(kind)
-    kind.check_loss(str(course.loss))
-    kind.check_on_policy(course.on_policy, data.target)
+    config = config.of(kind)
+    kind.check_loss(str(config.loss))
+    kind.check_on_policy(config.on_policy, data.target)
     learning = kind.learning(model)
-    optimiser = Optimiser(str(course.optimiser), learning, course.rate)
+    optimiser = Optimiser(str(config.optimiser), learning, config.rate)
     first, curve = 0, list[Point]()
-    of = {"course": asdict(course), "batch": data.batch, "texts": [data.digest, held_out.digest]}
+    of = {"config": asdict(config), "batch": data.batch, "texts": [data.digest, held_out.digest]}
     of |= {"begun": fingerprint(model)}
     started = time.perf_counter()
 
@@ -210,19 +210,19 @@ def train(
     else:
         reach(0, math.nan)
     losses: list[torch.Tensor] = []
-    for step, rows in islice(enumerate(data.order()), first, course.steps):
-        rng = np.random.default_rng((course.seed, step))
-        own = rng.random() < course.on_policy
+    for step, rows in islice(enumerate(data.order()), first, config.steps):
+        rng = np.random.default_rng((config.seed, step))
+        own = rng.random() < config.on_policy
         batch = on_policy_batch(model, data, rows, rng) if own else data.batch_of(rows)
         model.train()
         with _narrow(model, data.target):
-            answers = kind.answers(model, batch, _generator(course, step), course.ahead or 1)
-        loss = loss_of(kind, course, answers, batch)
+            answers = kind.answers(model, batch, _generator(config, step), config.ahead or 1)
+        loss = loss_of(kind, config, answers, batch)
         loss.backward()
-        clip_grad_norm_(learning, course.clip)
-        optimiser.step(course.rate_at(step))
+        clip_grad_norm_(learning, config.clip)
+        optimiser.step(config.rate_at(step))
         losses.append(loss.detach())  # nobody waits for it
-        if (step + 1) % every == 0 or step + 1 == course.steps:
+        if (step + 1) % every == 0 or step + 1 == config.steps:
             model.eval()
             reach(step + 1, torch.stack(losses).mean().item())
             losses = []
@@ -257,7 +257,7 @@ def _gone_on_with(checkpoint: Path, of: Mapping[str, Any], device: torch.device)
     state: dict[str, Any] = torch.load(checkpoint, map_location=device)
     if missing := {*of, "curve", "model", "optimiser"} - state.keys():
         raise DataError(f"{checkpoint} has no {min(missing)!r}: another version wrote it; remove it to start anew")
-    for name, said in (("course", ""), ("batch", "batches of ")):
+    for name, said in (("config", ""), ("batch", "batches of ")):
         if state[name] != of[name]:
             raise DataError(f"{checkpoint} is of {said}{state[name]}, not of {said}{of[name]}; remove it to start anew")
     if state["texts"] != of["texts"]:
@@ -268,11 +268,11 @@ def _gone_on_with(checkpoint: Path, of: Mapping[str, Any], device: torch.device)
 
 
 def loss_of(
-    kind: DraftModelSpec, course: TrainingConfig, answers: Sequence[Prediction], batch: TeacherBatch
+    kind: DraftModelSpec, config: TrainingConfig, answers: Sequence[Prediction], batch: TeacherBatch
 ) -> torch.Tensor:
     """The mean over drafts in a row, weighted as the kind weighs them."""
     weights = [kind.decay**number for number in range(len(answers))]
-    loss = loss_named(course.loss or kind.loss)
+    loss = loss_named(config.loss or kind.loss)
     each = [weight * loss(batch.wanted(one.logits.shape[1]), one) for weight, one in zip(weights, answers, strict=True)]
     return torch.stack(each).sum() / sum(weights)
 
@@ -301,6 +301,6 @@ def save(model: PreTrainedModel, tokenizer: Any, out: Path, record: dict[str, ob
     write_text(out / "training.json", json.dumps(record, indent=2) + "\n")
 
 
-def _generator(course: TrainingConfig, step: int) -> torch.Generator:
+def _generator(config: TrainingConfig, step: int) -> torch.Generator:
     """Random numbers of one step, whatever steps came before it in this process."""
-    return torch.Generator().manual_seed((course.seed * 1_000_003 + step) % SEEDS)
+    return torch.Generator().manual_seed((config.seed * 1_000_003 + step) % SEEDS)

@@ -27,7 +27,7 @@ from otspec.decode.training.optimiser import DECAY, OPTIMISERS, Optimiser
 from otspec.errors import DataError, ProblemError
 from tests.decode.models import law_after, pair, tiny
 
-COURSE = TrainingConfig(steps=6, rate=1e-2)
+CONFIG = TrainingConfig(steps=6, rate=1e-2)
 
 
 def _data(target: Any, layers: Any = (), count: int = 8, memory: int = 1 << 30, kept: Any = None) -> TeacherData:
@@ -121,7 +121,7 @@ def test_a_loss_or_an_acceptance_that_is_not_finite_stops(tmp_path: Path, monkey
     monkeypatch.setattr("otspec.decode.training.loop.loss_of", diverging)
     points: list[Any] = []
     with pytest.raises(DataError, match=r"the loss is nan at step 4: .*lower --rate"):
-        train(kind, model, data, data, COURSE, points.append, every=2, checkpoint=checkpoint)
+        train(kind, model, data, data, CONFIG, points.append, every=2, checkpoint=checkpoint)
     assert [point.step for point in points] == [0, 2]
     weights = torch.load(checkpoint)["model"].values()
     assert all(one.isfinite().all() for one in weights)
@@ -130,7 +130,7 @@ def test_a_loss_or_an_acceptance_that_is_not_finite_stops(tmp_path: Path, monkey
         broken.lm_head.weight[0, 0] = math.nan
     _, model, _ = _begun("distilled")
     with pytest.raises(DataError, match=r"the acceptance is nan at step 0"):
-        train(kind, model, data, _data(broken), COURSE)
+        train(kind, model, data, _data(broken), CONFIG)
 
 
 def test_the_same_texts_in_another_order_share_what_the_target_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,13 +175,13 @@ def test_drafts_in_a_row_are_weighted_by_their_number() -> None:
     said = [Prediction(torch.from_numpy(rng.normal(size=(2, 6 - number, 8)))) for number in range(3)]
     each = [LOSSES["kl"](TeacherTargets(batch.log_law[:, number:]), one).item() for number, one in enumerate(said)]
     for name, weights in (("medusa", (1, 0.8, 0.64)), ("eagle", (1, 1, 1))):
-        found = loss_of(KINDS[name], COURSE, said, batch).item()
+        found = loss_of(KINDS[name], CONFIG, said, batch).item()
         assert found == pytest.approx(np.average(each, weights=weights), rel=1e-6)
 
 
 def test_the_rate_rises_and_falls_between_a_tenth_and_its_height() -> None:
-    course = TrainingConfig(steps=100, rate=2.0, warm_up=0.2)
-    rates = [course.rate_at(step) for step in range(100)]
+    config = TrainingConfig(steps=100, rate=2.0, warm_up=0.2)
+    rates = [config.rate_at(step) for step in range(100)]
     assert rates[0] == pytest.approx(0.2)
     assert rates[20] == max(rates) == pytest.approx(2.0)
     assert rates[60] == pytest.approx(2 * (0.1 + 0.9 / 2))
@@ -238,8 +238,8 @@ def test_what_is_learnt_makes_the_loss_small(name: str, loss: str) -> None:
     kind, model, data = _begun(name)
     before = {key: value.clone() for key, value in model.state_dict().items()}
     points: list[Any] = []
-    course = TrainingConfig(steps=40, rate=1e-2, loss=loss)
-    train(kind, model, data, data, course, points.append, every=30)
+    config = TrainingConfig(steps=40, rate=1e-2, loss=loss)
+    train(kind, model, data, data, config, points.append, every=30)
     assert [point.step for point in points] == [0, 30, 40]
     assert math.isnan(points[0].loss)
     assert points[2].loss < points[1].loss
@@ -262,24 +262,24 @@ def test_what_it_will_take_is_told_and_changes_nothing(monkeypatch: pytest.Monke
     _, untold, _ = _begun("sd2")
     with monkeypatch.context() as patch:  # a second for each of two parts
         patch.setattr("otspec.decode.training.loop.time.perf_counter", itertools.count().__next__)
-        told = Forecast.of(kind, model, data, data, COURSE, every=2)
+        told = Forecast.of(kind, model, data, data, CONFIG, every=2)
     assert told.weights == sum(one.numel() for one in model.parameters())
     assert told.tokens == 6 * 4 * 7
     assert told.seconds == pytest.approx(2 + 2 + 6 + 4 * 2 / 3)
-    train(kind, model, data, data, COURSE)
-    train(kind, untold, data, data, COURSE)
+    train(kind, model, data, data, CONFIG)
+    train(kind, untold, data, data, CONFIG)
     assert all(torch.equal(one, other) for one, other in zip(model.parameters(), untold.parameters(), strict=True))
 
 
 @pytest.mark.parametrize(
-    ("name", "course"),
-    [("sd2", COURSE), ("distilled", replace(COURSE, on_policy=0.5, rate=0.1))],
+    ("name", "config"),
+    [("sd2", CONFIG), ("distilled", replace(CONFIG, on_policy=0.5, rate=0.1))],
     ids=["sd2", "own text"],
 )
-def test_a_run_that_was_killed_ends_with_the_same_weights(name: str, course: TrainingConfig, tmp_path: Path) -> None:
+def test_a_run_that_was_killed_ends_with_the_same_weights(name: str, config: TrainingConfig, tmp_path: Path) -> None:
     """Text of its own is written again."""
     kind, whole, data = _begun(name)
-    train(kind, whole, data, data, course, every=2)
+    train(kind, whole, data, data, config, every=2)
     checkpoint = tmp_path / "checkpoint.pt"
 
     def stop_at(step: int) -> Callable[[Any], None]:
@@ -292,51 +292,51 @@ def test_a_run_that_was_killed_ends_with_the_same_weights(name: str, course: Tra
     for stop in (4, 6):  # the point of step 4 is reported before it is kept: the second run begins at step 2
         _, model, _ = _begun(name)
         with pytest.raises(KeyboardInterrupt):
-            train(kind, model, data, data, course, stop_at(stop), every=2, checkpoint=checkpoint)
+            train(kind, model, data, data, config, stop_at(stop), every=2, checkpoint=checkpoint)
     steps: list[int] = []
     for _ in range(2):  # the second time all is done already, and nothing is reported
         _, model, _ = _begun(name)
-        train(kind, model, data, data, course, lambda one: steps.append(one.step), every=2, checkpoint=checkpoint)
+        train(kind, model, data, data, config, lambda one: steps.append(one.step), every=2, checkpoint=checkpoint)
         assert steps == [6]
     for part, weights in whole.state_dict().items():
         assert torch.equal(model.state_dict()[part], weights)
-    if course.on_policy:
+    if config.on_policy:
         _, other, _ = _begun(name)
-        train(kind, other, data, data, replace(course, on_policy=0.0))
+        train(kind, other, data, data, replace(config, on_policy=0.0))
         assert not torch.equal(other.lm_head.weight, whole.lm_head.weight)
 
 
 def test_what_a_checkpoint_is_not_of_is_refused(tmp_path: Path) -> None:
     kind, whole, data = _begun("sd2")
     checkpoint = tmp_path / "checkpoint.pt"
-    train(kind, whole, data, data, COURSE, every=2, checkpoint=checkpoint)
+    train(kind, whole, data, data, CONFIG, every=2, checkpoint=checkpoint)
     _, model, _ = _begun("sd2")
     with pytest.raises(DataError, match=r"is of .*; remove it to start anew"):
-        train(kind, model, data, data, replace(COURSE, seed=1), checkpoint=checkpoint)
+        train(kind, model, data, data, replace(CONFIG, seed=1), checkpoint=checkpoint)
     with pytest.raises(DataError, match="began with another draft model than this one; remove it"):
-        train(kind, whole, data, data, COURSE, checkpoint=checkpoint)
+        train(kind, whole, data, data, CONFIG, checkpoint=checkpoint)
     _, model, _ = _begun("sd2")
     fewer = TeacherData(data.target, data.texts.numpy(), data.layers, batch=2)
     with pytest.raises(DataError, match="is of batches of 4, not of batches of 2; remove it to start anew"):
-        train(kind, model, fewer, data, COURSE, checkpoint=checkpoint)
+        train(kind, model, fewer, data, CONFIG, checkpoint=checkpoint)
     others = _data(data.target, data.layers, count=12)
     for learnt, held_out in ((others, data), (data, others)):
         with pytest.raises(DataError, match="has learnt from other texts than these; remove it to start anew"):
-            train(kind, model, learnt, held_out, COURSE, checkpoint=checkpoint)
+            train(kind, model, learnt, held_out, CONFIG, checkpoint=checkpoint)
     state = torch.load(checkpoint)
     del state["texts"]
     torch.save(state, checkpoint)
     with pytest.raises(DataError, match="has no 'texts': another version wrote it; remove it"):
-        train(kind, model, data, data, COURSE, checkpoint=checkpoint)
+        train(kind, model, data, data, CONFIG, checkpoint=checkpoint)
 
 
 def test_large_seeds_are_seeds_and_every_step_has_its_own() -> None:
     kind, model, data = _begun("sd2")
     for seed in (10**16, 2**62):
-        train(kind, model, data.again(seed), data, replace(COURSE, seed=seed, steps=1))
+        train(kind, model, data.again(seed), data, replace(CONFIG, seed=seed, steps=1))
         assert next(data.again(seed).order()) != next(data.again(seed + 1).order())
-    courses = [replace(COURSE, seed=seed) for seed in (0, 1, 2**62)]
-    assert len({_generator(course, step).initial_seed() for course in courses for step in range(3)}) == 9
+    configs = [replace(CONFIG, seed=seed) for seed in (0, 1, 2**62)]
+    assert len({_generator(config, step).initial_seed() for config in configs for step in range(3)}) == 9
 
 
 def test_a_draft_model_learns_from_text_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,8 +352,8 @@ def test_a_draft_model_learns_from_text_of_its_own(monkeypatch: pytest.MonkeyPat
         return given[-1]
 
     monkeypatch.setattr(data, "batch_on", remembered)
-    kind, course = KINDS["distilled"], TrainingConfig(steps=60, rate=1e-9, on_policy=0.5)
-    train(kind, copy.deepcopy(draft), data, TeacherData(target, texts[:2], (), batch=2), course, every=60)
+    kind, config = KINDS["distilled"], TrainingConfig(steps=60, rate=1e-9, on_policy=0.5)
+    train(kind, copy.deepcopy(draft), data, TeacherData(target, texts[:2], (), batch=2), config, every=60)
     assert 18 <= len(given) <= 42
     drawn = np.concatenate([one.tokens.numpy() for one in given])
     assert (drawn[:, 0] == 1).all()
@@ -370,25 +370,25 @@ def test_a_draft_model_learns_from_text_of_its_own(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("name", "course", "why"),
+    ("name", "config", "why"),
     [
-        ("sd2", replace(COURSE, on_policy=0.5), "this kind looks at its target's hidden states"),
-        ("distilled", replace(COURSE, on_policy=1.5), "share of on-policy text is 1.5"),
-        ("eagle", replace(COURSE, loss="eagle"), "loss 'eagle' is of hidden states that a model drafts"),
+        ("sd2", replace(CONFIG, on_policy=0.5), "this kind looks at its target's hidden states"),
+        ("distilled", replace(CONFIG, on_policy=1.5), "share of on-policy text is 1.5"),
+        ("eagle", replace(CONFIG, loss="eagle"), "loss 'eagle' is of hidden states that a model drafts"),
     ],
     ids=["sd2", "distilled", "eagle"],
 )
-def test_what_a_kind_cannot_learn_by_is_refused(name: str, course: TrainingConfig, why: str) -> None:
+def test_what_a_kind_cannot_learn_by_is_refused(name: str, config: TrainingConfig, why: str) -> None:
     kind, model, data = _begun(name)
     with pytest.raises(ProblemError, match=why):
-        train(kind, model, data, data, course)
+        train(kind, model, data, data, config)
 
 
 def test_more_passes_than_one_change_what_is_learnt() -> None:
     learnt = []
     for ahead in (1, 3):
         kind, model, data = _begun("eagle1")
-        train(kind, model, data, data, replace(COURSE, ahead=ahead))
+        train(kind, model, data, data, replace(CONFIG, ahead=ahead))
         learnt.append(model.fc.weight)
     assert not torch.equal(*learnt)
 
