@@ -121,6 +121,8 @@ def test_what_is_said_of_a_rule(name: str) -> None:
     assert audit.outcome.draws < 20_000 or verdict == YES
     found = "; ".join(one.message for one in audit.findings)
     assert all(words in found for words in said) if said else verdict != YES or not found
+    if name.endswith("drawn"):
+        assert {one.vocab for one in audit.instances} >= {4, 5, 50, 1000}
     within = settings.get("tol", 1e-12)
     if verdict == YES and audit.outcome.method == "exact":
         assert max(one.tv for one in audit.instances) <= within

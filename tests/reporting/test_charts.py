@@ -10,7 +10,7 @@ from jsonschema import ValidationError  # type: ignore[import-untyped]
 from otspec.reporting.charts import Axis, Group, ends_of, line_chart, rows_of
 from otspec.reporting.page import answering
 from otspec.reporting.pictures import Part, sheet
-from otspec.reporting.style import LIGHT, styles_of
+from otspec.reporting.style import LIGHT
 from tests.each import each
 from tests.reporting.examples import NAMES, STYLES, every_chart, rows
 
@@ -57,12 +57,6 @@ def test_a_page_hides_dims_and_tells_and_leaves_reference_lines_alone() -> None:
     assert "hover" not in str(line)
     assert LIGHT.grey in str(line)
     assert "opacity" not in CHARTS["dots"].to_dict()["layer"][0]["encoding"]  # the chart itself is as it was
-
-
-def test_columns_of_one_hue_differ_in_their_shade() -> None:
-    styles = styles_of(["nested", "nested, sigma = 0", "nested, sigma = 1"])
-    assert len({style.colour() for style in styles.values()}) == 1
-    assert len({style.fill() for style in styles.values()}) == 3
 
 
 def test_shared_ends_hold_all_figures() -> None:
