@@ -102,7 +102,14 @@ def test_an_engine() -> None:
         assert_lossless(Faulty(drafted=biased_at(2)), law=markov, prompts=[""], **QUICK)
 
 
-@each(spelled={"tokens": list, "array": np.array, "strings": lambda found: ["".join(map(str, one)) for one in found]})
+SPELLINGS: dict[str, Callable[..., Any]] = {
+    "tokens": list,
+    "array": np.array,
+    "strings": lambda found: ["".join(map(str, one)) for one in found],
+}
+
+
+@each(spelled=SPELLINGS)
 def test_two_lists_of_texts(spelled: Callable[..., Any]) -> None:
     laws = (markov, markov, biased_at(2))
     plain, same, other = (spelled(of_law(law, 2000, seed)) for seed, law in enumerate(laws))
