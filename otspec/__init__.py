@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from otspec.decode import generate as generate
     from otspec.errors import DataError, MissingExtra, ProblemError, UnknownSolver
     from otspec.plans import Plan, canonical_decomposition
-    from otspec.pricing import lossy
+    from otspec.pricing import best_lossy_plan
     from otspec.problem import Problem
     from otspec.results import Result, Solved, SolveError, Status
     from otspec.schemes import (
@@ -67,10 +67,10 @@ __all__ = [
     "audit_paths",
     "auditing",
     "available",
+    "best_lossy_plan",
     "canonical_decomposition",
     "check_scheme",
     "data",
-    "lossy",
     "optimum",
     "plans",
     "schemes",

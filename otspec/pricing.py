@@ -1,4 +1,4 @@
-"""`otspec.lossy`: the rule that accepts most at a price."""
+"""`otspec.best_lossy_plan`: the rule that accepts most at a price."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from otspec.problem import Problem
 from otspec.solving import Chosen, solve
 
 
-def lossy(problem: Problem, epsilon: float, solver: Chosen = None) -> Lossy:
+def best_lossy_plan(problem: Problem, epsilon: float, solver: Chosen = None) -> Lossy:
     """The largest acceptance of any rule whose output is at total variation `epsilon` at most from the target.
 
     It is min(1, alpha* + epsilon), for every draft law (`docs/lossy.md`, Theorem 1): every lossy rule can be
@@ -42,7 +42,7 @@ def lossy(problem: Problem, epsilon: float, solver: Chosen = None) -> Lossy:
     >>> import otspec
     >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
     >>> for epsilon in (0, 0.1, 0.5):
-    ...     plan = otspec.lossy(problem, epsilon)
+    ...     plan = otspec.best_lossy_plan(problem, epsilon)
     ...     print(f"{plan.acceptance:.2f}, paid {plan.price:.2f}")
     0.86, paid 0.00
     0.96, paid 0.10

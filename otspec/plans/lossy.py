@@ -24,7 +24,7 @@ class Lossy(Figures):
     --------
     >>> import otspec
     >>> problem = otspec.Problem([0.5, 0.3, 0.2], otspec.IID([0.2, 0.3, 0.5], n=2))
-    >>> plan = otspec.lossy(problem, 0.05)
+    >>> plan = otspec.best_lossy_plan(problem, 0.05)
     >>> print(f"{plan.acceptance:.3f} at total variation {plan.deviation / 2:.3f}, of at most {plan.bound:.3f}")
     0.910 at total variation 0.050, of at most 0.910
     """

@@ -8,7 +8,7 @@ import numpy as np
 
 from otspec.laws import FloatArray, IntArray
 from otspec.plans import Lossy
-from otspec.pricing import lossy
+from otspec.pricing import best_lossy_plan
 from otspec.problem import Problem
 from otspec.proofs_check.claims import claim
 from otspec.proofs_check.instances import distinct, pair, table, table_problem
@@ -74,9 +74,9 @@ def lossy_attained(p: FloatArray, drafts: IntArray, law: FloatArray, price: floa
     """A pick of law g that is verified for (1 - s) p + s g, s = e / (1 - alpha*), is at total variation e and accepts
     alpha* + e. [otspec, docs/lossy.md, Theorem 2]
 
-    Remark: By otspec.lossy, whose output is summed up over all tuples.
+    Remark: By otspec.best_lossy_plan, whose output is summed up over all tuples.
     """
-    plan = lossy(table_problem(p, drafts, law), price)
+    plan = best_lossy_plan(table_problem(p, drafts, law), price)
     return _figures(plan, drafts[law > 0], law[law > 0], price, times)
 
 
@@ -93,7 +93,7 @@ def lossy_schemes(p: FloatArray, q: FloatArray, n: int, scheme: str, price: floa
     """
     problem = Problem(p, scheme_of(scheme, q, n))
     drafts, law = problem.scheme.support()
-    return _figures(lossy(problem, price), drafts, law, price, times)
+    return _figures(best_lossy_plan(problem, price), drafts, law, price, times)
 
 
 def _ensemble(rng: np.random.Generator) -> dict[str, Any]:

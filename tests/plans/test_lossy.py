@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 from scipy.stats import chisquare
 
 import otspec
-from otspec import IID, Problem, ProblemError, WithoutReplacement, lossy
+from otspec import IID, Problem, ProblemError, WithoutReplacement, best_lossy_plan
 from tests.each import each
 from tests.instances import P4, Q4, SCHEMES
 from tests.oracles import enumerate_plan
@@ -31,7 +31,7 @@ def best_at(problem: Problem, price: float) -> float:
 @each(scheme=[scheme for name, scheme in SCHEMES.items() if name != "table"], price=(0.0, 1e-3, 0.05, 0.3, 1.0))
 def test_it_accepts_as_much_as_any_rule_at_its_price(scheme: Any, price: float) -> None:
     problem = Problem(P4, scheme)
-    plan = lossy(problem, price)
+    plan = best_lossy_plan(problem, price)
     found = enumerate_plan(plan)
     output, accepted = found.output, found.membership
     assert found.lowest >= 0
@@ -49,10 +49,10 @@ def test_it_accepts_as_much_as_any_rule_at_its_price(scheme: Any, price: float) 
 def test_it_is_the_solvers_own_plan_at_no_price_and_never_pays_more_than_it_takes() -> None:
     problem = Problem(P4, IID(Q4, 2))
     alpha = otspec.solve(problem).plan.acceptance
-    assert lossy(problem, 0).acceptance == pytest.approx(alpha, abs=1e-15)
-    assert lossy(problem, 1).price == pytest.approx(1 - alpha, abs=1e-15)
-    assert lossy(problem, 1).acceptance == pytest.approx(1, abs=1e-15)
-    always = lossy(Problem(Q4, IID(Q4, 1)), 0.5)
+    assert best_lossy_plan(problem, 0).acceptance == pytest.approx(alpha, abs=1e-15)
+    assert best_lossy_plan(problem, 1).price == pytest.approx(1 - alpha, abs=1e-15)
+    assert best_lossy_plan(problem, 1).acceptance == pytest.approx(1, abs=1e-15)
+    always = best_lossy_plan(Problem(Q4, IID(Q4, 1)), 0.5)
     assert always.price == 0
     assert always.acceptance == pytest.approx(1)
 
@@ -64,14 +64,14 @@ def test_hostile_laws(seed: int) -> None:
     p, q = rng.gamma(0.05, size=(2, 2000))
     p[rng.random(2000) < 0.3], q[rng.random(2000) < 0.3] = 0.0, 1e-300
     problem = Problem(p / p.sum(), IID(q / q.sum(), 3))
-    plan, alpha = lossy(problem, 0.02), otspec.solve(problem).plan.acceptance
+    plan, alpha = best_lossy_plan(problem, 0.02), otspec.solve(problem).plan.acceptance
     assert plan.acceptance == pytest.approx(min(alpha + 0.02, 1), abs=1e-12)
     assert np.abs(plan.output_law() - problem.p).sum() / 2 <= 0.02 + 1e-12
 
 
 def test_what_it_draws_has_its_law() -> None:
     problem = Problem(P4, IID(Q4, 2))
-    plan = lossy(problem, 0.05)
+    plan = best_lossy_plan(problem, 0.05)
     rng = np.random.default_rng(0)
     drafts = np.array([1, 2])
     drawn = np.bincount([plan.sample(drafts, rng) for _ in range(4000)], minlength=4)
@@ -83,6 +83,6 @@ def test_what_it_draws_has_its_law() -> None:
 @each(epsilon=(-0.1, 1.5, float("nan"), "much", None))
 def test_a_price_is_a_total_variation(epsilon: Any) -> None:
     with pytest.raises(ProblemError, match=r"epsilon is .*; pass a total variation in \[0, 1\]"):
-        lossy(Problem(P4, IID(Q4, 2)), epsilon)
+        best_lossy_plan(Problem(P4, IID(Q4, 2)), epsilon)
     with pytest.raises(ProblemError, match=r"the plan is a .*, which picks no draft whose law is known; solve with"):
-        lossy(Problem(P4, IID(Q4, 2)), 0.1, "kseq")
+        best_lossy_plan(Problem(P4, IID(Q4, 2)), 0.1, "kseq")
