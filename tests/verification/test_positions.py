@@ -190,7 +190,7 @@ def test_a_batch_is_a_sequence_of_plans_and_samples() -> None:
     assert batch.sample(drafts, np.random.default_rng(3)).tolist() == [
         batch[b].sample(drafts[b], rng) for b in range(3)
     ]
-    assert batch.sample(drafts, 3).shape == (3,)
+    assert batch.sample(drafts, 3).tolist() == batch.sample(drafts, np.random.default_rng((3, 1))).tolist()
     for wrong in (3, -4):
         with pytest.raises(IndexError, match=f"position {wrong} of a batch of 3"):
             batch[wrong]
