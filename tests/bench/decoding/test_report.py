@@ -104,7 +104,9 @@ def test_tables() -> None:
     records = [record(cell, at, 8 + at, 4, 0.5 + 0.1 * at) for at in range(6) for cell in cells]
     records.append({**record(DecodingCell("typical", paths=2, depth=8), 0, 9, 3), "lossless": False})
     records += [record(replace(cell, temperature=0.0), at, 9, 3) for at in range(2) for cell in cells]
-    records += [record(cell, 0, 9, 3, cell.depth, trial=True) for cell in ASSISTED.candidates]
+    records += [
+        record(cell, 0, 90 if cell.depth == 20 else 9, 3, cell.depth, trial=True) for cell in ASSISTED.candidates
+    ]
     everything = summarise(records)
     assert [one.cell.temperature for one in everything] == [1.0] * 9 + [0.0] * 8
     summaries = [one for one in everything if one.cell.temperature]
@@ -136,7 +138,9 @@ def test_tables() -> None:
 
     choice = choice_table(records)
     assert choice is not None
-    assert [row[2:4] for row in choice.rows if row[-1] == "chosen"] == [("3 tokens, constant", f"{3000 / 9:.2f}")]
+    assert [row[2:4] for row in choice.rows if row[-1] == "chosen"] == [
+        ("20 tokens, constant, confidence 0.4", "222.22")
+    ]
     assert len(choice.rows) == len(ASSISTED.candidates)
     assert choice_table([one for one in records if not one["trial"]]) is None
 
