@@ -2,7 +2,7 @@
 
 import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -15,6 +15,7 @@ from otspec.decode.drafters.levels import Levels
 from otspec.decode.models.passes import llama_reader, packed
 from otspec.decode.models.passes.byte_rows import ByteRows
 from otspec.decode.models.passes.packed import pack
+from otspec.decode.models.passes.reader import reader_of
 from tests.contracts.draft_models import shared
 from tests.decode.models import tiny
 
@@ -80,6 +81,7 @@ def _text(target: Any, draft: Any, **settings: Any) -> list[int]:
         {"paths": 1, "depth": 3, "solver": "block"},
         {"paths": 3, "depth": 4, "solver": "nested"},
         {"branching": (2, 2, 1), "temperature": 1.5},
+        {"branching": (1, 3, 1)},
         {"paths": 1, "depth": 3, "temperature": 0},
         {"paths": 2, "depth": 1},
     ],
@@ -119,6 +121,17 @@ def test_what_the_kernel_does_not_do_goes_level_by_level(
     asked = _calls(ByteLevels, "draft", monkeypatch)
     assert len(_text(target, _loaded(target, tmp_path), **({"paths": 2, "depth": 3} | settings))) == 30
     assert all(levels.shape.depth == 1 for levels, *_ in asked)  # before the end of a text, which reads nothing
+
+
+def test_other_hidden_states_than_the_last_are_read_by_other_passes(target: Any, tmp_path: Path) -> None:
+    draft = _loaded(target, tmp_path)
+    draft.borrow(target)
+    assert [cast(Any, reader_of(draft, layers)).in_bytes is None for layers in ((), (1,), (0,), (0, 1))] == [
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_laws_by_weights_of_8_bits_are_near(

@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import pad
 
 from otspec.decode.drafters.conditioned import ConditionedDrafter
-from otspec.decode.drafters.eagle.in_bytes import ByteLevels
+from otspec.decode.drafters.eagle.in_bytes import ByteLevels, model_in_bytes
 from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.hidden_states import last_layer
 from otspec.decode.drafters.levels import Levels, after_parents
@@ -37,6 +37,7 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
         told = Conditioning(added=self.model.conditioning(self._before()[:, first:]))
         read = [self._readable(text[first:-1]) for text in texts]
         self.context = Context(self.model, read, last_layer(self.model), told)
+        self._in_bytes = model_in_bytes(self.context, self.model)
 
     def depth(self, lengths: IntArray) -> int:
         """As deep as the shape, or as positions last."""
@@ -60,8 +61,8 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
 
     def _in_one(self, shape: Shape, unread: Unread) -> Levels | None:
         """All levels by one kernel on a CPU, where one does what these settings say; else as others do."""
-        levels = None if self.confidence else ByteLevels.of(self.context, self.model, self.head, self.law, shape)
-        if levels is None or isinstance(self.generator, Sequence):
+        levels = ByteLevels.of(self.context, self._in_bytes, self.head, self.law, shape)
+        if levels is None or self.confidence or isinstance(self.generator, Sequence):
             return super()._in_one(shape, unread)
         packed = unread.packed
         if packed.shape[1] - 2 <= BYTE_ROWS:

@@ -21,6 +21,12 @@ from otspec.laws import IntArray
 from otspec.verification.trees.shape import Shape
 
 
+def model_in_bytes(context: Context, model: Eagle) -> ByteDrafter | None:
+    """What the kernel takes of a model that the context is of; None where its passes are others."""
+    rows = context.reader.in_bytes if isinstance(context.reader, LlamaReader) else None
+    return None if rows is None else model.in_bytes(rows)
+
+
 @dataclass(frozen=True)
 class ByteLevels:
     """What drafts a tree; made by `of`."""
@@ -34,17 +40,18 @@ class ByteLevels:
     shape: Shape
 
     @classmethod
-    def of(cls, context: Context, model: Eagle, head: DraftHead, law: DraftLaw, shape: Shape) -> ByteLevels | None:
+    def of(
+        cls, context: Context, model: ByteDrafter | None, head: DraftHead, law: DraftLaw, shape: Shape
+    ) -> ByteLevels | None:
         """Levels of that shape; None where the kernel does not do what all this says."""
-        reader, even = context.reader, not shape.each and max(_widths(shape), default=0) <= BYTE_ROWS
-        if law.name != "iid" or not even or len(context.length) > 1 or not isinstance(head, KeptHead):
+        if model is None or len(context.length) > 1 or law.name != "iid":
             return None
-        if not isinstance(reader, LlamaReader) or reader.in_bytes is None or head.sampling.temperature is None:
+        if shape.each or max(_widths(shape), default=0) > BYTE_ROWS:
             return None
-        drafter = model.in_bytes(reader.in_bytes)
-        if drafter is None or head.columns is None:
+        if not isinstance(head, KeptHead) or head.columns is None or head.sampling.temperature is None:
             return None
-        return cls(context, reader, drafter, head.columns.numpy(), head.sampling.temperature, shape)
+        assert isinstance(context.reader, LlamaReader)
+        return cls(context, context.reader, model, head.columns.numpy(), head.sampling.temperature, shape)
 
     def read(self, packed: torch.Tensor, features: torch.Tensor) -> tuple[Gains, Bits]:
         """Read what is new of the text: its logits, shape (1, k), and the model's output at the last token, (1, d).

@@ -32,11 +32,9 @@ class ByteRows:
     @classmethod
     def of(cls, llama: Llama) -> ByteRows | None:
         """The same model; None where weights are held in another way, or hidden states are wanted but the last."""
-        layers, head = (
-            [found for one in llama.layers if (found := _byte_layer(one)) is not None],
-            _byte_matrix(llama.head),
-        )
-        if head is None or len(layers) < llama.count or {*llama.wanted} > {llama.count}:
+        layers = [found for one in llama.layers if (found := _byte_layer(one)) is not None]
+        head = _byte_matrix(llama.head)
+        if head is None or len(layers) < llama.count or not {*llama.wanted} <= {llama.count}:
             return None
         return cls(llama, layers, head)
 
