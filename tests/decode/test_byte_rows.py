@@ -1,6 +1,7 @@
 """Draft layers of a packed target read few rows by weights of 8 bits, and draft all levels of a text by one kernel."""
 
 import copy
+from itertools import combinations
 from pathlib import Path
 from typing import Any, cast
 
@@ -101,6 +102,11 @@ def test_one_kernel_drafts_what_levels_do(
     for (tokens, laws), (others, wanted) in zip(by_kernel, drafted, strict=True):
         assert tokens == others
         torch.testing.assert_close(laws, wanted, rtol=1e-5, atol=1e-7)
+        alike = [
+            (one, other) for one, other in combinations(range(settings.get("paths", 1)), 2) if len(laws) > 1 + other
+        ]
+        for one, other in alike:  # on the first level
+            assert torch.equal(laws[1 + one], laws[1 + other]) == (tokens[one] == tokens[other])
 
 
 @pytest.mark.parametrize(
