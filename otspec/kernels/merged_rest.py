@@ -23,7 +23,7 @@ def split_laws(
     laws : shape (N, V)
         Used up: what can be drafted at a node becomes 0.
     nodes : shape (R,)
-        Those that something is drafted after.
+        Those that something is drafted after; one of several draft laws occurs as often.
     columns : shape (k,)
         What can be drafted there.
     uniform : shape (N,)
@@ -36,10 +36,11 @@ def split_laws(
         Written: one of these, in proportion to its probability; some token where none has any.
     """
     for row in range(len(nodes)):
-        law = laws[nodes[row]]
         for place in range(len(columns)):
-            drafted[row, place] = law[columns[place]]
-            law[columns[place]] = 0.0
+            drafted[row, place] = laws[nodes[row], columns[place]]
+    for row in range(len(nodes)):
+        for place in range(len(columns)):
+            laws[nodes[row], columns[place]] = 0.0
     vocab = laws.shape[1]
     totals = np.empty((vocab + BLOCK - 1) // BLOCK)
     for node in range(len(laws)):

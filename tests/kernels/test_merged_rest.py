@@ -19,7 +19,7 @@ def _split(
 
 @pytest.mark.parametrize("vocab", [3, BLOCK, BLOCK + 1, 3 * BLOCK + 7])
 def test_probabilities_are_those_of_the_laws(vocab: int) -> None:
-    laws, nodes, columns = RNG.dirichlet(np.full(vocab, 0.1), 4), np.array([0, 2]), np.array([0, 2])
+    laws, nodes, columns = RNG.dirichlet(np.full(vocab, 0.1), 4), np.array([0, 2, 0]), np.array([0, 2])
     drafted, rest, _ = _split(laws, nodes, columns, np.zeros(4))
     np.testing.assert_array_equal(drafted, laws[np.ix_(nodes, columns)])
     others = np.delete(laws, columns, axis=1).sum(axis=1)

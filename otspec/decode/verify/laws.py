@@ -28,6 +28,9 @@ FEW = 64
 would take longer than it saves."""
 
 
+NO_TOKENS: IntArray = np.empty(0, np.int64)
+
+
 class LawRows(NamedTuple):
     """Laws on the host, of which only some tokens may be stored, the others having probability 0."""
 
@@ -114,7 +117,9 @@ def _over_columns(laws: torch.Tensor, drafts: Drafts, columns: torch.Tensor, gen
     The target's laws are used up: what can be drafted at a node is no longer in them.
     """
     if laws.device.type == "cpu":
-        return _over_columns_on_host(laws, drafts, columns.numpy(), generator)
+        kept = columns.numpy()
+        split = _split_on_host(laws, drafts.nodes, kept, generator)
+        return ReducedLaws(np.broadcast_to(kept, split[0].shape), drafts.laws.numpy(), *split)
     nodes = to_device(drafts.nodes, laws.device)
     inner = laws.index_select(0, nodes)
     target = inner.index_select(1, columns)
@@ -128,23 +133,25 @@ def _over_columns(laws: torch.Tensor, drafts: Drafts, columns: torch.Tensor, gen
     return ReducedLaws(tokens, draft.reshape(shape), wanted.reshape(shape), mass, token_of_rest.astype(np.int64))
 
 
-def _over_columns_on_host(
-    laws: torch.Tensor, drafts: Drafts, columns: IntArray, generator: torch.Generator
-) -> ReducedLaws:
-    """The same by a kernel that reads every law once."""
-    shape, nodes = tuple(drafts.laws.shape), len(laws)
-    target, rest, drawn = np.empty(shape), np.empty(nodes), np.empty(nodes, np.int64)
-    uniform = torch.rand(nodes, dtype=torch.float64, generator=generator).numpy()
-    split_laws(laws.numpy(), drafts.nodes, columns, uniform, target, rest, drawn)
-    return ReducedLaws(np.broadcast_to(columns, shape), drafts.laws.numpy(), target, rest, drawn)
+def _split_on_host(
+    laws: torch.Tensor, nodes: IntArray, columns: IntArray, generator: torch.Generator
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Probabilities of columns at nodes, and the mass and a token of what is left of every law, which is used up."""
+    target, rest, drawn = np.empty((len(nodes), len(columns))), np.empty(len(laws)), np.empty(len(laws), np.int64)
+    uniform = torch.rand(len(laws), dtype=torch.float64, generator=generator).numpy()
+    split_laws(laws.numpy(), nodes, columns, uniform, target, rest, drawn)
+    return target, rest, drawn
 
 
 def _mass_and_token(laws: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
     """The totals of rows of weights, shape (N, V), and a token drawn from each in proportion to them, shape (N,) both.
 
-    In two stages, blocks of tokens and tokens of a block, so that 2 sqrt(V) clocks are drawn a row and not V.  A row
-    without any weight gives some token.
+    On a device in two stages, blocks of tokens and tokens of a block, so that 2 sqrt(V) clocks are drawn a row and not
+    V.  A row without any weight gives some token.
     """
+    if laws.device.type == "cpu":
+        _, mass, token = _split_on_host(laws, NO_TOKENS, NO_TOKENS, generator)
+        return torch.from_numpy(mass), torch.from_numpy(token)
     vocab = laws.shape[1]
     width = math.isqrt(vocab - 1) + 1
     blocks = vocab // width
