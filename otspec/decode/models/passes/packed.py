@@ -99,7 +99,7 @@ class PackedMatrix:
     def product(self, rows: torch.Tensor) -> torch.Tensor:
         """What all layers make of rows, shape (..., outputs of all), from rows of shape (..., inputs)."""
         count = rows.numel() // self.inputs
-        if self.in_bytes is not None and count <= BYTE_ROWS:
+        if self.in_bytes is not None and 0 < count <= BYTE_ROWS:
             found = byte_product(as_bits(rows).reshape(count, -1), self.in_bytes)
             return torch.from_numpy(found).view(torch.bfloat16).view(*rows.shape[:-1], -1)
         if rows.dtype != torch.float32 or not 0 < count < FEWEST:
