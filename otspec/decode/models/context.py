@@ -131,18 +131,16 @@ class Context:
         conditioning : Conditioning
             What the model is told of these tokens.
         """
-        start = self.end + self.trial
         batch, rows = tokens.shape
-        self.trial += rows
         if self._run is not None:
             assert isinstance(self.reader, StaticReader)
-            self._run.passes.append(Pass(batch, rows, start - self.end, keep, sees is not None))
-            given = Inputs(tokens, position, None, self.trial - rows, rows, conditioning)
+            start, self.trial = self.trial, self.trial + rows
+            self._run.passes.append(Pass(batch, rows, start, keep, sees is not None))
+            given = Inputs(tokens, position, None, start, rows, conditioning)
             found = self.reader.read_at(self._run, given, sees)
             return found._replace(logits=found.logits[:, -keep:])
-        mask = self._mask(rows, sees)
-        self.passes.append(Pass(batch, rows, start, keep, mask is not None))
-        return self.reader.read(Inputs(tokens, position, mask, start, keep, conditioning))
+        start = self.put_on_trial(rows, keep, sees is not None or self._gaps is not None)
+        return self.reader.read(Inputs(tokens, position, self._mask(rows, sees), start, keep, conditioning))
 
     def in_one_graph(
         self,
@@ -193,7 +191,7 @@ class Context:
         return outputs
 
     def put_on_trial(self, rows: int, keep: int, masked: bool) -> int:
-        """Count a block as read, which a kernel reads; its first column.  Parameters are those of `Pass`."""
+        """Count a block as read, by `read` or by a kernel; its first column.  Parameters are those of `Pass`."""
         start = self.end + self.trial
         self.passes.append(Pass(len(self.length), rows, start, keep, masked))
         self.trial += rows
