@@ -116,16 +116,23 @@ def _two(row: Gains, other: Gains, weights: NDArray[np.int8], into: Gains) -> No
 
 @jit_vectorised
 def _four(first: Gains, second: Gains, third: Gains, fourth: Gains, weights: NDArray[np.int8], into: Gains) -> None:
-    """One output after the other."""
-    for output in range(len(weights)):
+    """By two outputs."""
+    for start in range(0, len(weights), 2):
+        at = min(start, len(weights) - 2)
         a, b, c, d = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
+        e, f, g, h = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
         for column in range(len(first)):
-            weight = np.float32(weights[output, column])
-            a += first[column] * weight
-            b += second[column] * weight
-            c += third[column] * weight
-            d += fourth[column] * weight
-        into[0, output], into[1, output], into[2, output], into[3, output] = a, b, c, d
+            upper, lower = np.float32(weights[at, column]), np.float32(weights[at + 1, column])
+            a += first[column] * upper
+            b += second[column] * upper
+            c += third[column] * upper
+            d += fourth[column] * upper
+            e += first[column] * lower
+            f += second[column] * lower
+            g += third[column] * lower
+            h += fourth[column] * lower
+        into[0, at], into[1, at], into[2, at], into[3, at] = a, b, c, d
+        into[0, at + 1], into[1, at + 1], into[2, at + 1], into[3, at + 1] = e, f, g, h
 
 
 @jit_vectorised
