@@ -17,6 +17,8 @@ from otspec.laws import FloatArray, IntArray
 
 UNSEEN = np.uint16(0xFF7F)
 """The least number of bfloat16."""
+NONE = -1
+"""In place of a token, where a law has no more."""
 LOG_2_HIGH, LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 """Of which the first has so few bits that multiples of it are exact."""
 OVER_LOG_2 = float(1 / np.log(2.0))
@@ -88,7 +90,7 @@ def draft(
     model: ByteDrafter, cache: Cache, branching: IntArray, columns: IntArray, temperature: float, uniform: FloatArray,
     logits: Gains, output: Bits, start: int, position: int, laws: FloatArray, tokens: IntArray,
 ) -> None:  # fmt: skip
-    """Draw all levels of a tree, each independently from the model's laws, and read them but for the last.
+    """Draft all levels of a tree from the model's laws, and read them but for the last.
 
     Parameters
     ----------
@@ -100,8 +102,8 @@ def draft(
         The token of each row of the head.
     temperature : float
         0 for point masses.
-    uniform : shape (slots - 1,)
-        In [0, 1): what each slot behind the root is drawn by.
+    uniform : shape (slots - 1,) or (0,)
+        In [0, 1): what each slot behind the root is drawn by, independently; or siblings are the likeliest tokens.
     logits : shape (1, k)
         After the text.
     output : shape (1, d)
@@ -111,7 +113,7 @@ def draft(
     laws : shape (slots with children, k)
         Written: the law that each of them was drawn from; slots of one prefix have one.
     tokens : shape (slots - 1,)
-        Written.
+        Written; `NONE` where fewer tokens are possible than likeliest ones are wanted.
     """
     width, law, slot = 1, 0, 0
     first, above = np.zeros(1, np.int64), start  # of each slot of a level, the first with its prefix
@@ -124,9 +126,15 @@ def draft(
                 _softmax(logits[place], temperature, laws[law + place])
             else:
                 laws[law + place] = laws[law + first[place]]
-            _draw(laws[law + place], uniform[slot + place * children : slot + (place + 1) * children],
-                  drawn[place * children : (place + 1) * children])  # fmt: skip
-        drawn = columns[drawn]
+            own = drawn[place * children : (place + 1) * children]
+            if len(uniform):
+                _draw(laws[law + place], uniform[slot + place * children : slot + (place + 1) * children], own)
+            else:
+                _greatest(laws[law + place], own)
+                for child in range(children):
+                    own[child] = own[child] if laws[law + place, own[child]] > 0 else NONE
+        for place in range(wider):
+            drawn[place] = columns[drawn[place]] if drawn[place] != NONE else NONE
         tokens[slot : slot + wider] = drawn
         if level == len(branching) - 1:
             return
@@ -135,12 +143,63 @@ def draft(
             first[place] = 0
             while drawn[first[place]] != drawn[place] or before[first[place] // children] != before[place // children]:
                 first[place] += 1
-        output = _begun(model, drawn, product(output, model.own), children)
+        output = _begun(model, np.maximum(drawn, 0), product(output, model.own), children)
         mask, places = _mask(branching[: level + 1], start, wider), np.full(wider, position + level + 1)
         _through(model, cache, output, places, above, mask)
         logits = np.empty((wider, len(model.head.scales)), np.float32)
         multiply(output, model.head, logits)
         law, slot, above, width = law + width, slot + wider, above + wider, wider
+
+
+@jit
+def grow(
+    model: ByteDrafter, cache: Cache, columns: IntArray, logits: Gains, output: Bits, start: int, position: int,
+    tokens: IntArray, chances: FloatArray, parents: IntArray, kept: IntArray,
+) -> None:  # fmt: skip
+    """Look at the levels of a dynamic tree, each of the W likeliest tokens after the W likeliest prefixes.
+
+    Likely is by the model's own probabilities, those along a path multiplied; all prefixes but the last are read.
+
+    Parameters
+    ----------
+    model, cache, columns, logits, output, start, position
+        As in `draft`; k is at least W.
+    tokens : shape (L, W * W)
+        Written: W tokens after every prefix, the root alone on the first level.
+    chances : shape (L, W * W)
+        Written: logarithms of the probabilities of each with all before it.
+    parents : shape (L, W * W)
+        Written: which of the prefixes of the level above each follows.
+    kept : shape (L, W)
+        Written: which tokens are gone on from, but for the last level.
+    """
+    depth, width = kept.shape
+    law, chance = np.empty(len(columns)), np.zeros(1)
+    sees, above = np.zeros((1, 0), np.bool_), start
+    for level in range(depth):
+        looked = len(chance) * width
+        for place in range(len(chance)):
+            own = tokens[level, place * width : (place + 1) * width]
+            _softmax(logits[place], 1.0, law)
+            _greatest(law, own)
+            for child in range(width):
+                chances[level, place * width + child] = chance[place] + np.log(law[own[child]])
+                parents[level, place * width + child] = place
+                own[child] = columns[own[child]]
+        if level == depth - 1:
+            return
+        _greatest(chances[level, :looked], kept[level])
+        chance, before = chances[level][kept[level]], parents[level][kept[level]]
+        added = product(output, model.own)
+        output = _begun(model, tokens[level][kept[level]], added[before], 1)
+        sees = np.concatenate((sees[before], np.eye(width) > 0), axis=1)
+        mask = np.where(sees, np.uint16(0), UNSEEN)
+        whole = np.zeros((1 if width > 1 else 0, width, above + width), np.uint16)
+        whole[:, :, start:] = mask
+        _through(model, cache, output, np.full(width, position + level + 1), above, whole)
+        logits = np.empty((width, len(columns)), np.float32)
+        multiply(output, model.head, logits)
+        above += width
 
 
 @jit
@@ -216,6 +275,20 @@ def _draw(law: FloatArray, uniform: FloatArray, into: IntArray) -> None:
             token += 1
             reached += law[token]
         into[draw] = token
+
+
+@jit
+def _greatest(values: FloatArray, into: IntArray) -> None:
+    """Where the greatest values are, the greatest first, of equal ones the first; there are enough."""
+    into[:] = NONE
+    for place in range(len(values)):
+        at = len(into)
+        while at and (into[at - 1] == NONE or values[place] > values[into[at - 1]]):
+            at -= 1
+            if at + 1 < len(into):
+                into[at + 1] = into[at]
+        if at < len(into):
+            into[at] = place
 
 
 @jit_inlined

@@ -10,9 +10,12 @@ import torch
 from transformers import AutoModelForCausalLM
 
 import otspec
+from otspec.decode import run
 from otspec.decode.drafters.eagle.drafter import EagleDrafter
 from otspec.decode.drafters.eagle.in_bytes import ByteLevels
+from otspec.decode.drafters.grow_tree import GrowTree
 from otspec.decode.drafters.levels import Levels
+from otspec.decode.methods import DynamicTree
 from otspec.decode.models.passes import llama_reader, packed
 from otspec.decode.models.passes.byte_rows import ByteRows
 from otspec.decode.models.passes.packed import pack
@@ -85,6 +88,9 @@ def _text(target: Any, draft: Any, **settings: Any) -> list[int]:
         {"branching": (1, 3, 1)},
         {"paths": 1, "depth": 3, "temperature": 0},
         {"paths": 2, "depth": 1},
+        {"branching": (4, 1, 1), "law": "top_k", "draft_temperature": 1.0, "temperature": 0},
+        {"branching": (2, 2, 1), "law": "top_k"},
+        {"branching": (3, 1), "law": "top_k", "draft_temperature": 1e-4, "temperature": 0},  # one possible token
     ],
     ids=str,
 )
@@ -109,6 +115,32 @@ def test_one_kernel_drafts_what_levels_do(
             assert torch.equal(laws[1 + one], laws[1 + other]) == (tokens[one] == tokens[other])
 
 
+@pytest.mark.parametrize(("paths", "depth", "size"), [(4, 4, 9), (2, 5, 30), (1, 3, 3), (4, 1, 4)])
+def test_one_kernel_grows_what_levels_do(
+    target: Any, paths: int, depth: int, size: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The same trees of fixed drafts, step by step."""
+    draft, trees, plain = _loaded(target, tmp_path), list[Any](), GrowTree.draft
+
+    def recorded(self: GrowTree, *args: Any) -> Any:
+        found = plain(self, *args)
+        trees.append([[tree.token.tolist(), tree.parent.tolist()] for tree in found.trees])
+        return found
+
+    def text() -> list[int]:
+        return run(target, DynamicTree(draft, paths, depth, size), PROMPT, max_new_tokens=30, seed=3).new_tokens[0]
+
+    monkeypatch.setattr(GrowTree, "draft", recorded)
+    grown = _calls(ByteLevels, "grow", monkeypatch)
+    by_kernel, seen = text(), trees.copy()
+    trees.clear()
+    assert len(grown) == len(seen) > 3
+    monkeypatch.setattr(ByteLevels, "of", lambda *args: None)
+    assert text() == by_kernel
+    assert len(trees) == len(grown)
+    assert trees == seen
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -126,7 +158,7 @@ def test_what_the_kernel_does_not_do_goes_level_by_level(
     """They are drawn otherwise, or read in wider levels."""
     asked = _calls(ByteLevels, "draft", monkeypatch)
     assert len(_text(target, _loaded(target, tmp_path), **({"paths": 2, "depth": 3} | settings))) == 30
-    assert all(levels.shape.depth == 1 for levels, *_ in asked)  # before the end of a text, which reads nothing
+    assert all(shape.depth == 1 for *_, shape, _ in asked)  # before the end of a text, which reads nothing
 
 
 def test_a_text_of_one_token_has_nothing_to_read_first(target: Any, tmp_path: Path) -> None:

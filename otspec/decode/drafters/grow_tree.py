@@ -9,32 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.drafters.drafter import WrappedDrafter
-from otspec.decode.drafters.levels import LevelDrafter, history_of
+from otspec.decode.drafters.levels import GrownLevel, LevelDrafter, history_of
 from otspec.decode.drafters.shortlists.selection import Level
 from otspec.verification.trees.shape import Shape
 
 UNLIKELY = -1e4
 """The logarithm of a probability that is as good as none."""
-
-
-class GrownLevel(NamedTuple):
-    """The tokens that were looked at on a level, n of each text."""
-
-    token: torch.Tensor
-    """Shape (B, n)."""
-    chance: torch.Tensor
-    """Shape (B, n): log of the model's probability of each with all before it."""
-    parent: torch.Tensor
-    """Shape (B, n): which of the prefixes it follows that the level above went on from."""
-    kept: torch.Tensor
-    """Shape (B, W): which of the tokens are gone on from; none of the last level."""
 
 
 class GrowTree(WrappedDrafter):
@@ -68,7 +55,10 @@ class GrowTree(WrappedDrafter):
         """Draft a tree after each of the texts; what was looked at leaves the device once."""
         texts = self.inner.begin_step(texts)
         each = self.inner.every_level(texts, depth)
-        looked_at = self._level_by_level(texts, depth) if each is None else self._at_once(texts, each)
+        if each is None:
+            looked_at = self.inner.grown(texts, self.width, depth) or self._level_by_level(texts, depth)
+        else:
+            looked_at = self._at_once(texts, each)
         levels = [[part.cpu().numpy() for part in level] for level in looked_at]
         trees = [_tree([[part[row] for part in level] for level in levels], self.size) for row in range(len(texts))]
         drafts = Drafts.fixed([paths for paths, _ in trees])

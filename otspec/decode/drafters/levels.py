@@ -64,6 +64,19 @@ def _growth(shape: Shape, level: int, device: torch.device) -> Growth:
     return Growth(read, to_device(parents[None], device), to_device(lineage[None], device))
 
 
+class GrownLevel(NamedTuple):
+    """The tokens that were looked at on a level, n of each text."""
+
+    token: torch.Tensor
+    """Shape (B, n)."""
+    chance: torch.Tensor
+    """Shape (B, n): log of the model's probability of each with all before it."""
+    parent: torch.Tensor
+    """Shape (B, n): which of the prefixes it follows that the level above went on from."""
+    kept: torch.Tensor
+    """Shape (B, W): which of the tokens are gone on from; none of the last level."""
+
+
 class LevelDrafter(Drafter):
     """Drafts all slots of a level of all texts at once.
 
@@ -155,6 +168,10 @@ class LevelDrafter(Drafter):
 
     def every_level(self, texts: Sequence[Sequence[int]], depth: int) -> torch.Tensor | None:
         """What the model gives for so many levels, shape (B, depth, ...); None where it depends on what is drafted."""
+        return None
+
+    def grown(self, texts: Sequence[Sequence[int]], width: int, depth: int) -> list[GrownLevel] | None:
+        """Levels of a dynamic tree, as `grow_tree.GrowTree` says, in one; None where they are read one by one."""
         return None
 
     def _as_drafts(self, found: Levels, tokens: IntArray, shape: Shape) -> Drafts:

@@ -11,11 +11,12 @@ from otspec.decode.drafters.conditioned import ConditionedDrafter
 from otspec.decode.drafters.eagle.in_bytes import ByteLevels, model_in_bytes
 from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.hidden_states import last_layer
-from otspec.decode.drafters.levels import Levels, after_parents
+from otspec.decode.drafters.levels import GrownLevel, Levels, after_parents
 from otspec.decode.drafters.model import ModelDrafter, Unread, UnreadText
 from otspec.decode.models.context import Context
 from otspec.decode.models.passes.packed import BYTE_ROWS, as_bits
 from otspec.decode.models.passes.signature import Conditioning
+from otspec.kernels.few_rows import Bits, Gains
 from otspec.laws import IntArray
 from otspec.verification.trees.shape import Shape
 
@@ -61,16 +62,29 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
 
     def _in_one(self, shape: Shape, unread: Unread) -> Levels | None:
         """All levels by one kernel on a CPU, where one does what these settings say; else as others do."""
-        levels = ByteLevels.of(self.context, self._in_bytes, self.head, self.law, shape)
+        levels = ByteLevels.of(self.context, self._in_bytes, self.head)
         if levels is None or self.confidence or isinstance(self.generator, Sequence):
             return super()._in_one(shape, unread)
+        if not levels.draws(self.law, shape):
+            return super()._in_one(shape, unread)
+        return levels.draft(*self._before_levels(levels, unread), self.law, shape, self.generator)
+
+    def grown(self, texts: Sequence[Sequence[int]], width: int, depth: int) -> list[GrownLevel] | None:
+        """Levels of a dynamic tree by one kernel on a CPU, where one does."""
+        levels = ByteLevels.of(self.context, self._in_bytes, self.head)
+        if levels is None or not levels.grows(width):
+            return None
+        return levels.grow(*self._before_levels(levels, self._unread_in(texts)), width, depth)
+
+    def _before_levels(self, levels: ByteLevels, unread: Unread) -> tuple[tuple[Gains, Bits], int]:
+        """What the model gives after what is new of the text, as `ByteLevels.read`, and the last token's position."""
         packed = unread.packed
         if packed.shape[1] - 2 <= BYTE_ROWS:
             after = levels.read(packed, *self._told)
         else:
             logits = self._after(self._on_device(unread))
             after = logits[0].float().numpy(), as_bits(self._read.states[:, -1, 0])
-        return levels.draft(after, int(packed[0, -2:].sum()) - 1, self.generator)
+        return after, int(packed[0, -2:].sum()) - 1
 
     def _of_drafts(self, parents: torch.Tensor) -> Conditioning:
         """The model's own outputs stand in for what the target has not said yet."""

@@ -1,7 +1,12 @@
-"""Levels of one text's draft by one kernel, on a CPU: independent draws from laws that a temperature alone shapes."""
+"""Levels of one text's draft by one kernel, on a CPU.
+
+Siblings are drawn independently, from laws that a temperature alone shapes, or are the likeliest tokens; or the tree
+is a dynamic one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,16 +14,19 @@ import torch
 
 from otspec.decode.base.draft_laws import DraftLaw
 from otspec.decode.drafters.eagle.model import Eagle
-from otspec.decode.drafters.levels import Levels
+from otspec.decode.drafters.levels import GrownLevel, Levels
 from otspec.decode.drafters.shortlists.restricted import KeptHead
 from otspec.decode.drafters.shortlists.selection import DraftHead
 from otspec.decode.models.context import Context
 from otspec.decode.models.passes.llama_reader import LlamaReader
 from otspec.decode.models.passes.packed import BYTE_ROWS, as_bits
-from otspec.kernels.byte_drafts import ByteDrafter, Cache, draft, read_text
+from otspec.kernels.byte_drafts import ByteDrafter, Cache, draft, grow, read_text
 from otspec.kernels.few_rows import Bits, Gains
 from otspec.laws import IntArray
 from otspec.verification.trees.shape import Shape
+
+LIKELIEST = "top_k"
+"""The law of siblings that are the likeliest tokens."""
 
 
 def model_in_bytes(context: Context, model: Eagle) -> ByteDrafter | None:
@@ -29,29 +37,32 @@ def model_in_bytes(context: Context, model: Eagle) -> ByteDrafter | None:
 
 @dataclass(frozen=True)
 class ByteLevels:
-    """What drafts a tree; made by `of`."""
+    """What drafts after one text; made by `of`."""
 
     context: Context
     reader: LlamaReader
     model: ByteDrafter
     columns: IntArray
     """The token of each row of the head, shape (k,)."""
-    temperature: float
-    shape: Shape
+    temperature: float | None
+    """Of the draws; None where they have other settings besides."""
 
     @classmethod
-    def of(
-        cls, context: Context, model: ByteDrafter | None, head: DraftHead, law: DraftLaw, shape: Shape
-    ) -> ByteLevels | None:
-        """Levels of that shape; None where the kernel does not do what all this says."""
-        if model is None or len(context.length) > 1 or law.name != "iid":
-            return None
-        if shape.each or max(_widths(shape), default=0) > BYTE_ROWS:
-            return None
-        if not isinstance(head, KeptHead) or head.columns is None or head.sampling.temperature is None:
+    def of(cls, context: Context, model: ByteDrafter | None, head: DraftHead) -> ByteLevels | None:
+        """What drafts for that head; None where no kernel does."""
+        if model is None or len(context.length) > 1 or not isinstance(head, KeptHead) or head.columns is None:
             return None
         assert isinstance(context.reader, LlamaReader)
-        return cls(context, context.reader, model, head.columns.numpy(), head.sampling.temperature, shape)
+        return cls(context, context.reader, model, head.columns.numpy(), head.sampling.temperature)
+
+    def draws(self, law: DraftLaw, shape: Shape) -> bool:
+        """Whether `draft` drafts by that law, in that shape."""
+        narrow = max(_widths(shape), default=0) <= BYTE_ROWS
+        return narrow and not shape.each and self.temperature is not None and law.name in ("iid", LIKELIEST)
+
+    def grows(self, width: int) -> bool:
+        """Whether `grow` goes on from so many prefixes."""
+        return width <= min(BYTE_ROWS, len(self.columns))
 
     def read(self, packed: torch.Tensor, features: torch.Tensor) -> tuple[Gains, Bits]:
         """Read what is new of the text: its logits, shape (1, k), and the model's output at the last token, (1, d).
@@ -67,8 +78,10 @@ class ByteLevels:
         start = self.context.put_on_trial(count, 1, count > 1)
         return read_text(self.model, self._cache(start + count), np.array(tokens), as_bits(features)[0], start, before)
 
-    def draft(self, after: tuple[Gains, Bits], position: int, generator: torch.Generator) -> Levels:
-        """All levels.
+    def draft(
+        self, after: tuple[Gains, Bits], position: int, law: DraftLaw, shape: Shape, generator: torch.Generator
+    ) -> Levels:
+        """All levels of a tree of that shape.
 
         Parameters
         ----------
@@ -76,19 +89,44 @@ class ByteLevels:
             As `read` gives them.
         position : int
             Of the text's last token.
+        law : DraftLaw
+        shape : Shape
         generator : torch.Generator
         """
-        *_, inner, slots = self.shape.offsets
-        start = self.context.end + self.context.trial
-        for width in _widths(self.shape):
-            self.context.put_on_trial(width, width, max(self.shape.branching) > 1)
+        assert self.temperature is not None
+        *_, inner, slots = shape.offsets
+        start = self._on_trial(_widths(shape), max(shape.branching) > 1)
         laws, tokens = np.empty((inner, after[0].shape[1])), np.empty(slots - 1, np.int64)
-        uniform = torch.rand(slots - 1, dtype=torch.float64, generator=generator).numpy()
+        drawn = 0 if law.name == LIKELIEST else slots - 1
+        uniform = torch.rand(drawn, dtype=torch.float64, generator=generator).numpy()
         draft(
-            self.model, self._cache(start + inner - 1), np.array(self.shape.branching), self.columns, self.temperature,
+            self.model, self._cache(start + inner - 1), np.array(shape.branching), self.columns, self.temperature,
             uniform, *after, start, position, laws, tokens,
         )  # fmt: skip
-        return Levels(torch.from_numpy(tokens)[None], torch.from_numpy(laws)[None], self.shape.depth, [])
+        return Levels(torch.from_numpy(tokens)[None], torch.from_numpy(laws)[None], shape.depth, [])
+
+    def grow(self, after: tuple[Gains, Bits], position: int, width: int, depth: int) -> list[GrownLevel]:
+        """The levels of a dynamic tree; `width` and `depth` as for `otspec.decode.drafters.grow_tree.GrowTree`."""
+        start, most = self._on_trial([width] * (depth - 1), width > 1), width * width
+        tokens, parents = np.empty((2, depth, most), np.int64)
+        chances, kept = np.empty((depth, most)), np.empty((depth, width), np.int64)
+        grow(
+            self.model, self._cache(start + width * (depth - 1)), self.columns, *after, start, position,
+            tokens, chances, parents, kept,
+        )  # fmt: skip
+        looked_at = zip(tokens, chances, parents, kept, strict=True)
+        levels = [GrownLevel(*(torch.from_numpy(part)[None] for part in level)) for level in looked_at]
+        first, last = levels[0], levels[-1]
+        levels[0] = GrownLevel(*(part[:, :width] for part in first))
+        levels[-1] = levels[-1]._replace(kept=last.kept[:, :0])
+        return levels
+
+    def _on_trial(self, widths: Sequence[int], masked: bool) -> int:
+        """Count levels as read; the first column of theirs."""
+        start = self.context.end + self.context.trial
+        for width in widths:
+            self.context.put_on_trial(width, width, masked)
+        return start
 
     def _cache(self, columns: int) -> Cache:
         block, angles = self.reader.room(1, columns)
