@@ -104,10 +104,13 @@ def test_what_is_tried() -> None:
     greedy = families([1, 2, 9], [20], {"temperature": 0}, 8)
     assert [one.settings(3) for one in greedy] == [
         {"paths": 1, "depth": 3, "solver": "block"},
-        {"paths": 2, "depth": 3, "law": "top_k", "draft_temperature": 1.0, "draft_top_k": 2},
+        {"paths": 2, "depth": 3, "law": "top_k", "draft_temperature": 1.0},
+        {"paths": 2, "depth": 3, "size": 6},
         {"depth": 3},
     ]
-    assert [Candidate(one, 5).method for one in greedy] == ["multi-draft", "multi-draft", "prompt-lookup"]
+    methods = ["multi-draft", "multi-draft", "dynamic-tree", "prompt-lookup"]
+    assert [Candidate(one, 5).method for one in greedy] == methods
+    assert Candidate(greedy[2], 5).name == "a dynamic tree of 6 tokens, K = 2, L = 5"
     assert Candidate(sampled[3], 5).name == "nested, K = 4, drafts of top-k 20, L = 5"
     stem = sampled[-2]
     for branching in ([1, 1, 4, 1, 1], [1, 1, 4], [1, 1], [1]):
@@ -208,7 +211,7 @@ def test_what_the_text_repeats_is_copied_where_the_draft_model_is_slow(tmp_path:
     text = Tuned.load(tmp_path / "settings.json").generate(target, draft, PROMPT, max_new_tokens=30)
     assert text.sequences.tolist() == target.generate(PROMPT, do_sample=False, max_new_tokens=30).tolist()
     assert text.metrics.target_calls < 30
-    with pytest.raises(ProblemError, match=r"the fastest here is prompt lookup; call tuned\.generate"):
+    with pytest.raises(ProblemError, match=r"the fastest here is prompt-lookup; call tuned\.generate"):
         found.tuned.for_generate  # noqa: B018
 
 
@@ -255,7 +258,7 @@ def test_files_that_are_no_settings(path: Path) -> None:
     good = json.loads(path.read_text())
     changes: list[tuple[dict[str, Any], str]] = [
         ({"format": 2}, "its format is 2, and this version reads 1"),
-        ({"method": "magic"}, "its method is 'magic', which is not multi-draft or prompt-lookup or vanilla"),
+        ({"method": "magic"}, "its method is 'magic', which is not multi-draft or dynamic-tree or prompt-lookup or vanilla"),
         ({"settings": [1]}, r"its settings are \[1\]"),
         ({"settings": {"speed": 9}}, "multi-draft has no speed; it takes paths"),
         ({"sampling": {"heat": 1}}, "its sampling has heat"),

@@ -25,6 +25,8 @@ class Family:
     """Whether drafts are copied from the text, one path, and not drawn from the draft model."""
     stem: int = 0
     """How many tokens all paths share."""
+    size: int = 0
+    """How many tokens a dynamic tree has; 0 for other drafts."""
 
     def widths(self, depth: int) -> list[int]:
         """Drafted tokens of each level."""
@@ -33,12 +35,16 @@ class Family:
     @property
     def method(self) -> str:
         """A name of `otspec.decode.methods.catalogue.METHODS`."""
+        if self.size:
+            return "dynamic-tree"
         return "prompt-lookup" if self.lookup else "multi-draft"
 
     def settings(self, depth: int) -> dict[str, Any]:
         """What the method takes."""
         if self.lookup:
             return {"depth": depth}
+        if self.size:
+            return {"paths": self.paths, "depth": depth, "size": self.size}
         given = {
             "solver": self.solver,
             "law": self.law,
@@ -56,12 +62,16 @@ class Family:
         """What it is called in tables."""
         if self.lookup:
             return "prompt lookup"
+        if self.size:
+            return f"a dynamic tree of {self.size} tokens, K = {self.paths}"
         rule = self.solver or f"{self.law} siblings"
         top = "" if self.draft_top_k is None or self.law is not None else f", drafts of top-k {self.draft_top_k}"
         stem = f" behind a stem of {self.stem}" if self.stem else ""
         return f"{rule}, K = {self.paths}{stem}{top}"
 
 
+TOKENS_A_PATH = 3
+"""Tokens of the dynamic trees to try, for each path that a level goes on from."""
 LOOKUP = Family(1, lookup=True)
 """Prompt lookup: drafts that cost no pass."""
 
@@ -99,7 +109,7 @@ def families(paths: Sequence[int], draft_top_k: Sequence[int], sampling: Mapping
     Sampled texts are drafted by independent paths, which `block` verifies if there is one and `nested` if there are
     several; their drafts may be truncated, or begin with a stem that all paths share (docs/paths.md).  Greedy
     texts are drafted by the likeliest tokens: independent paths would all be one, so several begin with different
-    tokens.  Both may be copied from the text, too.
+    tokens, or are a dynamic tree.  Both may be copied from the text, too.
 
     Parameters
     ----------
@@ -121,13 +131,11 @@ def families(paths: Sequence[int], draft_top_k: Sequence[int], sampling: Mapping
     kept = min(vocab, sampling.get("top_k") or vocab)
     cuts = sorted({as_count("draft_top_k", cut) for cut in draft_top_k})
     if sampling.get("temperature") == 0:
-        # Truncated to those that are drafted anyway, laws of a few tokens are all that the verifier is shown.
+        drafted = [count for count in counts if count <= kept]
+        several = [count for count in drafted if count > 1]
         return [
-            *(
-                Family(count, "block") if count == 1 else Family(count, None, "top_k", 1.0, count)
-                for count in counts
-                if count <= kept
-            ),
+            *(Family(count, "block") if count == 1 else Family(count, None, "top_k", 1.0) for count in drafted),
+            *(Family(count, size=TOKENS_A_PATH * count) for count in several),
             LOOKUP,
         ]
     return [

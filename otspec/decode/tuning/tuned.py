@@ -24,7 +24,7 @@ from otspec.writing import write_text
 
 FORMAT = 1
 """Of the file; a later one may have other fields."""
-METHODS_OF = ("multi-draft", "prompt-lookup", "vanilla")
+METHODS_OF = ("multi-draft", "dynamic-tree", "prompt-lookup", "vanilla")
 """What tuning chooses among."""
 SAMPLING = ("temperature", "top_k", "top_p")
 
@@ -57,9 +57,9 @@ class Tuned:
     """
 
     method: str
-    """``"multi-draft"``, ``"prompt-lookup"``, or ``"vanilla"`` where drafts do not pay."""
+    """One of `METHODS_OF`: ``"vanilla"`` where drafts do not pay."""
     settings: Mapping[str, Any]
-    """What the method takes: paths, depth, solver, law, draft_temperature, draft_top_k, those that are given."""
+    """What the method takes: paths, depth, solver, law, draft_temperature, draft_top_k, size, those that are given."""
     why: str
     """A sentence."""
     target: Mark
@@ -79,11 +79,11 @@ class Tuned:
         Raises
         ------
         ProblemError
-            If drafts are best copied from the text, which that function has no settings for.
+            If the method is prompt lookup, or a dynamic tree, which that function has no settings for.
         """
-        if self.method == "prompt-lookup":
+        if self.method not in ("multi-draft", "vanilla"):
             raise ProblemError(
-                "otspec.generate drafts by the draft model, and the fastest here is prompt lookup; call "
+                f"otspec.generate draws drafts from a draft model's laws, and the fastest here is {self.method}; call "
                 "tuned.generate(target, draft, input_ids), or `otspec decode --settings`"
             )
         plain: dict[str, Any] = {"branching": []}
