@@ -40,13 +40,13 @@ class GrowTree(WrappedDrafter):
     drafter : LevelDrafter
         Whatever draws from the same model; its shape says how deep a tree is at most.
     width : int
-    size : int
-        Tokens of a tree at most.
+    size : int, optional
+        Tokens of a tree at most; by default `width` for every level.
     """
 
     inner: LevelDrafter
 
-    def __init__(self, drafter: LevelDrafter, width: int, size: int) -> None:
+    def __init__(self, drafter: LevelDrafter, width: int, size: int | None = None) -> None:
         super().__init__(drafter)
         self.width = width
         self.size = size
@@ -54,13 +54,13 @@ class GrowTree(WrappedDrafter):
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Draft a tree after each of the texts; what was looked at leaves the device once."""
         texts = self.inner.begin_step(texts)
-        each = self.inner.every_level(texts, depth)
+        each, size = self.inner.every_level(texts, depth), self.size or self.width * depth
         if each is None:
             looked_at = self.inner.grown(texts, self.width, depth) or self._level_by_level(texts, depth)
         else:
-            looked_at = self._at_once(texts, each)
+            looked_at = self._at_once(texts, each, size)
         levels = [[part.cpu().numpy() for part in level] for level in looked_at]
-        trees = [_tree([[part[row] for part in level] for level in levels], self.size) for row in range(len(texts))]
+        trees = [_tree([[part[row] for part in level] for level in levels], size) for row in range(len(texts))]
         drafts = Drafts.fixed([paths for paths, _ in trees])
         self.inner.columns_read = [
             _slots(columns, tree.shape) for (_, columns), tree in zip(trees, drafts.trees, strict=True)
@@ -92,17 +92,17 @@ class GrowTree(WrappedDrafter):
                 output = inner.after_level(read, level, above, sees)
         return levels
 
-    def _at_once(self, texts: Sequence[Sequence[int]], each: torch.Tensor) -> list[GrownLevel]:
+    def _at_once(self, texts: Sequence[Sequence[int]], each: torch.Tensor, size: int) -> list[GrownLevel]:
         """The same from what the model gives for every level, shape (B, depth, ...)."""
         history, depth = partial(self.inner.history_of_roots, texts), each.shape[1]
         chance, levels = torch.zeros(len(texts), 1, device=each.device), list[GrownLevel]()
         for level, given in enumerate(each.split(1, dim=1), 1):
             likely = self._likely(given, Level(level - 1, history))
-            chances, tokens = likely.topk(min(self.size, likely.shape[-1]), dim=-1)
+            chances, tokens = likely.topk(min(size, likely.shape[-1]), dim=-1)
             before, options = chance.shape[1], tokens.shape[-1]
             both = (chance.unsqueeze(-1) + chances).flatten(1)
             parent = torch.arange(before, device=both.device).repeat_interleave(options).expand(len(texts), -1)
-            kept = both.topk(min(self.size, both.shape[1]) if level < depth else 0, dim=1).indices
+            kept = both.topk(min(size, both.shape[1]) if level < depth else 0, dim=1).indices
             levels.append(GrownLevel(tokens.squeeze(1).repeat(1, before), both, parent, kept))
             chance = both.gather(1, kept)
         return levels

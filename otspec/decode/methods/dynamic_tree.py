@@ -50,7 +50,7 @@ class DynamicTree:
     depth : int, optional
         L, tokens of a path at most; by default 8.
     size : int, optional
-        Tokens of a tree at most; by default K L.
+        Tokens of a tree at most; by default K for every level, K L of a whole one.
     tree : str or sequence of sequences of int, optional
         In place of these three: a static tree, as `DraftSettings` has it, in which the node of rank i is the i-th
         likeliest token after its parent, as in Medusa [cai2024medusa] and the first EAGLE [li2024eagle].
@@ -112,8 +112,7 @@ class DynamicTree:
         own, shape = DraftSampling().of(sampling), Shape.paths(paths, depth)
         drafter = drafter_of([self.draft], shape, draft_law("iid"), own, vocab, generator, self._selection)
         assert isinstance(drafter, LevelDrafter)
-        grown = GrowTree(drafter, paths, paths * depth if self.size is None else self.size)
-        return Prepared(beside(grown, self.prompt_lookup), Match())
+        return Prepared(beside(GrowTree(drafter, paths, self.size), self.prompt_lookup), Match())
 
     @cached_property
     def _selection(self) -> Selection | None:

@@ -25,8 +25,8 @@ class Family:
     """Whether drafts are copied from the text, one path, and not drawn from the draft model."""
     stem: int = 0
     """How many tokens all paths share."""
-    size: int = 0
-    """How many tokens a dynamic tree has; 0 for other drafts."""
+    dynamic: bool = False
+    """Whether drafts are a dynamic tree, of K L tokens."""
 
     def widths(self, depth: int) -> list[int]:
         """Drafted tokens of each level."""
@@ -35,7 +35,7 @@ class Family:
     @property
     def method(self) -> str:
         """A name of `otspec.decode.methods.catalogue.METHODS`."""
-        if self.size:
+        if self.dynamic:
             return "dynamic-tree"
         return "prompt-lookup" if self.lookup else "multi-draft"
 
@@ -43,8 +43,8 @@ class Family:
         """What the method takes."""
         if self.lookup:
             return {"depth": depth}
-        if self.size:
-            return {"paths": self.paths, "depth": depth, "size": self.size}
+        if self.dynamic:
+            return {"paths": self.paths, "depth": depth}
         given = {
             "solver": self.solver,
             "law": self.law,
@@ -62,16 +62,14 @@ class Family:
         """What it is called in tables."""
         if self.lookup:
             return "prompt lookup"
-        if self.size:
-            return f"a dynamic tree of {self.size} tokens, K = {self.paths}"
+        if self.dynamic:
+            return f"dynamic trees, K = {self.paths}"
         rule = self.solver or f"{self.law} siblings"
         top = "" if self.draft_top_k is None or self.law is not None else f", drafts of top-k {self.draft_top_k}"
         stem = f" behind a stem of {self.stem}" if self.stem else ""
         return f"{rule}, K = {self.paths}{stem}{top}"
 
 
-TOKENS_A_PATH = 3
-"""Tokens of the dynamic trees to try, for each path that a level goes on from."""
 LOOKUP = Family(1, lookup=True)
 """Prompt lookup: drafts that cost no pass."""
 
@@ -135,7 +133,7 @@ def families(paths: Sequence[int], draft_top_k: Sequence[int], sampling: Mapping
         several = [count for count in drafted if count > 1]
         return [
             *(Family(count, "block") if count == 1 else Family(count, None, "top_k", 1.0) for count in drafted),
-            *(Family(count, size=TOKENS_A_PATH * count) for count in several),
+            *(Family(count, dynamic=True) for count in several),
             LOOKUP,
         ]
     return [

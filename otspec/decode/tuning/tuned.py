@@ -59,7 +59,7 @@ class Tuned:
     method: str
     """One of `METHODS_OF`: ``"vanilla"`` where drafts do not pay."""
     settings: Mapping[str, Any]
-    """What the method takes: paths, depth, solver, law, draft_temperature, draft_top_k, size, those that are given."""
+    """What the method takes: paths, depth, solver, law, draft_temperature, draft_top_k, those that are given."""
     why: str
     """A sentence."""
     target: Mark

@@ -164,7 +164,7 @@ def tune(
     rows = [_within(prompt, target, draft, max_new_tokens) for prompt in prompts]
     tried = [one for one in families(paths, draft_top_k, sampling, vocabulary(target)) if one.stem < depth]
     if matching is not None:  # dynamic trees are of the target's tokens
-        tried = [one for one in tried if not one.size]
+        tried = [one for one in tried if not one.dynamic]
 
     def decode(strategy: Strategy, prompt: Sequence[int], **settings: Any) -> Generation:
         more: dict[str, Any] = {
