@@ -258,10 +258,7 @@ def test_files_that_are_no_settings(path: Path) -> None:
     good = json.loads(path.read_text())
     changes: list[tuple[dict[str, Any], str]] = [
         ({"format": 2}, "its format is 2, and this version reads 1"),
-        (
-            {"method": "magic"},
-            "its method is 'magic', which is not multi-draft or dynamic-tree or",
-        ),
+        ({"method": "magic"}, "its method is 'magic', which is not multi-draft or dynamic-tree or"),
         ({"settings": [1]}, r"its settings are \[1\]"),
         ({"settings": {"speed": 9}}, "multi-draft has no speed; it takes paths"),
         ({"sampling": {"heat": 1}}, "its sampling has heat"),
