@@ -63,13 +63,10 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
     def _in_one(self, shape: Shape, unread: Unread) -> Levels | None:
         """All levels by one kernel on a CPU, where one does what these settings say; else as others do."""
         levels = ByteLevels.of(self.context, self._in_bytes, self.head)
-        if (
-            levels is None
-            or self.confidence
-            or isinstance(self.generator, Sequence)
-            or not levels.draws(self.law, shape)
-        ):
+        apart = self.confidence or isinstance(self.generator, Sequence)
+        if apart or levels is None or not levels.draws(self.law, shape):
             return super()._in_one(shape, unread)
+        assert not isinstance(self.generator, Sequence)
         return levels.draft(*self._before_levels(levels, unread), self.law, shape, self.generator)
 
     def grown(self, texts: Sequence[Sequence[int]], width: int, depth: int) -> list[GrownLevel] | None:
