@@ -1,8 +1,9 @@
-"""The folder of a run: whose it is, what it keeps, and of what code."""
+"""The folder of a run: whose it is, what it keeps, what is damaged in it, and runs that are parts of one."""
 
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,10 @@ import otspec.solvers
 from otspec import DataError
 from otspec.bench.code import digest, solver_digest, sources
 from otspec.bench.records import RecordFolder
+from otspec.bench.report import kind_of
 from otspec.bench.solvers.summary import summarise
-from tests.bench.records import record_of
+from otspec.bench.stored import StoredRun, joined, read_run
+from tests.bench.records import asked_of, identity_of, record_of, recorded_trees, stored
 
 
 @pytest.mark.parametrize(
@@ -97,3 +100,69 @@ def test_the_digest_of_code_is_of_every_file_and_its_place(tmp_path: Path) -> No
     package = {place for place, _ in sources(*map(Path, (*otspec.__path__, *otspec.solvers.__path__)))}
     assert {"certificate.py", "kernels/majorant.py", "interval.py"} <= package
     assert solver_digest("interval") == ""
+
+
+UNPLACED = {name: value for name, value in record_of("solvers", position=8).items() if name != "k"}
+
+
+@pytest.mark.parametrize(
+    ("change", "records", "message"),
+    [
+        ({}, [record_of("solvers"), UNPLACED], r"results.jsonl, line 2 is damaged: k: field required"),
+        ({}, [record_of("solvers", wall_s="x")], 'line 1 is damaged: wall_s: input should be .* number, and is "x"'),
+        ({"runs": [{}]}, [record_of("solvers")], r"runs.0: command: field required"),
+        ({"processor": {"a": 1}}, [record_of("solvers")], r"processor"),
+        ({"data": 5}, [record_of("solvers")], r"data: input should be a valid dictionary, and is 5"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_named(
+    change: dict[str, Any], records: list[Any], message: str, tmp_path: Path
+) -> None:
+    about = identity_of("solvers") | {"runs": [asked_of("solvers")]} | change
+    (tmp_path / "run.json").write_text(json.dumps(about))
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    with pytest.raises(DataError, match=message):
+        read_run(tmp_path)
+
+
+def run_of(name: str, benchmark: str, *records: dict[str, Any], **identity: Any) -> StoredRun:
+    """A run whose records differ in these fields from one that is right."""
+    return stored(name, benchmark, [record_of(benchmark, **changes) for changes in records], **identity)
+
+
+def test_parts_of_a_run_are_one_and_what_is_finished_stands() -> None:
+    late, first = {"position": 1, "status": "BUDGET", "solved": False}, {"position": 0, "wall_s": 2.0}
+    one = run_of("a", "solvers", {"position": 0, "wall_s": 1.0}, late)
+    two = run_of("b", "solvers", first, {"position": 1}, {"position": 2}, processor="Q", jobs=2)
+    found = joined([one, two])
+    rows = [(row["position"], row["wall_s"], row["status"]) for row in found.records]
+    assert rows == [(0, 1.0, "OPTIMAL"), (1, 0.5, "OPTIMAL"), (2, 0.5, "OPTIMAL")]
+    assert (found.path, found.identity["processor"], found.identity["jobs"]) == (Path("a"), ["P", "Q"], [1, 2])
+    assert len(found.runs) == 2
+    assert one.identity["processor"] == "P"
+    report = kind_of("solvers").report(found)
+    assert report is not None
+    assert report.machine == "P or Q, 1 or 2 worker(s)"
+
+
+def test_recordings_of_others_join_whatever_code_measured_them() -> None:
+    theirs = recorded_trees("2") | {"measured_by": {"python": "3.14", "versions": {"numpy": "3"}, "code": "y"}}
+    found = joined([run_of("a", "paths", {}), run_of("b", "paths", {"data": "e"}, data={"e": theirs})])
+    assert list(found.identity["data"]) == ["d", "e"]
+    report = kind_of("paths").report(found)
+    assert report is not None
+    assert any("Recordings" in table.title and len(table.rows) == 2 for table in report.tables)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (run_of("b", "paths", {}, seed=1), "a and b are not of one run: seed is 0 in the first, 1 in the second; name"),
+        (run_of("b", "paths", {}, budget_s=8.0), "budget_s is 9.0 in the first, 8.0"),
+        (run_of("b", "paths", {}, data={"d": recorded_trees("2")}), "data.d.sha256|sha256 is 1 in the first, 2"),
+        (run_of("b", "decoding", {}), "benchmark is paths in the first, decoding in the second"),
+    ],
+)
+def test_what_is_of_another_run_is_refused_by_name(other: StoredRun, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        joined([run_of("a", "paths", {}), other])
