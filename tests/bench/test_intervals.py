@@ -1,4 +1,4 @@
-"""Confidence intervals against normal theory, and against how often they hold the truth."""
+"""Confidence intervals against normal theory."""
 
 import math
 
@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from otspec.bench import intervals
 from otspec.bench.intervals import FEWEST, NONE, Estimate, Ratio, difference, estimate, mean, paired, quotient, ratio
 from tests.oracles import Floats
 
@@ -45,40 +44,11 @@ def test_intervals_are_those_of_the_delta_method_where_prompts_are_many() -> Non
         assert (found.high + found.low) / 2 == pytest.approx(expected, abs=0.1 * half)
 
 
-def test_ninety_five_of_a_hundred_intervals_hold_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intervals, "RESAMPLES", 399)  # it holds of any number
-    rng = np.random.default_rng(3)
-    held = np.zeros(3)
-    runs = 200
-    for _ in range(runs):
-        tokens, calls = texts(rng, 60)
-        # A machine that is now and then slow, both methods alike; the other one takes 1.6 times as long a token.
-        slow = rng.gamma(4, 0.25, 60)
-        seconds = tokens * slow * rng.gamma(25, 0.04, 60)
-        their_tokens, their_calls = texts(rng, 60, 2.5)
-        their_seconds = 1.6 * their_tokens * slow * rng.gamma(25, 0.04, 60)
-        found = (
-            (ratio(tokens, calls), 3.0),
-            (difference(tokens, calls, their_tokens, their_calls), 0.5),
-            (quotient(tokens, seconds, their_tokens, their_seconds), 1.6),
-        )
-        held += [one.low <= truth <= one.high for one, truth in found]
-    # Of 200 intervals that each hold the truth with 0.95, between 179 and 199 do with 0.9995.
-    assert (held >= 179).all(), held
-    assert (held <= 199).all(), held
-
-
 def test_equal_prompts_leave_nothing_open() -> None:
     tokens, calls = np.full(20, 6.0), np.full(20, 3.0)
     assert ratio(tokens, calls) == Estimate(2.0, 2.0, 2.0)
     assert difference(tokens, calls, tokens, calls) == Estimate(0.0, 0.0, 0.0)
     assert quotient(tokens, calls, tokens, 2 * calls) == Estimate(2.0, 2.0, 2.0)
-
-
-def test_one_prompt_that_differs_has_an_interval_all_the_same() -> None:
-    tokens = np.array([6.0] * 19 + [600.0])
-    found = ratio(tokens, np.full(20, 3.0))
-    assert 2.0 <= found.low <= found.value <= found.high < 200
 
 
 def test_few_prompts_have_none() -> None:

@@ -19,7 +19,7 @@ from otspec.reporting.page import Section, sort_key, write_page
 from otspec.reporting.style import DARK, HUES, LIGHT
 from otspec.reporting.tables import literal
 from tests.bench.records import solved, unsolved
-from tests.bench.test_report import HERE, run_of
+from tests.bench.test_report import run_of
 from tests.pages import Browser, Reader, charts_of, no_browser
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -201,7 +201,6 @@ def test_figures_sort_by_their_first_number() -> None:
 # --- in a browser
 
 POINTS = "[data-chart='{}'] path[aria-roledescription='{}']"
-WIDE = "return document.documentElement.scrollWidth"
 PAPER = "return getComputedStyle(document.body).backgroundColor"
 
 
@@ -215,27 +214,16 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     shown.driver.quit()
 
 
-def assert_drawn(browser: Browser, page: Path, width: int) -> None:
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (360, "light")])
+def test_a_browser_draws_every_point_and_loads_nothing(page: Path, browser: Browser, width: int, scheme: str) -> None:
     """Every figure has its mark, inside the window, and the console says nothing."""
+    browser.open(page, width, scheme)
     assert browser.complaints() == []
     for at, chart in enumerate(charts_of(page)):
         mark = "bar" if chart["layer"][0]["mark"]["type"] == "bar" else "point"
         rows = chart["data"]["values"]
         assert len(browser.all(POINTS.format(at, mark))) == len(rows) + sum(row.get("open", False) for row in rows), at
-    assert browser.run(WIDE) <= width
-
-
-@pytest.mark.parametrize("kind", [kind for kind in HERE if kind != "solvers"])
-def test_a_browser_draws_the_other_benchmarks_on_a_narrow_screen(kind: str, browser: Browser, tmp_path: Path) -> None:
-    page = page_of(kind, tmp_path)
-    browser.open(page, 360)
-    assert_drawn(browser, page, 360)
-
-
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (360, "light")])
-def test_a_browser_draws_every_point_and_loads_nothing(page: Path, browser: Browser, width: int, scheme: str) -> None:
-    browser.open(page, width, scheme)
-    assert_drawn(browser, page, width)
+    assert browser.run("return document.documentElement.scrollWidth") <= width
     assert browser.run("return performance.getEntriesByType('resource').map((one) => one.name)") == []
     widths = browser.run("return [...document.querySelectorAll('svg')].map((one) => one.getBoundingClientRect().right)")
     assert max(widths) <= width
@@ -243,6 +231,12 @@ def test_a_browser_draws_every_point_and_loads_nothing(page: Path, browser: Brow
     assert browser.run(PAPER) == colours[0]
     letters = "[...document.querySelectorAll('.role-axis-label text')].map((one) => one.getAttribute('fill'))"
     assert set(browser.run(f"return {letters}")) == {colours[1]}
+    other = "light" if scheme == "dark" else "dark"
+    browser.prefer(other)
+    browser.wait(f"return document.documentElement.dataset.drawn === '{other}'")
+    browser.all("#theme")[0].click()
+    browser.wait(f"return document.documentElement.dataset.drawn === '{scheme}'")
+    assert browser.complaints() == []
 
 
 def test_a_click_on_a_header_sorts(page: Path, browser: Browser) -> None:
@@ -280,14 +274,4 @@ def test_series_are_switched_off_and_a_hover_tells_the_figures(page: Path, brows
     browser.run("arguments[0].scrollIntoView({block: 'center'})", place)
     ActionChains(browser.driver).move_to_element(place).perform()
     browser.wait("return document.querySelector('#vg-tooltip-element.visible')?.textContent.includes('median ms')")
-    assert browser.complaints() == []
-
-
-def test_light_and_dark_follow_the_user(page: Path, browser: Browser) -> None:
-    browser.open(page)
-    browser.prefer("dark")
-    browser.wait("return document.documentElement.dataset.drawn === 'dark'")
-    browser.all("#theme")[0].click()
-    browser.wait("return document.documentElement.dataset.drawn === 'light'")
-    assert browser.run(PAPER) == "rgb(255, 255, 255)"
     assert browser.complaints() == []

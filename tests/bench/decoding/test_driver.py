@@ -4,20 +4,19 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 pytest.importorskip("torch")
 
-import otspec.bench.decoding.driver as decoding
 from otspec import ProblemError, UnknownSolver
 from otspec.bench.decoding.cells import CANDIDATES, FIELDS, DecodingCell, decoding_cell_of, decoding_grid
 from otspec.bench.decoding.driver import TRIALS, DecodingBenchmark, run
 from otspec.bench.decoding.summary import chosen
 from otspec.bench.records import KEY, RecordFolder
 from otspec.bench.spellings import every_rule
-from otspec.decode.base.metrics import AS_SERVED, Metrics
+from otspec.decode.base.metrics import AS_SERVED
 from tests.bench.decoding.fakes import ASSISTED, GENERATE, INTERVAL, NESTED, VANILLA, benchmark
 from tests.processes import killed
 
@@ -147,30 +146,6 @@ def test_every_prompt_has_all_cells_in_an_order_of_its_own() -> None:
     assert len(set(orders)) == len(orders)
     assert order == list(benchmark(cells, repeats=4, first=3).measurements(cells))
     assert order != list(benchmark(cells, repeats=4, first=3, seed=1).measurements(cells))
-
-
-def test_time_is_that_of_the_whole_call_at_the_temperature_of_its_cell(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    now, temperatures = [0.0], list[float]()
-
-    class Answer:
-        new_tokens: ClassVar = [[1]]
-        metrics = Metrics(5, 5, 5, seconds={**Metrics().seconds, "target": 2.0, "verification": 0.5, "rest": 0.25})
-        metrics_of_texts: ClassVar[list[Metrics]] = []
-
-    def decode(**given: Any) -> Answer:
-        now[0] += 4.0
-        temperatures.append(given["temperature"])
-        return Answer()
-
-    monkeypatch.setattr("otspec.bench.decoding.driver.time.perf_counter", lambda: now[0])
-    monkeypatch.setattr(decoding, "decoder", lambda *_: decode)
-    monkeypatch.setattr(decoding, "warm_up", lambda *_: None)
-    records = kept(benchmark([replace(VANILLA, temperature=at) for at in (0.0, 1.0)], first=1), tmp_path).records
-    assert [one["temperature"] for one in records] == temperatures
-    for one in records:
-        assert one["seconds"] == {**Metrics().seconds, "target": 2.0, "verification": 0.5, "rest": 1.5}
 
 
 def test_settings_of_assisted_generation_are_chosen_on_the_last_prompts(tmp_path: Path) -> None:

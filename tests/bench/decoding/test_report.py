@@ -2,8 +2,6 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ from scipy.stats import ttest_ind
 
 pytest.importorskip("torch")
 
-from otspec.bench.decoding.benchmark import chart_groups, report
+from otspec.bench.decoding.benchmark import chart_groups
 from otspec.bench.decoding.cells import DecodingCell
 from otspec.bench.decoding.summary import DecodingSummary, by_task, summarise
 from otspec.bench.decoding.tables import (
@@ -114,9 +112,7 @@ def test_tables() -> None:
     rows = {row[0]: row[1:] for row in table.rows}
     assert table.header == ("rule", "K = 2", "K = 3")
     assert rows["nested"][0].startswith("2.625 [2.")
-    assert rows["nested"][1] == "-"
-    assert rows["single (one path)"] == (rows["nested"][0],) * 2
-    assert rows["assisted (one path, heuristic)"] == (rows["nested"][0],) * 2
+    assert rows["single (one path)"] == rows["assisted (one path, heuristic)"] == (rows["nested"][0],) * 2
     assert rows["single"] == ("-", rows["nested"][0])
     assert rows["typical (lossy)"] == ("3.000", "-")
     assert rows["paper: global resolution"] == ("2.23", "2.54")
@@ -130,9 +126,7 @@ def test_tables() -> None:
     assert table.header[2:] == ("over generate", "over vanilla", "over assisted", "over prompt-lookup")
     assert {len(row) for row in table.rows} == {len(table.header)}
     assert "assisted: 5 tokens, heuristic; prompt-lookup: 8 tokens" in table.note
-    labels = {row[0] for row in table.rows}
-    assert len(labels) == len(table.rows)  # so that no rules part them on screen
-    assert {"generate", "nested, K = 2, L = 8", "assisted, K = 1, L = 5 (heuristic)"} <= labels
+    assert len({row[0] for row in table.rows}) == len(table.rows)  # so that no rules part them on screen
     times = [float(row[1]) for row in table.rows]
     assert times == sorted(times)
 
@@ -172,14 +166,6 @@ def test_figures_of_a_task_are_those_of_its_prompts() -> None:
     assert [row[0] for row in times.rows] == ["math", "math", "qa", "qa", "all", "all"]
     assert times.header == ("task", "rule", "prompt", "draft", "target", "verification", "rest", "prompts")
     assert times.rows[1][4] == f"{float(1e3 * seconds[:7].sum() / tokens[:7].sum()):.2f}"
-    identity = {"processor": "one", "device": "cpu", "threads": 1}
-    run: Any = SimpleNamespace(path=Path(), identity=identity, runs=[], records=records)
-    whole = report(run)
-    assert whole is not None
-    assert [one.rows for one in whole.screen if one.header == efficiency.header] == [
-        one.rows for one in (efficiency, lengths, speed_up)
-    ]
-    assert all(one in whole.tables for one in whole.screen)
     without = [record(VANILLA, 0, 10, 10)]
     assert by_task(without) == {}
     assert task_tables({}, summarise(without), "t") == []

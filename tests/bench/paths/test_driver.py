@@ -1,6 +1,5 @@
 """Rules on recorded trees: exact figures, means with their errors, and runs that go on."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,11 +7,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from otspec import ProblemError, UnknownSolver
+from otspec import ProblemError
 from otspec.bench.paths.driver import PathsBenchmark, run
 from otspec.bench.paths.summary import paths_cell_of, summarise
 from otspec.bench.paths.tables import accepted_table, failed_table, reach_table
-from otspec.bench.records import Record, RecordFolder
+from otspec.bench.records import RecordFolder
 from otspec.data import TreeSource
 from otspec.verification import Tree
 from otspec.verification.rules.catalogue import verifier_of_paths
@@ -82,30 +81,6 @@ def test_records_hold_what_rules_accept_and_the_means_are_of_them(source: TreeSo
     ]
 
 
-def what(records: list[Record]) -> list[str]:
-    """All but times, in an order of their own."""
-    timeless = [{name: value for name, value in one.items() if not name.endswith("_s")} for one in records]
-    return sorted(json.dumps(one) for one in timeless)
-
-
-def test_a_run_goes_on_where_it_was_interrupted(source: TreeSource, folder: RecordFolder, tmp_path: Path) -> None:
-    run(benchmark(source), folder)
-    broken = RecordFolder(tmp_path / "broken", benchmark(source).identity)
-
-    def interrupt(steps: int) -> None:
-        if len(broken.records) == 17:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(benchmark(source), broken, interrupt)
-    held = list(broken.records)
-    assert len(held) == 17
-    run(benchmark(source), broken)
-    broken.close()
-    assert broken.records[:17] == held
-    assert what(broken.records) == what(folder.records)
-
-
 def test_a_rule_that_fails_or_is_slow_gets_no_more_trees(source: TreeSource, folder: RecordFolder) -> None:
     failing = "max_flow:max_cells=1"
     steps: list[int] = []
@@ -126,12 +101,10 @@ def test_a_rule_that_fails_or_is_slow_gets_no_more_trees(source: TreeSource, fol
     assert [one["position"] for one in blocks] == [0]
 
 
-def test_lossy_rules_are_labelled_and_unknown_ones_refused(source: TreeSource, folder: RecordFolder) -> None:
+def test_lossy_rules_are_labelled_and_those_for_other_drafts_refused(source: TreeSource, folder: RecordFolder) -> None:
     lossy = "global_resolution:tau=0.05/kseq"
     run(benchmark(source, (lossy, "interval"), first=2), folder)
     assert {paths_cell_of(one).rule: one["lossless"] for one in folder.records} == {lossy: False, "interval": True}
     assert f"| {lossy} (lossy) |" in accepted_table(summarise(folder.records), "t", "interval").markdown()
-    with pytest.raises(UnknownSolver, match="joint rules: nested"):
-        benchmark(source, ("nestled",))
     with pytest.raises(ProblemError, match="pick_by_plan is for siblings that are drawn jointly"):
         benchmark(source, ("pick_by_plan",))

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from otspec import IID, DataError, Problem, optimum
+from otspec import IID, Problem, optimum
 from otspec.bench import Benchmark, Cell, run
 from otspec.bench.records import Record, RecordFolder
 from otspec.bench.schema import SCHEMAS, columns_of
@@ -192,12 +192,6 @@ def test_a_process_that_cannot_start_is_an_error(tmp_path: Path, capfd: pytest.C
         run(Benchmark([CELL], {"": Unreadable()}, 1), folder)
     folder.close()
     assert "cannot be read back" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("positions", [0, 13])
-def test_refuses_more_positions_than_there_are(positions: int) -> None:
-    with pytest.raises(DataError, match="small has 1 to 12"):
-        Benchmark([], SMALL, positions)
 
 
 def test_a_solver_that_solves_nothing_is_an_error_and_one_out_of_time_is_not() -> None:
