@@ -75,14 +75,9 @@ CUT = [(rules.top(p, 2), q) for p, q in np.random.default_rng(1).dirichlet(np.on
 BUGS = ("one coin for all rows", "target of the first row")
 VERDICTS: dict[str, tuple[Any, dict[str, Any], str, tuple[str, ...]]] = {
     "EAGLE-2, top-k tree": (as_law(rules.eagle), {"scheme": "top_k"}, YES, ()),
-    "EAGLE-2, drawn": (as_sampler(rules.eagle), {"scheme": "top_k", "resolution": COARSE}, YES, ()),
-    "distinct drafts": (as_law(rules.rsd), {"scheme": "without_replacement"}, YES, ()),
     "distinct drafts, drawn": (as_sampler(rules.rsd), {"scheme": "without_replacement", "resolution": COARSE}, YES, ()),
     "greedy drafts": (as_law(rules.greedy), {"scheme": "greedy"}, YES, ()),
-    "argmax draft, speculative sampling": (as_sampler(rules.single), {"scheme": "top_k", "n": 1}, NOT, ()),
     "i.i.d. drafts, without-replacement rule": (as_law(rules.rsd), {}, NOT, ()),
-    "without replacement, i.i.d. rule": (as_sampler(rules.rrs), {"scheme": "without_replacement"}, NOT, ()),
-    "spechub": ("spechub", {"scheme": "hub_pairs", "n": 2}, YES, ()),
     "a plan for other drafts": (RRS(allow_biased=True), {"scheme": WithoutReplacement, "n": 2}, NOT, ()),
     "a plan that is refused": ("rrs", {"scheme": "without_replacement", "n": 2}, "inconclusive", ("refused on",)),
     "drafts truncated": (
@@ -94,9 +89,6 @@ VERDICTS: dict[str, tuple[Any, dict[str, Any], str, tuple[str, ...]]] = {
         *(YES, ()),
     ),
     "laws of their own": (as_law(rules.rrs), {"scheme": "independent", "n": 2}, YES, ()),
-    "laws of their own, the first alone": (
-        *(lambda p, q, drafts: as_law(rules.rrs)(p, q[0], drafts), {"scheme": "independent", "n": 2}, NOT, ()),
-    ),
     "writes": (writes, {}, YES, ("the rule writes to its argument p", "the rule writes to its argument drafts")),
     "float32": (in_float32, {}, NOT, ()),
     "float32 with a tolerance": (in_float32, {"tol": 1e-6}, YES, ()),
@@ -198,18 +190,9 @@ def test_the_audit_stops_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) ->
         now[0] += 1
         return p
 
-    def token(p: Floats, q: Floats, drafts: Ints, rng: np.random.Generator) -> int:
-        return rules.draw(law(p, q, drafts), rng.random())
-
     exact = otspec.audit(law, n=2, max_seconds=100.5)
     assert now == [101]
     assert exact.verdict is AuditVerdict.INCONCLUSIVE
     tried = len(exact.instances)
     assert f"the 100.5 s were up after {tried} of 58 instances: the output law is p on {tried}" in exact.reason
     assert f"every tuple of drafts of {tried} of 58 instances" in str(exact)
-
-    now[0] = 0.0
-    later = otspec.audit(token, n=2, max_seconds=3000)
-    assert later.verdict is AuditVerdict.INCONCLUSIVE
-    assert 1400 <= later.outcome.draws <= 3000
-    assert f"the 3000 s were up after {later.outcome.draws:,} draws: the output law is known to be" in later.reason

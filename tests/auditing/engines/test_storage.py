@@ -55,13 +55,6 @@ def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path: Path, cont
     assert store.read_text() == content
 
 
-def test_a_file_in_use_is_refused(tmp_path: Path) -> None:
-    store = tmp_path / "texts.jsonl"
-    with Texts(store, {"a": 1}), pytest.raises(DataError, match="in use by process"):
-        Texts(store, {"a": 1})
-    Texts(store, {"a": 1}).close()
-
-
 def test_texts_come_back_as_they_were(tmp_path: Path) -> None:
     store, kept = tmp_path / "texts.jsonl", [Text((1, 2), "ä\n", (-0.5, -1.25), "stop"), Text((), "", None, "")]
     with Texts(store, {}) as texts:
