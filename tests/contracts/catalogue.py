@@ -107,34 +107,32 @@ def of_each(law: Law) -> Law:
     )
 
 
-def of_heads(kind: str) -> Law:
-    """Of heads on the target's states."""
+def of_logits(said: Callable[..., Floats], model: Callable[[Models], Any]) -> Law:
+    """Of what a model says after a text and what was drafted after it, by its target's states."""
 
     def law(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
-        said = logits_after_heads(heads(kind, of.target, 0.1), of.target, text, drafted)
-        return law_from_logits("logits", said, **settings)
+        return law_from_logits("logits", said(model(of), of.target, text, drafted), **settings)
 
     return law
+
+
+def of_heads(kind: str) -> Law:
+    """Of heads on the target's states."""
+    return of_logits(logits_after_heads, lambda of: heads(kind, of.target, 0.1))
 
 
 def of_eagle(model: Callable[[Models], Any]) -> Law:
     """Of a draft model that reads the target's states, and its own."""
-
-    def law(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
-        return law_from_logits("logits", logits_of_eagle(model(of), of.target, text, drafted), **settings)
-
-    return law
+    return of_logits(logits_of_eagle, model)
 
 
 def of_shared(model: Callable[[Models], Any]) -> Law:
     """Of a layer that shares the target's embedding and head."""
 
-    def law(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
-        own = model(of)
-        said = (logits_of_parallel if own.config.masks else logits_of_eagle)(own, of.target, text, drafted)
-        return law_from_logits("logits", over_all(own, said), **settings)
+    def said(own: Any, *after: Any) -> Floats:
+        return over_all(own, (logits_of_parallel if own.config.masks else logits_of_eagle)(own, *after))
 
-    return law
+    return of_logits(said, model)
 
 
 def sharing(masks: int = 0, all_tokens: bool = True) -> Callable[[Models], Any]:
@@ -153,10 +151,7 @@ def as_published(name: str) -> Entry:
     """Drafts of one of these."""
     make, said = PUBLISHED[name]
     made = cache(make)
-
-    def law(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
-        return law_from_logits("logits", said(made(of.vocab), of.target, text, drafted), **settings)
-
+    law = of_logits(said, lambda of: made(of.vocab))
     return Entry(drafts_of(lambda of: published.read(make(of.vocab), of.target)), law, tolerance=1e-5)
 
 
@@ -248,19 +243,11 @@ def several_foreign(of: Models) -> Strategy:
     return MultiDraft([tiny(300), tiny(300, seed=1)], law="independent", matching=matching(), paths=2, depth=2)
 
 
-def of_foreign(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
-    """Over the tokens in common."""
-    return law_of_foreign(text, drafted, [0, 1, 3], **settings)
-
-
-def of_several_foreign(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
-    """The same of the model of a path."""
-    return law_of_foreign(text, drafted, [0, 1, 3], seed=path, **settings)
-
-
-def foreign_redistributing(of: Models) -> Strategy:
-    """To the word that it does not have as well."""
-    return foreign(draft_kernel=kernel(of, [0, 3]))(of)
+def of_foreign(several: bool) -> Law:
+    """Over the tokens in common; of several, the model of a path."""
+    return lambda of, text, drafted, path, **settings: law_of_foreign(
+        text, drafted, [0, 1, 3], seed=path if several else 0, **settings
+    )
 
 
 def of_foreign_redistributed(of: Models, text: list[int], drafted: list[int], path: int, **settings: Any) -> Floats:
@@ -327,11 +314,12 @@ CATALOGUE: Mapping[str, Entry] = {
     "mlp": Entry(drafts_of(lambda of: heads("mlp", of.target, 0.1)), of_heads("mlp")),
     **{f"{name}, published": as_published(name) for name in PUBLISHED},
     # With another tokenizer.
-    "foreign": Entry(foreign(), of_foreign, ("temperature 1", "top-k"), 4, vocabs=False),
-    "foreign, redistributed": Entry(
-        foreign_redistributing, of_foreign_redistributed, ("temperature 1",), 4, vocabs=False
+    "foreign": Entry(foreign(), of_foreign(several=False), ("temperature 1", "top-k"), 4, vocabs=False),
+    "foreign, redistributed": Entry(  # to the word that it does not have as well
+        lambda of: foreign(draft_kernel=kernel(of, [0, 3]))(of),
+        of_foreign_redistributed, ("temperature 1",), 4, vocabs=False,
     ),
-    "foreign, several models": Entry(several_foreign, of_several_foreign, ("top-k",), 4, vocabs=False),
+    "foreign, several models": Entry(several_foreign, of_foreign(several=True), ("top-k",), 4, vocabs=False),
     # A copied path beside what is drawn.
     "beside a copy": Entry(drafts(prompt_lookup=3, depth=1), plain(), ("top-k", "greedy"), prompt=REPEATED),
     "beside a copy, one path": Entry(drafts(prompt_lookup=3, paths=1), plain(), ("temperature 0.6",), prompt=REPEATED),
