@@ -7,16 +7,13 @@ from otspec import IID, Independent, Problem
 from otspec.proofs_check.instances import iid_problem, independent, law, subset_masses, table, table_problem
 from otspec.proofs_check.oracles import (
     LP_TOL,
-    Program,
     full_program,
     iid_optimum,
     inside,
     members,
-    prefixes,
     psi,
     psi_independent,
     relaxed_program,
-    submodularity,
     token_sets,
     transport,
 )
@@ -61,28 +58,3 @@ def test_independent_drafts() -> None:
     p, q = law(RNG, 4), law(RNG, 4)
     assert iid_optimum(p, q, 3) == pytest.approx(optimal_acceptance(Problem(p, IID(q, 3))), abs=1e-14)
     assert iid_problem(p, q, 3).n == 3
-
-
-def test_a_program_without_solution_is_no_number() -> None:
-    one = np.ones((1, 1))
-    value, solution = Program(np.ones(1), equal=(one, -np.ones(1))).solve()
-    assert np.isnan(value)
-    assert np.isnan(solution).all()
-
-
-def test_prefixes_of_an_order_are_masks() -> None:
-    assert prefixes(np.array([2, 0, 1])).tolist() == [0, 0b100, 0b101, 0b111]
-
-
-def test_submodularity_knows_a_supermodular_function() -> None:
-    sizes = token_sets(3).sum(axis=1)
-    assert submodularity(np.sqrt(sizes)) >= -1e-15
-    assert submodularity(sizes**2) < 0
-
-
-def test_the_hit_function_is_submodular_for_every_law() -> None:
-    """A proof for V <= 5: the condition is linear in the law of the draft set, so point masses are enough."""
-    for vocab in range(1, 6):
-        for row in token_sets(vocab)[1:]:
-            drafts = np.flatnonzero(row)[None]
-            assert submodularity(1 - inside(drafts, np.ones(1), vocab)[::-1]) >= 0
