@@ -60,11 +60,12 @@ def test_help_lists_the_names_that_there_are() -> None:
     assert EXIT.keys() == {*AuditVerdict, *EngineVerdict}
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    from otspec.decode import DRAFT_LAWS
+    from otspec.decode import DRAFT_LAWS, training
     from otspec.decode.methods.catalogue import METHODS
 
     assert tuple(METHODS) == names.METHODS
     assert tuple(DRAFT_LAWS) == names.DRAFT_LAWS
+    assert (tuple(training.KINDS), tuple(training.LOSSES)) == (names.TRAINED, names.LOSSES)
 
 
 def test_an_interrupt_is_status_130_after_the_report(
