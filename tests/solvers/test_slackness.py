@@ -65,14 +65,6 @@ def test_one_tuple_costs_one_system(solved: list[Network]) -> None:
         assert (network.supply <= np.array(supply) + 1e-15).all()
 
 
-def test_full_plan_solves_both_systems(solved: list[Network]) -> None:
-    result = solve(SPLIT, Slackness())
-    assert [network.left.size for network in solved] == [2, 2]
-    # Sets with a draft on either side, {0, 2} and the like: their four cells on H* belong to no system.
-    assert result.stats.sizes == {"sets": 10, "outer_cells": 8, "inner_cells": 4}
-    assert SPLIT.scheme.draft_sets().cells.size == 8 + 4 + 4
-
-
 def test_two_drafters_are_cut_along_tokens(solved: list[Network], monkeypatch: pytest.MonkeyPatch) -> None:
     # The bipartite flow is what the two systems replace: with two drafts H* must not come from it.
     problem = Problem(SPLIT.p, Independent([Q4, Q4[[1, 0, 2, 3]]]))
