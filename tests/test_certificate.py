@@ -7,18 +7,11 @@ from numpy.testing import assert_array_equal
 from otspec import IID, Independent, Problem, ProblemError, Table, optimum, solve
 from otspec.certificate import FLOW_CELLS, upper_bound
 from tests.each import each
-from tests.instances import BY_PREFIXES, KNOWN, P4, Q4, SMALL, Instance, Known, peaked_problem
+from tests.instances import BY_PREFIXES, P4, Q4, SMALL, Instance, peaked_problem
 from tests.oracles import hit_function, mass_function, optimal_acceptance
 
 ROUNDING = 1e-13
 """Sums of at most 216 products of probabilities, here and in the oracle."""
-
-
-@each(known=KNOWN)
-def test_known_answer(known: Known) -> None:
-    best = optimum(known.problem)
-    assert best.acceptance == pytest.approx(known.acceptance, abs=ROUNDING), known.why
-    assert best.bound == pytest.approx(known.acceptance, abs=ROUNDING), known.why
 
 
 @each(instance=SMALL)

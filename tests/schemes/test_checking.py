@@ -7,12 +7,12 @@ import pytest
 from otspec import IID, DraftScheme, Greedy, ProblemError, Table, check_scheme
 from otspec.schemes import DraftSets, Support
 from tests.each import each
-from tests.instances import KNOWN, Instance, sample_of_each
+from tests.instances import Instance, sample_of_each
 
 Q = np.array([0.1, 0.0, 0.4, 0.3, 0.2])
 
 
-@each(instance=[*sample_of_each(3), *(Instance(known.name, known.problem) for known in KNOWN)])
+@each(instance=sample_of_each(3))
 def test_schemes_of_this_package_are_sound(instance: Instance) -> None:
     scheme = instance.problem.scheme
     check = check_scheme(scheme, draws=2000)
