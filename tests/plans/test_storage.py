@@ -74,16 +74,11 @@ class Foreign:
         return np.array([1.0, 0.0])
 
 
-class Ours(Match):
-    """Somebody else's plan, derived from one of ours."""
-
-
 def test_a_class_of_somebody_else_is_refused_by_name(tmp_path: Path) -> None:
-    problem = Problem(P4, IID(Q4, 2))
-    for plan, name in ((Pick(problem, Foreign(), 1.0), "Foreign"), (Ours(problem, Q4, 1.0), "Ours")):
-        assert plan.conditional(np.array([0, 1])).sum() == pytest.approx(1.0)
-        with pytest.raises(ProblemError, match=rf"consists of a tests\.plans\.test_storage:{name}, .* or pickle"):
-            plan.save(tmp_path / "plan.npz")
+    plan = Pick(Problem(P4, IID(Q4, 2)), Foreign(), 1.0)
+    assert plan.conditional(np.array([0, 1])).sum() == pytest.approx(1.0)
+    with pytest.raises(ProblemError, match=r"consists of a tests\.plans\.test_storage:Foreign, .* or pickle"):
+        plan.save(tmp_path / "plan.npz")
     assert not any(tmp_path.iterdir())
 
 
@@ -121,18 +116,10 @@ def test_a_damaged_file_is_told(tmp_path: Path) -> None:
     path = tmp_path / "plan.npz"
     otspec.solve(Problem(P4, IID(Q4, 2))).plan.save(path)
     whole = path.read_bytes()
-    rng = np.random.default_rng(0)
     for content in (b"", b"x", whole[:100], whole[: len(whole) // 2], b"\x93NUMPY" + whole):
         path.write_bytes(content)
         with pytest.raises(DataError, match=r"plan\.npz"):
             load(path)
-    for at in rng.integers(0, len(whole), 200):  # each member has its checksum
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
-        try:
-            back = load(path)
-        except DataError:
-            continue
-        assert back.gap <= 1e-12  # a byte of a date, or of another field that says nothing
     np.save(path.with_suffix(".npy"), Q4)
     for name in (path.with_suffix(".npy"), tmp_path / "missing", tmp_path):
         with pytest.raises(DataError, match=r"cannot be read|is not a file of a plan"):
