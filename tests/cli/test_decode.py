@@ -189,14 +189,6 @@ def test_prompts_as_json_lines_and_stop_strings(otspec: Otspec, saved: Pair) -> 
     assert decoded(otspec, f"{words} --stop {stop}")["texts"] == [text[: text.index(stop) + 1]]
 
 
-def test_a_chain_takes_over_where_a_solver_fails(otspec: Otspec, saved: Pair) -> None:
-    line = f"decode {saved} --prompt import --max-new-tokens 3 --solver max_flow:max_cells=5"
-    error = otspec(line, 2).err
-    assert "exceed max_cells = 5" in error
-    assert "--solver takes a list" in error
-    otspec(f"{line},interval")
-
-
 @pytest.mark.parametrize("name", ["./nowhere/model", "nobody/nothing"])
 def test_a_model_that_is_not_there(otspec: Otspec, saved: Pair, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)

@@ -12,7 +12,6 @@ torch = pytest.importorskip("torch")
 from safetensors import safe_open  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 
-from otspec.cli.names import LOSSES, TRAINED  # noqa: E402
 from otspec.decode import Budget, Router, training  # noqa: E402
 from otspec.decode.distillation.texts import AT_ONCE  # noqa: E402
 from otspec.decode.drafters.eagle.model import Eagle  # noqa: E402
@@ -31,11 +30,6 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight texts are held out, and as many are written at once: else they would take most of the time."""
     monkeypatch.setattr(import_module("otspec.cli.train"), "HELD_OUT", 8)
     monkeypatch.setitem(AT_ONCE, "cpu", 8)
-
-
-def test_names_are_those_of_the_package() -> None:
-    assert tuple(training.KINDS) == TRAINED
-    assert tuple(training.LOSSES) == LOSSES
 
 
 def trained(otspec: Otspec, out: str, words: str) -> tuple[dict[str, Any], dict[str, Any]]:
