@@ -175,21 +175,6 @@ def test_hits_along_orders_are_those_of_enumeration(instance: Instance) -> None:
 
 
 @varied
-def test_first_draft_and_inclusion_are_those_of_enumeration(instance: Instance) -> None:
-    scheme = instance.problem.scheme
-    tuples = all_tuples(scheme)
-    masses, tokens = scheme.prob(tuples), np.arange(scheme.vocab)[:, None]
-    first, inclusion = scheme.first_draft(), scheme.inclusion()
-    assert first is not None
-    assert_allclose(first, (tuples[:, 0] == tokens) @ masses, rtol=0, atol=ROUNDING)
-    if inclusion is None:
-        assert isinstance(scheme, WithoutReplacement)
-        assert scheme.n > 2
-    else:
-        assert_allclose(inclusion, (tuples == tokens[..., None]).any(axis=2) @ masses, rtol=0, atol=ROUNDING)
-
-
-@varied
 def test_draft_sets_are_those_of_enumeration(instance: Instance) -> None:
     """Relative, as each mass is a sum of positive products; those near 1e-308 lose digits, or all of them."""
     scheme = instance.problem.scheme
