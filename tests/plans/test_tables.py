@@ -17,7 +17,6 @@ from otspec.plans.place_rule import PlaceRule
 from tests import laws
 from tests.each import each
 from tests.instances import P4, Q4, VARIED, Instance, sample_of_each
-from tests.laws import Kind
 from tests.oracles import Floats, Ints, check_plan, check_sampled, enumerate_plan, law_of_the_pick, optimal_acceptance
 
 SUM_TOL = 1e-12
@@ -168,28 +167,11 @@ def test_weights_that_are_no_probabilities_are_not_certified(laws: tuple[Floats,
     assert right.deviation <= 1e-15
 
 
-def interval_plan(kind: Kind, seed: int, vocab: int, n: int) -> Pick:
-    """A plan that picks by this rule."""
-    p, q = kind(np.random.default_rng(seed), vocab)
-    plan = otspec.solve(Problem(p, IID(q, n)), "interval").plan
+def test_the_output_is_drawn_without_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    p, q = laws.lumpy(np.random.default_rng(5), 12)
+    plan = otspec.solve(Problem(p, IID(q, 256)), "interval").plan
     assert isinstance(plan, Pick)
     assert isinstance(plan.rule, PlaceRule)
-    return plan
-
-
-def test_picking_by_points_follows_the_weights() -> None:
-    rng = np.random.default_rng(11)
-    plan = interval_plan(laws.lumpy, seed=2, vocab=12, n=4)
-    assert isinstance(plan.rule, PlaceRule)
-    for drafts in plan.problem.scheme.sample(rng, 4):
-        picks = np.bincount([plan.rule.pick(drafts, rng) for _ in range(4000)], minlength=4) / 4000
-        np.testing.assert_allclose(picks, plan.rule.weights(drafts), atol=5 * 0.5 / math.sqrt(4000))
-        outputs = np.bincount([plan.sample(drafts, rng) for _ in range(4000)], minlength=12) / 4000
-        np.testing.assert_allclose(outputs, plan.conditional(drafts), atol=5 * 0.5 / math.sqrt(4000))
-
-
-def test_the_output_is_drawn_without_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = interval_plan(laws.lumpy, seed=5, vocab=12, n=256)
 
     def integrals(self: PlaceRule, drafts: object) -> None:
         raise AssertionError("they take most of a second for so many drafts")
