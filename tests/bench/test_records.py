@@ -148,7 +148,7 @@ def test_parts_of_a_run_are_one_and_what_is_finished_stands() -> None:
 def test_recordings_of_others_join_whatever_code_measured_them() -> None:
     theirs = recorded_trees("2") | {"measured_by": {"python": "3.14", "versions": {"numpy": "3"}, "code": "y"}}
     found = joined([run_of("a", "paths", {}), run_of("b", "paths", {"data": "e"}, data={"e": theirs})])
-    assert list(found.identity["data"]) == ["d", "e"]
+    assert (list(found.identity["data"]), found.identity["processor"]) == (["d", "e"], "P")
     report = kind_of("paths").report(found)
     assert report is not None
     assert any("Recordings" in table.title and len(table.rows) == 2 for table in report.tables)

@@ -100,7 +100,7 @@ def test_reads_tensors_of_torch_and_of_safetensors(tmp_path: Path, dtype: str) -
 
 
 def test_reads_arrays_in_files_of_their_own(tmp_path: Path) -> None:
-    for name, array in {"target_logits": TARGET, "draft_logits": DRAFT, "p": probabilities(TARGET)}.items():
+    for name, array in {"target_logits": TARGET, "draft_logits": DRAFT, "p": probabilities(TARGET)[:2]}.items():
         np.save(tmp_path / f"{name}.npy", array)
     np.save(tmp_path / "both.npy", np.stack((TARGET, DRAFT)))
     for name in ("target_logits.npy", "draft_logits.npy", "both.npy"):
@@ -208,6 +208,9 @@ def test_tensors_of_torch_run_no_code(tmp_path: Path) -> None:
     torch.save({"target_logits": Path}, tmp_path / "code.pt")
     with pytest.raises(DataError, match="it holds more than tensors, or is damaged; save a dict of tensors"):
         FileSource.open(tmp_path / "code.pt")
+    torch.save(torch.zeros(2, 7), tmp_path / "flat.pt")
+    with pytest.raises(DataError, match=r"it holds one tensor of shape \(2, 7\)"):
+        FileSource.open(tmp_path / "flat.pt")
 
 
 @each(value=[np.nan, np.inf])
