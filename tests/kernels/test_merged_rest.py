@@ -17,15 +17,6 @@ def _split(
     return drafted, rest, drawn
 
 
-@pytest.mark.parametrize("vocab", [3, BLOCK, BLOCK + 1, 3 * BLOCK + 7])
-def test_probabilities_are_those_of_the_laws(vocab: int) -> None:
-    laws, nodes, columns = RNG.dirichlet(np.full(vocab, 0.1), 4), np.array([0, 2, 0]), np.array([0, 2])
-    drafted, rest, _ = _split(laws, nodes, columns, np.zeros(4))
-    np.testing.assert_array_equal(drafted, laws[np.ix_(nodes, columns)])
-    others = np.delete(laws, columns, axis=1).sum(axis=1)
-    np.testing.assert_allclose(rest, [others[0], 1, others[2], 1], rtol=1e-12)
-
-
 def test_each_token_of_the_rest_has_its_share_of_the_uniform_numbers() -> None:
     vocab, columns = 2 * BLOCK + 5, np.array([1, BLOCK])
     law = np.zeros(vocab)
