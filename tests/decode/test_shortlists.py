@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy import sparse
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -28,14 +27,13 @@ from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.shortlists import router as router_module
 from otspec.decode.drafters.shortlists.restricted import Restriction
 from otspec.decode.drafters.shortlists.router import Network
-from otspec.decode.drafters.shortlists.selection import History, Level, laid_out
+from otspec.decode.drafters.shortlists.selection import History, Level
 from otspec.decode.drafters.shortlists.training import _told, spherical_clusters
 from otspec.decode.models.context import Context
 from otspec.decode.models.head import with_head_for, without_head
 from otspec.decode.models.passes.llama_reader import LlamaReader
 from otspec.errors import DataError
 from otspec.verification.trees.shape import Shape
-from otspec.vocab import affinity, affinity_from_matrix, rdk
 from otspec.vocab.tensors import read_tensors, write_tensors
 from tests.contracts.draft_models import (
     WIDTH,
@@ -160,34 +158,7 @@ def test_models_whose_logits_are_not_their_heads_alone() -> None:
                 with_head_for(model, torch.tensor([1]))
 
 
-# --- kernels, and some tokens everywhere
-
-
-def _kernels(rng: Any) -> dict[str, Any]:
-    def matrix(tokens: Any) -> Any:
-        """Row-stochastic and sparse, no row of which stays where it is."""
-        values = rng.random((len(tokens), 8)) * (rng.random((len(tokens), 8)) < 0.4)
-        values[np.arange(len(tokens)), (np.array(tokens) + 3) % 8] += 0.1
-        return sparse.csr_array(values / values.sum(axis=1, keepdims=True))
-
-    return {
-        "dense": affinity(rng.standard_normal((4, 8)), 0.5, tokens=KEPT),
-        "sparse": affinity_from_matrix(matrix(KEPT), tokens=KEPT),
-        "rows for all": affinity_from_matrix(matrix(range(8))),
-        "tails": affinity_from_matrix(np.array([[1 - 1e-300, 1e-300, *[0.0] * 6]]), tokens=[5]),
-    }
-
-
-@pytest.mark.parametrize(("name", "matrix"), _kernels(np.random.default_rng(1)).items())
-def test_kernels_on_the_device_are_rdk(name: str, matrix: Any) -> None:
-    restriction = Restriction.of(None, matrix, 8)
-    assert restriction is not None
-    kept = restriction.on(torch.device("cpu"))
-    logits = 3 * torch.randn(5, 2, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    wanted = rdk(logits.softmax(dim=-1), matrix)
-    for own, rtol, atol in ((logits, 1e-12, 0.0), (logits.float(), 1e-7, 1e-6)):
-        laws = kept.redistributed(WHOLE.draft_laws(laid_out(own[..., kept.tokens], kept.tokens, 8)))
-        np.testing.assert_allclose(laws, wanted, rtol=rtol, atol=atol)
+# --- some tokens everywhere
 
 
 def test_all_ways_to_say_some_tokens_are_one() -> None:
