@@ -14,7 +14,7 @@ from otspec.verification.reference import buckets as bucket_reference
 from otspec.verification.rules.block.block import block_weights
 from otspec.verification.rules.interval.compiled import verify_one
 from otspec.verification.trees.shape import Shape
-from tests.oracles import Floats
+from tests.oracles import Floats, Ints
 from tests.verification.grid_nested import slots_of
 from tests.verification.models import model
 
@@ -101,17 +101,22 @@ def walked(tree: Tree, uniforms: Floats, verified: Callable[..., tuple[int, bool
 
 
 def first_path(tree: Tree, uniforms: Floats) -> Output:
-    """Block verification of the path of first children, by the figures of `otspec.verification`."""
-    nodes = tree.node[0]
-    tokens, p, q = tree.token[nodes[1:]], tree.target[nodes], tree.draft[nodes[:-1]]
+    """Block verification of the path of first children."""
+    nodes, numbers = tree.node[0], uniforms[tree.shape.slots - 1 :]
+    tokens = tree.token[nodes[1:]]
+    accepted, token = by_block(tree.target[nodes], tree.draft[nodes[:-1]], tokens, numbers[:, 0], numbers[-1, 1])
+    return tuple(tokens[:accepted].tolist()), token
+
+
+def by_block(p: Floats, q: Floats, tokens: Ints, uniforms: Floats, last: float) -> tuple[int, int]:
+    """How many tokens of a path are accepted, and the one after them, by the figures of `otspec.verification`."""
     weight, stop = block_weights(p, q, tokens)
-    numbers = uniforms[tree.shape.slots - 1 :]
-    accepted = max((i for i in range(1, tokens.size + 1) if numbers[i - 1, 0] < stop[i]), default=0)
+    accepted = max((i for i in range(1, tokens.size + 1) if uniforms[i - 1] < stop[i]), default=0)
     law = p[accepted]
     if accepted < tokens.size:
-        rest = np.maximum(weight[accepted] * p[accepted] - q[accepted], 0)
+        rest = np.maximum(weight[accepted] * law - q[accepted], 0)
         law = rest if rest.sum() > 0 else law
-    return tuple(tokens[:accepted].tolist()), inverse(law, numbers[-1, 1])
+    return accepted, inverse(law, last)
 
 
 def links_of(shape: Shape, rows: int) -> Links:
