@@ -80,20 +80,6 @@ def test_every_node_of_every_tree_step_after_step(model: Any) -> None:
         _check_cache(model, target.context, [text[:-1] for text in texts])
 
 
-@each(model=[tiny(), copy.deepcopy(tiny()).float()])
-def test_columns_are_moved_in_place(model: Any) -> None:
-    target = Target(model, [[1, 2, 3, 4]])
-    tree = Topology.merge(Shape((2, 1)), np.array([1, 2, 3, 4]))
-    target.read([[1, 2, 3, 4]], [tree])
-    before = [block.entries for block in target.context.reader.blocks]
-    kept = [entries[:, :, :, [0, 1, 2, 3, 5, 7]].clone() for entries in before]  # the text and its root, nodes 2 and 4
-    target.commit([tree.line(4)], [0])
-    target.settle()
-    for block, entries, columns in zip(target.context.reader.blocks, before, kept, strict=True):
-        assert block.entries is entries
-        torch.testing.assert_close(entries[:, :, :, :6], columns, rtol=0, atol=0)
-
-
 def test_a_cache_grows_by_doubling() -> None:
     model = tiny(positions=1024)
     context, allocated = Context(model, [[1, 2, 3]]), set()

@@ -145,13 +145,6 @@ def test_greedy_targets_and_their_drafts() -> None:
     assert greedy.target_choices(scores, []).tolist() == [NONE] * 3 + [1]
 
 
-def test_depth_ends_where_the_positions_of_the_draft_model_do() -> None:
-    sampling = Sampling(LogitsProcessorList(), do_sample=True)
-    drafter = ModelDrafter(tiny(positions=10), Shape((2, 1, 1, 1)), draft_law("iid"), sampling, 8, _generator())
-    drafter.start([[1, 2]])
-    assert [drafter.depth(np.array([3, length])) for length in (6, 7, 8, 10, 11, 30)] == [4, 4, 3, 1, 0, 0]
-
-
 @each(n=(1, 3, 8, 9, 20), ties=(False, True))
 def test_the_likeliest_are_in_the_order_of_the_scheme(n: int, ties: bool) -> None:
     """By searches and by a sort; a tie is for the lowest id, and what is impossible is not drafted."""

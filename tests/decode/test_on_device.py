@@ -10,7 +10,8 @@ import torch
 from otspec import ProblemError, generate
 from otspec.decode.base import graphs
 from otspec.decode.base.drafts import Drafts, Launched
-from otspec.decode.verify.captured import MOST_COUNTED, Counted, DeviceRule, GraphedVerifier, Inputs
+from otspec.decode.verify import on_device
+from otspec.decode.verify.captured import MOST_COUNTED, Counted, DeviceRule, GraphedVerifier, Inputs, verify_in_one
 from otspec.decode.verify.on_device import can_be_stacked, device_rule, verify_launched, verify_on_device
 from otspec.verification import Block, Nested, TokenWise, Tree
 from otspec.verification.trees.shape import Shape
@@ -18,6 +19,7 @@ from otspec.verification.trees.topology import Topology
 from tests.decode.graph_stand_in import called_again
 from tests.decode.models import pair
 from tests.each import each
+from tests.verification.grid_nested import slots_of
 from tests.verification.tree_batches import drawn, first_path, token_by_token
 
 PROMPTS = torch.tensor([[1, 2, 0], [2, 0, 1]])
@@ -52,14 +54,13 @@ def test_slots_that_the_host_has_not_seen_are_verified_by_the_laws_of_the_first(
     """Those of other slots of a prefix, and of rows behind the slots, may be anything."""
     trees, shape = drawn("tiny", 3, branching, 20), Shape.of(branching)
     drafts, laws = together(trees)
-    node = np.zeros((len(trees), shape.slots), dtype=np.int64)
-    target, drawn_from = np.full((len(trees), shape.slots + 2, 3), np.nan), []
-    for mine, own, tree in zip(node, target, trees, strict=True):
-        mine[tree.draw] = tree.node
+    target, drawn_from, tokens = np.full((len(trees), shape.slots + 2, 3), np.nan), [], []
+    for own, tree in zip(target, trees, strict=True):
+        node, token = slots_of(tree)
         own[tree.slot] = tree.target
-        drawn_from.append(tree.draft[mine[: shape.offsets[-2]]])
-    tokens = torch.from_numpy(np.stack([tree.token[mine] for tree, mine in zip(trees, node, strict=True)])[:, 1:])
-    launched = Launched(shape, tokens, torch.from_numpy(np.stack(drawn_from)), None, lambda: drafts)
+        drawn_from.append(torch.from_numpy(tree.draft)[node[: shape.offsets[-2]]])
+        tokens.append(token[1:])
+    launched = Launched(shape, torch.stack(tokens), torch.stack(drawn_from), None, lambda: drafts)
     generators = [torch.Generator().manual_seed(5) for _ in range(2)]
     found = verify_launched(DeviceRule(rule), launched, torch.from_numpy(target), generators[0])(trees)
     assert found == verify_on_device(DeviceRule(rule), drafts, laws, generators[1])
@@ -125,21 +126,13 @@ def test_what_a_graph_reads_is_filled_anew_at_every_step(rule: str, monkeypatch:
 
 
 def stacked(trees: list[Tree]) -> Inputs:
-    """As a step has them: laws of the nodes that there are, and rows for slots."""
-    drafts, laws = together(trees)
-    tokens, nodes, inner = [], [], []
-    before = before_inner = 0
-    for tree in trees:
-        node = np.zeros(tree.shape.slots, dtype=np.int64)
-        node[tree.draw] = tree.node
-        tokens.append(tree.token[node])
-        nodes.append(before + node)
-        inner.append(before_inner + node[: tree.shape.offsets[-2]])
-        before, before_inner = before + tree.size, before_inner + tree.inner
-    sizes = len(trees), trees[0].shape.slots + trees[0].shape.depth, 3
-    uniforms = torch.rand(sizes, dtype=torch.float64, generator=torch.Generator().manual_seed(before))
-    slots = np.concatenate([np.array(part) for part in (tokens, nodes, inner)], axis=1)
-    return Inputs(laws, drafts.laws, uniforms, torch.from_numpy(slots))
+    """What a step verifies of these."""
+    with mock.patch.object(on_device, "verify_in_one", side_effect=verify_in_one) as asked:
+        verify_on_device(
+            DeviceRule("block"), *together(trees), torch.Generator().manual_seed(sum(tree.size for tree in trees))
+        )
+    found: Inputs = asked.call_args.args[1]
+    return found
 
 
 def test_shapes_are_counted_while_they_come() -> None:

@@ -1,20 +1,20 @@
 """What cannot be meant, and the sentence that says what is wrong."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from otspec import ProblemError, verification
+from otspec import verification
 from otspec.verification import Model, Nested, TokenWise, accepted_length, causal_bound
+from tests.refusals import Refused, check_refused
 
 MODEL = verification.synthetic("tiny", 3)
 TREE = MODEL.tree([[0, 1], [0, 2]])
 MODELS: Any = partial(verification.synthetic, "tiny", 2)
 WRONG: Any = None
-REFUSED: list[tuple[Callable[[], object], str]] = [
+REFUSED: list[Refused] = [
     (lambda: causal_bound(MODELS(0), 2, 2), "models is a single model, and the bound is on a mean over models"),
     (lambda: causal_bound(WRONG, 2, 2), "the model is None; pass otspec.verification.Model"),
     (lambda: causal_bound(MODELS, 0, 2), "paths is 0; pass an integer >= 1"),
@@ -41,9 +41,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
 
 
 def test_what_was_repaired_or_crashed_is_one_clear_error() -> None:
-    for call, message in REFUSED:
-        with pytest.raises(ProblemError, match=message):
-            call()
+    check_refused(REFUSED)
 
 
 def test_look_ahead_stays_finite_up_to_its_limits() -> None:

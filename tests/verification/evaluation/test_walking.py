@@ -65,23 +65,6 @@ def test_estimates_have_the_exact_mean() -> None:
         assert 1e-4 < found.error < 0.05
 
 
-def test_hostile_laws() -> None:
-    even, first = np.array([0.5, 0.5]), np.array([1.0, 0.0])
-    rare = np.array([1e-300, 1.0])
-
-    def fixed(p: Floats, q: Floats) -> Model:
-        return Model(lambda prefix: p, lambda prefix: q)
-
-    for rule in RULES.values():
-        same = accepted_length(rule, fixed(even, even), (3, 1, 1), samples=20)
-        np.testing.assert_allclose([same.value, same.error], [3.0, 0.0], atol=EXACT)
-        assert accepted_length(rule, fixed(first, first[::-1]), (3, 1, 1), samples=20) == Estimate(0.0, 0.0)
-        for p, q in ((rare, even), (even, rare), (rare, rare[::-1]), (first, even), (even, first)):
-            found = accepted_length(rule, fixed(p, q), (2, 1, 2), samples=20)
-            assert 0.0 <= found.value <= 3.0, (rule, p, q)
-            assert np.isfinite(found.error), (rule, p, q)
-
-
 def test_a_text_is_followed_while_it_can_be_drafted() -> None:
     p, q = np.array([0.0, 1.0]), np.array([1.0, 0.0])
     line = target_line(Model(lambda prefix: p, lambda prefix: p if len(prefix) < 2 else q), 5, np.random.default_rng(0))

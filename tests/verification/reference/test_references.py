@@ -15,12 +15,10 @@ import torch
 
 from otspec import IID, Problem, ProblemError, optimum
 from otspec.extras import installed
-from otspec.kernels.interval.exchange import memory
 from otspec.verification.device import verify_rows
 from otspec.verification.reference import buckets as bucket_reference
 from otspec.verification.reference import interval as interval_reference
 from otspec.verification.rules.buckets.buckets import AIMS, LADDER, acceptance, bucket_of, count, slopes_of
-from otspec.verification.rules.interval.compiled import verify_one
 from tests import laws
 from tests.each import each
 from tests.instances import SMALL, VARIED, Instance
@@ -41,26 +39,6 @@ def test_places_are_kept_whole_and_the_acceptance_is_the_optimum(instance: Insta
     check_places(solution)
     acceptance = sum(min(token.p, token.g) for token in solution.tokens)
     assert float(acceptance) == pytest.approx(optimum(problem).acceptance, abs=1e-12)
-
-
-@each(instance=[instance for instance in IID_PROBLEMS if instance.problem.vocab > 1], seed=range(2))
-def test_the_compiled_rule_gives_the_same_token_for_the_same_uniforms(instance: Instance, seed: int) -> None:
-    problem, rng = instance.problem, np.random.default_rng(seed)
-    assert isinstance(problem.scheme, IID)
-    p, q = problem.p, problem.scheme.q
-    ratios = p[q > 0] / q[q > 0]
-    if np.unique(ratios).size < ratios.size:
-        # Tokens of equal ratio may change places: make them differ by more than rounding, and the laws stay hostile.
-        p = p * (1 + 1e-3 * rng.random(p.size))
-        q = q * (1 + 1e-3 * rng.random(q.size))
-    mine = memory.of(p.size)
-    for _ in range(4):
-        drafts = problem.scheme.sample(rng)
-        uniforms = rng.random((problem.n + 1, 3))
-        p, q = p / p.sum(), q / q.sum()
-        assert interval_reference.verify(p, q, drafts.tolist(), uniforms.tolist()) == verify_one(
-            p, q, drafts, uniforms, mine.work, mine.places
-        )
 
 
 @each(name=list(KINDS), vocab=(1, 2, 6, 30), n=(1, 2, 3))
