@@ -5,8 +5,6 @@ It may look at the stem's tokens and at the draft laws along it (Theorem 4 of `d
 """
 
 import itertools
-import math
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -14,25 +12,14 @@ import numpy as np
 import pytest
 
 from otspec import IID, DraftScheme, Greedy, HubPairs, Problem, ProblemError, Table, TopK, WithoutReplacement, optimum
-from otspec.verification import (
-    Block,
-    Model,
-    PathLaw,
-    PathVerifier,
-    PickByPlan,
-    TokenWise,
-    Traversal,
-    Tree,
-    path_law,
-    tree_law,
-)
+from otspec.verification import Block, Model, PathLaw, PathVerifier, PickByPlan, TokenWise, Traversal, Tree, path_law
 from otspec.verification.reference.enumeration import branching_trees, law_over, trees_of
 from otspec.verification.rules.nested.nested import LabelVerifier
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.tree import Law, Prefix
 from tests.each import each
 from tests.oracles import Floats
-from tests.verification.catalogue import EXACT, LABELS, VERIFIERS, follows, shapes
+from tests.verification.catalogue import EXACT, VERIFIERS, follows
 from tests.verification.models import FAMILIES, model
 
 
@@ -52,39 +39,6 @@ def mean_along(verifier: LabelVerifier, laws: Model, vocab: int, branching: tupl
             accepted = min(accepted * np.asarray(laws.target(path[:i]))[token], g)
             seen[path[: i + 1]] = accepted
     return sum(seen.values())
-
-
-@pytest.mark.parametrize("name", LABELS)
-def test_the_picked_path_has_the_law_that_block_verification_is_told(name: str) -> None:
-    for number, (vocab, branching) in enumerate([(2, shape) for shape in shapes(2, 30)] + [(3, (2, 2)), (3, (1, 3))]):
-        laws = model(FAMILIES[number % len(FAMILIES)], vocab, 4)
-        picked: dict[Prefix, float] = defaultdict(float)
-        for chance, tree in trees_of(laws, Shape(branching), True):
-            for nodes, weight in zip(tree.node, LABELS[name].picks(tree)[0], strict=True):
-                picked[tree.prefix(int(nodes[-1]))] += chance * weight
-        for path in itertools.product(range(vocab), repeat=len(branching)):
-            proposal = along(LABELS[name], laws, branching, path)
-            told = math.prod(float(proposal[i, token]) for i, token in enumerate(path))
-            if math.prod(float(np.asarray(laws.draft(path[:i]))[x]) for i, x in enumerate(path)) > 0:
-                assert picked[path] == pytest.approx(told, abs=EXACT), (vocab, branching, path)
-
-
-def test_nested_is_never_below_the_others() -> None:
-    """Token-wise transport and single-path block verification, on trees with branching nodes."""
-    others = {name: VERIFIERS[name] for name in ("token-wise interval", "block")}
-    better = dict.fromkeys(others, 0)
-    trees = ((2, (1, 2, 2)), (2, (2, 1, 2)), (3, (2, 2)), (3, (1, 3)))
-    paths = ((2, (2, 1)), (3, (2, 1)), (2, (2, 1, 1)), (2, (3, 1)))
-    cases = (*itertools.product(trees, range(2)), *itertools.product(paths, range(8)))
-    for number, ((vocab, branching), seed) in enumerate(cases):
-        laws = model("tiny" if number < 8 or seed % 2 else "peaked", vocab, seed)
-        nested = mean_along(LABELS["nested"], laws, vocab, branching)
-        for name, other in others.items():
-            worth = tree_law(other, laws, branching).mean_accepted
-            assert nested >= worth - EXACT, (branching, seed, name)
-            better[name] += nested > worth + 1e-6
-    assert better["token-wise interval"] > len(cases) / 4
-    assert better["block"] >= 8
 
 
 # --- shapes chosen while drafting
