@@ -83,6 +83,19 @@ def greedy_text(model: Any, text: list[int], new: int) -> list[int]:
     return text
 
 
+def calls_of(patch: pytest.MonkeyPatch, owner: Any, name: str) -> list[tuple[Any, Any]]:
+    """What a function is called with from now on, and what it gives."""
+    seen, plain = list[tuple[Any, Any]](), getattr(owner, name)
+
+    def noted(*given: Any) -> Any:
+        found = plain(*given)
+        seen.append((given, found))
+        return found
+
+    patch.setattr(owner, name, noted)
+    return seen
+
+
 class Words:
     """As much of a tokenizer as stop strings need: token i is the word <i>."""
 

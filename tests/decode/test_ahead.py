@@ -11,7 +11,7 @@ from otspec.decode.models.target import Target
 from otspec.decode.step.harness import Generation
 from otspec.decode.step.loop import Decoder
 from otspec.errors import ProblemError
-from tests.decode.models import pair
+from tests.decode.models import calls_of, pair
 from tests.each import each
 
 VOCAB = 8
@@ -38,17 +38,11 @@ def texts(patch: pytest.MonkeyPatch, ahead: bool, target: Any, draft: Any, **set
 
 def check(patch: pytest.MonkeyPatch, target: Any, draft: Any, **settings: Any) -> None:
     """The same texts, steps and counts, and the target reads slots."""
-    read, shapes = Target.read_slots, []
-
-    def counted(self: Target, texts: Any, drafts: Any, output: Any) -> torch.Tensor:
-        shapes.append(drafts.shape)
-        return read(self, texts, drafts, output)
-
-    patch.setattr(Target, "read_slots", counted)
+    read = calls_of(patch, Target, "read_slots")
     expected = texts(patch, False, target, draft, **settings)
-    assert not shapes
+    assert not read
     found = texts(patch, True, target, draft, **settings)
-    assert len(shapes) > 3
+    assert len(read) > 3
     assert (found.new_tokens, found.blocks) == (expected.new_tokens, expected.blocks)
     for one, other in zip(
         (found.metrics, *found.metrics_of_texts), (expected.metrics, *expected.metrics_of_texts), strict=True

@@ -21,7 +21,7 @@ from otspec.decode.models.passes.byte_rows import ByteRows
 from otspec.decode.models.passes.packed import pack
 from otspec.decode.models.passes.reader import reader_of
 from tests.contracts.draft_models import shared
-from tests.decode.models import tiny
+from tests.decode.models import calls_of, tiny
 
 PROMPT = torch.tensor([[1, 2, 3]])
 KEPT = (0, 2, 5, 6, 7)
@@ -42,36 +42,15 @@ def target(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
-def drafted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[int], torch.Tensor]]:
-    """Tokens and laws of every draft from now on."""
-    seen: list[tuple[list[int], torch.Tensor]] = []
-    plain = EagleDrafter._drafted
-
-    def recorded(self: EagleDrafter, *args: Any) -> Levels:
-        found = plain(self, *args)
-        seen.append((found.tokens[0].tolist(), found.laws[0]))
-        return found
-
-    monkeypatch.setattr(EagleDrafter, "_drafted", recorded)
-    return seen
+def drafted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Levels]]:
+    """Every draft from now on."""
+    return calls_of(monkeypatch, EagleDrafter, "_drafted")
 
 
 def _loaded(target: Any, folder: Path) -> Any:
     """A drafter whose layers are packed with the target's when it borrows from it: one that does not learn."""
     shared(target, kept=KEPT).save_pretrained(folder)
     return AutoModelForCausalLM.from_pretrained(folder)
-
-
-def _calls(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The arguments of all calls of a method from now on."""
-    seen, plain = list[Any](), getattr(owner, name)
-
-    def recorded(*args: Any) -> Any:
-        seen.append(args)
-        return plain(*args)
-
-    monkeypatch.setattr(owner, name, recorded)
-    return seen
 
 
 def _text(target: Any, draft: Any, **settings: Any) -> list[int]:
@@ -98,16 +77,17 @@ def test_one_kernel_drafts_what_levels_do(
     target: Any, drafted: list[Any], settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The same draws from the same laws, up to rounding, and the same text; slots of one prefix have one law."""
-    draft, asked = _loaded(target, tmp_path), _calls(ByteLevels, "draft", monkeypatch)
+    draft, asked = _loaded(target, tmp_path), calls_of(monkeypatch, ByteLevels, "draft")
     text, by_kernel = _text(target, draft, **settings), drafted.copy()
     drafted.clear()
     assert len(asked) == len(by_kernel) > 3
     monkeypatch.setattr(ByteLevels, "of", lambda *args: None)
     assert _text(target, draft, **settings) == text
     assert len(drafted) == len(by_kernel) == len(asked)
-    for (tokens, laws), (others, wanted) in zip(by_kernel, drafted, strict=True):
-        assert tokens == others
-        torch.testing.assert_close(laws, wanted, rtol=1e-5, atol=1e-7)
+    for (_, found), (_, wanted) in zip(by_kernel, drafted, strict=True):
+        tokens, laws = found.tokens[0], found.laws[0]
+        assert torch.equal(tokens, wanted.tokens[0])
+        torch.testing.assert_close(laws, wanted.laws[0], rtol=1e-5, atol=1e-7)
         alike = [
             (one, other) for one, other in combinations(range(settings.get("paths", 1)), 2) if len(laws) > 1 + other
         ]
@@ -120,25 +100,19 @@ def test_one_kernel_grows_what_levels_do(
     target: Any, paths: int, depth: int, size: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The same trees of fixed drafts, step by step."""
-    draft, trees, plain = _loaded(target, tmp_path), list[Any](), GrowTree.draft
+    draft = _loaded(target, tmp_path)
+    grown, drafted = calls_of(monkeypatch, ByteLevels, "grow"), calls_of(monkeypatch, GrowTree, "draft")
 
-    def recorded(self: GrowTree, *args: Any) -> Any:
-        found = plain(self, *args)
-        trees.append([[tree.token.tolist(), tree.parent.tolist()] for tree in found.trees])
-        return found
+    def text() -> tuple[list[int], list[Any]]:
+        drafted.clear()
+        strategy = DynamicTree(draft, paths, depth, size)
+        found = run(target, strategy, PROMPT, max_new_tokens=30, seed=3).new_tokens[0]
+        return found, [[tree.token.tolist(), tree.parent.tolist()] for _, drafts in drafted for tree in drafts.trees]
 
-    def text() -> list[int]:
-        return run(target, DynamicTree(draft, paths, depth, size), PROMPT, max_new_tokens=30, seed=3).new_tokens[0]
-
-    monkeypatch.setattr(GrowTree, "draft", recorded)
-    grown = _calls(ByteLevels, "grow", monkeypatch)
-    by_kernel, seen = text(), trees.copy()
-    trees.clear()
-    assert len(grown) == len(seen) > 3
+    by_kernel = text()
+    assert len(grown) == len(by_kernel[1]) > 3
     monkeypatch.setattr(ByteLevels, "of", lambda *args: None)
     assert text() == by_kernel
-    assert len(trees) == len(grown)
-    assert trees == seen
 
 
 @pytest.mark.parametrize(
@@ -156,9 +130,9 @@ def test_what_the_kernel_does_not_do_goes_level_by_level(
     target: Any, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """They are drawn otherwise, or read in wider levels."""
-    asked = _calls(ByteLevels, "draft", monkeypatch)
+    asked = calls_of(monkeypatch, ByteLevels, "draft")
     assert len(_text(target, _loaded(target, tmp_path), **({"paths": 2, "depth": 3} | settings))) == 30
-    assert all(shape.depth == 1 for *_, shape, _ in asked)  # before the end of a text, which reads nothing
+    assert all(shape.depth == 1 for (*_, shape, _), _ in asked)  # before the end of a text, which reads nothing
 
 
 def test_a_text_of_one_token_has_nothing_to_read_first(target: Any, tmp_path: Path) -> None:
@@ -188,8 +162,9 @@ def test_laws_by_weights_of_8_bits_are_near(
     drafted.clear()
     monkeypatch.setattr(llama_reader, "BYTE_ROWS", 0)
     monkeypatch.setattr(packed, "BYTE_ROWS", 0)
-    reads = _calls(ByteRows, "read", monkeypatch)
+    reads = calls_of(monkeypatch, ByteRows, "read")
     assert len(_text(target, draft, **settings)) == len(text)
     assert not reads
-    torch.testing.assert_close(by_bytes[0][1], drafted[0][1], rtol=0, atol=0.02)
-    assert not torch.equal(by_bytes[0][1], drafted[0][1])
+    (_, found), (_, wanted) = by_bytes[0], drafted[0]
+    torch.testing.assert_close(found.laws[0], wanted.laws[0], rtol=0, atol=0.02)
+    assert not torch.equal(found.laws[0], wanted.laws[0])

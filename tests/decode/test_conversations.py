@@ -1,6 +1,7 @@
 """Conversations: prompts by the chat template, and the model's own answers in those that follow."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from otspec.decode.pair.loading import Models, batch_of
 from otspec.decode.step.harness import Generation
 from otspec.errors import ProblemError
 from tests.decode.models import pair
-from tests.each import each
+from tests.refusals import check_refused
 from tests.saved_pair import VOCAB, tokenizer
 
 TEMPLATE = (
@@ -66,13 +67,6 @@ def test_all_prompts_are_those_of_the_conversation(models: Models, answered: boo
     assert len(seen) == (3 if answered else 1)  # what is asked last is not answered
 
 
-def test_prompts_without_a_template_are_texts_as_they_are(models: Models) -> None:
-    (one,) = conversations_of(models.tokenizer, [("def f",)], template=False)
-    assert list(one.first) == models.tokenizer("def f").input_ids
-    (one,) = conversations_of(models.tokenizer, [("a", "b")], template=False, first=True)
-    assert one.count == 1
-
-
 def test_special_tokens_are_the_templates_own() -> None:
     """Tokenizers that begin every text would begin it twice."""
     made = with_template("<s>{{ messages[0].content }}")
@@ -97,11 +91,11 @@ REFUSED: list[tuple[str | None, list[tuple[str, ...]], bool, str]] = [
 """Templates, what is asked by them or without, and what is said."""
 
 
-@each(case=REFUSED)
-def test_what_is_refused(case: tuple[str | None, list[tuple[str, ...]], bool, str]) -> None:
-    written, asked, by_template, message = case
-    with pytest.raises(ProblemError, match=message):
-        conversations_of(with_template(written), asked, template=by_template)
+def test_what_is_refused() -> None:
+    check_refused(
+        (partial(conversations_of, with_template(written), asked, template=by_template), message)
+        for written, asked, by_template, message in REFUSED
+    )
 
 
 def test_conversations_that_are_too_long_are_told_before_any_is_had(models: Models) -> None:

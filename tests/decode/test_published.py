@@ -36,7 +36,7 @@ from tests.saved_pair import save as saved_pair
 pytestmark = pytest.mark.usefixtures("no_gradients")
 
 VOCAB, KEPT = 8, (1, 2, 4, 7)
-TEXT, DRAFTED = [3, 1, 4, 1, 5], [2, 7]
+TEXT = [3, 1, 4, 1, 5]
 
 FORMATS: dict[str, tuple[Published, Callable[..., Any]]] = {
     "EAGLE": (published.eagle(VOCAB), published.logits_of_eagle),
@@ -73,14 +73,11 @@ def test_it_says_what_is_published(name: str) -> None:
     drafter, _ = drafting(target(), model, [TEXT], Shape.paths(1, 3), sampling, torch.Generator().manual_seed(0))
     drafts = drafter.draft([TEXT], 3)
     drafted = drafts.trees[0].token[1:].tolist()
-    own = list(range(VOCAB)) if drafts.columns is None else drafts.columns.tolist()
     moves = of.tensors.get("d2t")
     rows = list(range(VOCAB)) if moves is None else (moves + torch.arange(len(moves))).tolist()
-    for level in range(3):
+    for level, found in enumerate(drafts.over(VOCAB).numpy()):
         wanted = np.zeros(VOCAB)
         wanted[rows] = law_from_logits("logits", said(of, target(), TEXT, drafted[:level]))
-        found = np.zeros(VOCAB)
-        found[own] = drafts.laws[level].numpy()
         np.testing.assert_allclose(found, wanted, atol=1e-6)  # norms and angles are in float32
 
 
@@ -303,11 +300,6 @@ def test_a_model_becomes_a_folder(saved: str, tmp_path: Path) -> None:
 def test_a_published_layer_becomes_what_engines_read(saved: str, tmp_path: Path) -> None:
     layer = published.eagle3(300, (0, 5, 299), (0, 1)).into(tmp_path / "layer")
     pair.save(str(layer), tmp_path / "served", form="speculators", target=saved, ahead=2)
-    kept, written = (read_published(folder) for folder in (layer, tmp_path / "served"))
-    assert kept is not None
-    assert written is not None
-    for name, weights in kept.state_dict().items():
-        assert torch.equal(weights.float(), written.state_dict()[name].float()), name
     about = json.loads((tmp_path / "served" / "config.json").read_text())["speculators_config"]
     assert about["proposal_methods"][0]["speculative_tokens"] == 2
     draft, _ = load_draft(str(tmp_path / "served"))

@@ -18,6 +18,7 @@ from otspec import DataError, Problem, ProblemError, optimum
 from otspec.bench.schema import check_header
 from otspec.data import FileSource, TopSource, TreeSource, open_source
 from otspec.data.formats import safetensors_about
+from otspec.decode.drafters.levels import LevelDrafter
 from otspec.decode.pair.loading import Models
 from otspec.decode.recording import positions, trees
 from otspec.decode.recording.positions import Recording, begun, record
@@ -27,9 +28,10 @@ from otspec.schemes import WithoutReplacement
 from otspec.verification import Tree
 from otspec.verification.rules.catalogue import JOINT, verifier_of_paths
 from tests.contracts.draft_models import eagle, logits_of_eagle, logits_of_parallel, over_all, shared
-from tests.decode.models import logits_after, pair
+from tests.decode.models import calls_of, logits_after, pair
 from tests.each import check_each, each
 from tests.processes import killed
+from tests.refusals import Refused, check_refused
 
 PROMPTS = [[1, 2], [3, 4, 5], [6]]
 KEPT = (0, 2, 5, 6, 7)
@@ -63,36 +65,16 @@ class Recorded:
     def __init__(self, path: Path, of: type[Recording] = Recording, kind: str = "plain", **settings: Any) -> None:
         self.recording, self._says = asked(of, kind, **settings), KINDS[kind][1]
         vocab = self.recording.vocab
-        contexts: list[list[int]] = []
-        drawn: list[Any] = []
-        own_places, drafting = positions.own_places, positions.drafting
-
-        def noted(target: Any, prompts: Any, *rest: Any) -> Any:
-            texts, after = own_places(target, prompts, *rest)
-            contexts.extend(begun(texts, prompts, after))
-            return texts, after
-
-        def noting(*args: Any) -> Any:
-            drafter, reading = drafting(*args)
-            draft = drafter.draft
-
-            def drafted(texts: Any, depth: int) -> Any:
-                drafts = draft(texts, depth)
-                laws = drafts.over(vocab).split([tree.inner for tree in drafts.trees])
-                drawn.extend(zip(laws, (tree.token[tree.node[:, 1:]] for tree in drafts.trees), strict=True))
-                return drafts
-
-            drafter.draft = drafted  # type: ignore[method-assign]
-            return drafter, reading
-
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(positions, "own_places", noted)
-            patch.setattr(trees, "own_places", noted)
-            patch.setattr(trees, "drafting", noting)
+            placed, drafted = calls_of(patch, positions, "own_places"), calls_of(patch, LevelDrafter, "draft")
+            patch.setattr(trees, "own_places", positions.own_places)
             self.about = record(self.recording, path)
         rows = [row for _, rows in self.recording.chunks for row in rows]
+        contexts = [text for (_, prompts, *_), (texts, after) in placed for text in begun(texts, prompts, after)]
         self.contexts = dict(zip(rows, contexts, strict=True))
-        self.drawn = dict(zip(rows, drawn, strict=False))
+        laws = [law for _, one in drafted for law in one.over(vocab).split([tree.inner for tree in one.trees])]
+        paths = [tree.token[tree.node[:, 1:]] for _, one in drafted for tree in one.trees]
+        self.drawn = dict(zip(rows, zip(laws, paths, strict=True), strict=False))
         """The laws that trees were drawn from, and their paths."""
         self.source: Any = TreeSource(path) if of is TreeRecording else open_source(path)
 
@@ -278,7 +260,7 @@ def test_the_header_says_where_it_is_from_and_others_can_read_the_file(tmp_path:
 
 def test_what_cannot_be_recorded_is_refused(tmp_path: Path) -> None:
     foreign = asked().models._replace(matching=object())
-    for call, message in (
+    refused: list[Refused] = [
         (lambda: asked(stored="int8"), "cannot be stored as 'int8'; known: float32"),
         (lambda: asked(top_k=8), "top_k is 8; of 8 tokens keep 1 to 7, or all"),
         (lambda: asked(new=100), "a prompt and 100 tokens after it are 103, and a model reads 64"),
@@ -291,9 +273,8 @@ def test_what_cannot_be_recorded_is_refused(tmp_path: Path) -> None:
             lambda: record(TREES(kind="parallel, some tokens", depth=4), tmp_path / "t.safetensors"),
             "d drafts 3 tokens of a path at most, and depth is 4; record paths no deep",
         ),
-    ):
-        with pytest.raises(ProblemError, match=message):
-            call()
+    ]
+    check_refused(refused)
     path = tmp_path / "p.safetensors"
     record(TREES(), path)
     with pytest.raises(DataError, match="holds recorded trees, not positions; otspec bench paths compares rules"):

@@ -13,7 +13,7 @@ from otspec import generate
 from otspec.decode.base import graphs
 from otspec.decode.base.graphs import capture
 from otspec.decode.models.context import Context
-from otspec.decode.models.passes import static, workspace
+from otspec.decode.models.passes import static
 from otspec.decode.models.passes.single_graph import GraphedSequence
 from otspec.decode.models.passes.static import LEAST_COLUMNS, StaticReader, can_stand
 from otspec.decode.models.passes.transformers_reader import TransformersReader
@@ -21,7 +21,7 @@ from otspec.decode.models.passes.workspace import Workspace, filled_up
 from otspec.decode.step.loop import Decoder
 from tests.contracts.draft_models import DRAFT_MODELS
 from tests.decode.graph_stand_in import Pool, called_again
-from tests.decode.models import pair, tiny
+from tests.decode.models import calls_of, pair, tiny
 from tests.each import each
 
 VOCAB = 8
@@ -123,23 +123,16 @@ def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict
     ids = torch.from_numpy(np.random.default_rng(1).integers(VOCAB, size=(len(lengths), max(lengths))))
     mask = torch.tensor([[0] * (max(lengths) - length) + [1] * length for length in lengths])
     rooms: list[Workspace] = []
-    runs: list[GraphedSequence] = []
 
     def with_pool(*given: Any) -> WithPool:
         rooms.append(room := WithPool(*given))
         return room
 
-    class Counted(GraphedSequence):
-        def do(self, *given: Any) -> Any:
-            runs.append(self)
-            return super().do(*given)
-
     def text(standing: bool = True, in_one: bool = False, pooled: bool = False, ahead: bool = False) -> Any:
-        runs.clear()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(StaticReader, "takes", staticmethod(lambda model: standing and can_stand(model)))
             patch.setattr(static, "can_be_one", lambda _: in_one)
-            patch.setattr(workspace, "GraphedSequence", Counted)
+            runs = calls_of(patch, GraphedSequence, "do")
             patch.setattr(Decoder, "IN_TURN", () if ahead else ("cpu",))
             if pooled:
                 patch.setattr(static, "Workspace", with_pool)

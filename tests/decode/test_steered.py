@@ -1,19 +1,18 @@
 """Draft models that the target steers: the same bits without steering, and the law that is verified with it."""
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
 
 import otspec
 from otspec.decode import MultiDraft
-from otspec.decode.drafters.catalogue import CONDITIONED
 from otspec.decode.drafters.hidden_states import rms_normalise
 from otspec.decode.drafters.sd2.drafter import SteeredDrafter
-from otspec.decode.drafters.sd2.model import PLACES, Steered
+from otspec.decode.drafters.sd2.model import PLACES
 from tests.contracts.draft_models import LAYERS, WIDTH, all_features, features_before, models, steered
 from tests.contracts.playing import Play
-from tests.decode.models import pair
+from tests.decode.models import calls_of, pair
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
 
@@ -76,21 +75,15 @@ def test_laws_are_those_of_a_pass_whose_tokens_are_steered_as_of_their_time(leng
 
 def test_the_loop_tells_hidden_states_of_prompts_and_of_all_that_became_text() -> None:
     target, draft = pair()
-    model, told = steered(draft), []
-
-    class Noting(SteeredDrafter):
-        def observe(self, features: Any) -> None:
-            told.append([one.clone() for one in features])
-            super().observe(features)
-
+    model = steered(draft)
     ids = torch.tensor([[0, 3, 1, 4], [2, 7, 1, 5]])
     mask = torch.tensor([[0, 1, 1, 1], [1, 1, 1, 1]])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(cast(Any, CONDITIONED), Steered, Noting)
+        told = calls_of(patch, SteeredDrafter, "observe")
         found = otspec.generate(target, model, ids, attention_mask=mask, paths=2, depth=2, max_new_tokens=9, seed=0)
     for row in range(2):
         text = found.sequences[row][mask[row].sum().item() * -1 - 9 :].tolist()
-        parts = [one[row] for one in told if len(one) == 2]  # until one of them has ended
+        parts = [one[row] for (_, one), _ in told if len(one) == 2]  # until one of them has ended
         heard = torch.cat(parts)
         torch.testing.assert_close(heard, all_features(target, text)[: len(heard)])
         assert len(heard) > mask[row].sum()
