@@ -451,7 +451,7 @@ def served(pair: Any, tmp_path_factory: pytest.TempPathFactory) -> Answers:
         jobs = [cold, [*random, *cold]] if name == "ours" else [cold]
         order, answer = folder / "order.json", folder / "answer.json"
         order.write_text(json.dumps({"model": str(pair.FOLDER / "target"), "settings": settings, "jobs": jobs}))
-        command = [sys.executable, HERE / "served_by_vllm.py", order, answer]
+        command = [sys.executable, *map(str, (HERE / "served_by_vllm.py", order, answer))]
         own = environment(mended.parent, bool(told))
         ended = subprocess.run(command, env=own, capture_output=True, text=True, check=False)
         assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-8000:]
