@@ -57,6 +57,13 @@ def test_values_are_those_of_scipy() -> None:
         assert loss_named(name)(*_told(p, q)).item() == pytest.approx(values.mean(), rel=1e-12)
     both = loss_named("kl+0.5*topk:2")(*_told(p, q)).item()
     assert both == pytest.approx((wanted["kl"] + wanted["topk:2"] / 2).mean(), rel=1e-12)
+    # Of hidden states as well: smoothly in what is near, and a tenth of the law's.
+    states = 2 * np.random.default_rng(1).normal(size=(2, 5, 4))
+    (target, draft), (one, other), off = _told(p, q), torch.from_numpy(states), np.abs(states[0] - states[1])
+    assert off.min() < 1 < off.max()
+    smooth = np.where(off < 1, off**2 / 2, off - 0.5).mean()
+    found = loss_named("eagle")(target._replace(features=one), draft._replace(features=other)).item()
+    assert found == pytest.approx(smooth + 0.1 * wanted["topk:99"].mean(), rel=1e-5)
 
 
 @pytest.mark.parametrize("name", OF_LAWS)
