@@ -19,11 +19,6 @@ from otspec.decode.methods import Vanilla
 from tests.decode.models import pair
 
 PROMPTS = torch.tensor([[1, 2, 3], [4, 5, 6]])
-WAYS: list[dict[str, Any]] = [
-    {"paths": 1, "depth": 4},
-    {"paths": 3, "depth": 2},
-    {"branching": (2, 2, 1), "law": "without_replacement"},
-]
 
 
 def shifted(text: list[int], scores: Any) -> Any:
@@ -71,20 +66,6 @@ class Counting:
         if self.asked > 9:
             scores[:, self.asked % scores.shape[1]] += 3.0
         return scores
-
-
-@pytest.mark.parametrize("way", WAYS, ids=str)
-@pytest.mark.parametrize("temperature", [1.0, 0.0])
-def test_a_state_along_a_tree_is_the_state_along_a_path(way: dict[str, Any], temperature: float) -> None:
-    """To the last bit what a function of the text gives: tokens, and their log-probabilities."""
-    target, draft = pair(40)
-    settings = {"temperature": temperature, "seed": 3, "max_new_tokens": 12, "logprobs": 2, **way}
-    theirs, ours = (
-        otspec.generate(target, draft, PROMPTS, logits_processor=[kind()], **settings) for kind in (ByText, ByState)
-    )
-    assert ours.new_tokens == theirs.new_tokens
-    assert ours.scores == theirs.scores
-    assert sum(ours.metrics.accepted) > 0
 
 
 @pytest.mark.parametrize("kind", [ByState, Counting])
