@@ -9,10 +9,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 
-from benchmarks.gpu import model  # noqa: E402
+from benchmarks.gpu import model, verification  # noqa: E402
 from benchmarks.gpu.__main__ import main  # noqa: E402
 from benchmarks.gpu.cells import Bench, Cell, Plan  # noqa: E402
 from benchmarks.gpu.report import report  # noqa: E402
+from benchmarks.gpu.work import Shape  # noqa: E402
+from otspec.verification.device.trees import RULES  # noqa: E402
 
 CPU = torch.device("cpu")
 SMALL = Plan(("tiny/tiny", "shipped"), (1, 2), (None, 10), vocab=300, new=6)
@@ -92,3 +94,18 @@ def test_a_cell_that_fails_is_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch
     assert "| shipped | 2 | multi-draft | 4 x 8 | 10 | ValueError: no such thing | - |" in told
     # And no ratio to what failed.
     assert "| shipped | 1 | multi-draft | 1 x 8 | 10 | 1.0 [0.9, 1.1] | - | 1.00 |" in told
+
+
+def test_verification_is_measured_and_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(verification, "TINY", Shape(vocab=200, batches=(1, 2), copied=1 << 16))
+    for name in ("WARM", "REPEATS"):
+        monkeypatch.setattr(verification, name, 1)
+    assert verification.main(["--tiny", "--device", "cpu", "--out", str(tmp_path)]) == 0
+    records = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert [one["by"] for one in records] == 2 * ["sorting", "buckets", "buckets", "sorting", "block", *RULES]
+    for one in records:
+        assert "error" not in one, one
+        assert one["ms"] > 0
+        assert one["over_floor"] == pytest.approx(one["ms"] / one["floor_ms"])
+        assert one["synchronisations"] is one["peak_bytes"] is one["graph_ms"] is None  # a CPU has none
+    assert "| rows, n = 4 | buckets | 2 |" in (tmp_path / "report.md").read_text()

@@ -122,31 +122,22 @@ def test_stages_waves_and_chunks_change_nothing(case: tuple[tuple[int, ...], int
 def by_text(rng: np.random.Generator, links: Links, vocab: int) -> tuple[Any, Any]:
     """Trees whose slots have laws by their texts, in rows that they share; rows of slots without children are none."""
     layout = linked_layout(links)
-    count, slots = layout.parent.shape
-    kinds: dict[Any, int] = {}
-    target: list[Any] = []
-    draft: list[Any] = []
-    tokens = np.zeros((count, slots), dtype=np.int64)
-    row = np.full((count, slots), -1)
-    for tree in range(count):
-        texts: dict[int, tuple[int, ...]] = {0: ()}
-        for slot in range(slots):
-            if layout.depth[tree, slot] < 0:
-                continue
-            if slot:
-                above = int(layout.parent[tree, slot])
-                tokens[tree, slot] = rng.choice(vocab, p=draft[row[tree, above]])
-                texts[slot] = (*texts[above], int(tokens[tree, slot]))
-            if texts[slot] not in kinds:
-                kinds[texts[slot]] = len(kinds)
-                target.append(rng.dirichlet(np.ones(vocab)))
-                draft.append(rng.dirichlet(np.ones(vocab)))
-            row[tree, slot] = kinds[texts[slot]]
+    shape = layout.parent.shape
+    target, draft = rng.dirichlet(np.ones(vocab), (2, layout.parent.numel()))
+    tokens, row = np.zeros(shape, dtype=np.int64), np.full(shape, -1)
+    rows: dict[tuple[int, ...], int] = {}
+    texts: dict[tuple[int, int], tuple[int, ...]] = {}
+    for tree, slot in np.argwhere(layout.depth.numpy() >= 0).tolist():
+        texts[tree, slot] = ()
+        if slot:
+            above = int(layout.parent[tree, slot])
+            tokens[tree, slot] = rng.choice(vocab, p=draft[row[tree, above]])
+            texts[tree, slot] = (*texts[tree, above], int(tokens[tree, slot]))
+        row[tree, slot] = rows.setdefault(texts[tree, slot], len(rows))
     inner = np.where(layout.children.numpy() > 0, row, -1)
-    laws = (torch.from_numpy(np.array(law)) for law in (target, draft))
-    uniforms = torch.from_numpy(rng.random((count, slots + layout.length, 3)))
-    rows = (torch.from_numpy(row), torch.from_numpy(inner))
-    return (*laws, torch.from_numpy(tokens), uniforms), rows
+    uniforms = rng.random((shape[0], shape[1] + layout.length, 3))
+    given = tensors(target, draft, tokens, uniforms)
+    return given, tensors(row, inner)
 
 
 @coarse

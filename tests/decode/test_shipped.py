@@ -1,7 +1,10 @@
-"""What comes with the package for its pair: files, tokenizers, shortlists, drafters, and the text that is written."""
+"""What comes with the package for its pair and for SmolLM2: files, tokenizers, shortlists, drafters, and their text."""
 
 import json
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,29 +12,18 @@ import torch
 
 import otspec
 from otspec import DataError, ProblemError
-from otspec.decode import Budget
+from otspec.decode import Budget, shipped
+from otspec.decode.drafters.eagle.model import Eagle
+from otspec.decode.methods.assisted import plain
 from otspec.decode.methods.drafting import DrafterRequest, drafting
 from otspec.decode.methods.dynamic_tree import DynamicTree
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.tokens.matching import matching_of
-from otspec.decode.pair.loading import load_models
-from otspec.decode.shipped import (
-    AFFINITY,
-    EAGLE,
-    FOLDER,
-    FOREIGN,
-    FREQUENCIES,
-    ROUTER,
-    TRAINING,
-    Pair,
-    eagle,
-    foreign,
-    frequencies,
-    held_out,
-    load,
-    shortlist,
-)
+from otspec.decode.pair.gguf import MODULE, SMOLLM2
+from otspec.decode.pair.loading import Models, encode, load_models
+from otspec.decode.shipped import EAGLE, FOLDER, FOREIGN, TRAINING
 from otspec.decode.step.harness import run
+from tests.each import each
 
 RECORD, OF_EAGLE, OF_FOREIGN = (json.loads((FOLDER / place / TRAINING).read_text()) for place in ("", EAGLE, FOREIGN))
 MOST: dict[str, float] = {
@@ -39,23 +31,23 @@ MOST: dict[str, float] = {
     "draft": 3e6,
     EAGLE: 2.3e6,
     FOREIGN: 2e6,
-    f"{FOREIGN}/{AFFINITY}": 300_000,
-    ROUTER: 300_000,
-    FREQUENCIES: 10_000,
+    f"{FOREIGN}/{shipped.AFFINITY}": 300_000,
+    shipped.ROUTER: 300_000,
+    shipped.FREQUENCIES: 10_000,
 }
 """Bytes that files and folders may have."""
 
 
 @pytest.fixture(scope="module")
-def pair() -> Pair:
-    return load()
+def pair() -> shipped.Pair:
+    return shipped.load()
 
 
 def size_of(place: Path) -> int:
     return sum(file.stat().st_size for file in (place.iterdir() if place.is_dir() else (place,)))
 
 
-def test_files_are_small_and_what_their_records_say(pair: Pair) -> None:
+def test_files_are_small_and_what_their_records_say(pair: shipped.Pair) -> None:
     safetensors = pytest.importorskip("safetensors.torch")
     assert {place: size_of(FOLDER / place) for place, most in MOST.items() if size_of(FOLDER / place) > most} == {}
     for record, place in ((RECORD["target"], "target"), (RECORD["draft"], "draft"), (OF_FOREIGN["model"], FOREIGN)):
@@ -63,10 +55,11 @@ def test_files_are_small_and_what_their_records_say(pair: Pair) -> None:
     for place in ("target", "draft"):
         tensors = safetensors.load_file(FOLDER / place / "model.safetensors").values()
         assert all(tensor.dtype == torch.float16 and tensor.isfinite().all() for tensor in tensors)
-    assert sum(value.numel() for value in eagle().parameters()) == OF_EAGLE["parameters"]
+    assert (pair.draft.dtype, shipped.load(torch.float16).draft.dtype) == (torch.float32, torch.float16)
+    assert sum(value.numel() for value in shipped.eagle().parameters()) == OF_EAGLE["parameters"]
     assert OF_EAGLE["kind"] == "eagle"
     assert [OF_EAGLE["target"][1], OF_EAGLE["draft"][1]] == [fingerprint(pair.target), fingerprint(pair.draft)]
-    draft, tokenizer, affinity = foreign()
+    draft, tokenizer, affinity = shipped.foreign()
     assert sum(value.numel() for value in draft.parameters()) == OF_FOREIGN["model"]["parameters"]
     assert OF_FOREIGN["vocab"] == len(tokenizer) == draft.config.vocab_size == 1024
     assert OF_FOREIGN["recipe"]["context"] == draft.config.max_position_embeddings == tokenizer.model_max_length
@@ -74,12 +67,12 @@ def test_files_are_small_and_what_their_records_say(pair: Pair) -> None:
     assert affinity.vocab == RECORD["vocab"]
 
 
-def test_frequencies_are_of_the_text_that_was_trained_on(pair: Pair) -> None:
-    counts = frequencies()
+def test_frequencies_are_of_the_text_that_was_trained_on(pair: shipped.Pair) -> None:
+    counts = shipped.frequencies()
     assert counts.shape == (len(pair.tokenizer),)
     assert counts.sum() == RECORD["corpus"]["trained"]["tokens"]
     # What is frequent there is frequent in text that was held out.
-    others = np.bincount(np.concatenate(held_out(256)), minlength=len(counts))
+    others = np.bincount(np.concatenate(shipped.held_out(256)), minlength=len(counts))
     assert others[np.argsort(-counts)[:512]].sum() > 0.7 * others.sum()
 
 
@@ -96,7 +89,7 @@ def test_more_of_its_drafts_are_accepted() -> None:
                 models.target, draft, torch.tensor([prompt]), paths=1, depth=5, solver="block", temperature=0,
                 max_new_tokens=32, seed=0,
             )
-            for prompt in held_out(64)[:3]
+            for prompt in shipped.held_out(64)[:3]
         ]  # fmt: skip
         texts[name] = [one.sequences.tolist() for one in found]
         made[name] = sum(one.metrics.block_efficiency for one in found)
@@ -105,19 +98,19 @@ def test_more_of_its_drafts_are_accepted() -> None:
 
 
 def test_shortlists_keep_as_many_tokens_as_they_are_told() -> None:
-    assert shortlist("pa-fr", 100).budget == Budget(100, falling=1)
-    assert shortlist("dynaspec", 5).budget.most == 5
+    assert shipped.shortlist("pa-fr", 100).budget == Budget(100, falling=1)
+    assert shipped.shortlist("dynaspec", 5).budget.most == 5
     with pytest.raises(ProblemError, match="no shortlist 'fr'; known: pa-fr, dynaspec"):
-        shortlist("fr")
+        shipped.shortlist("fr")
 
 
 def test_its_head_is_shortened_by_what_stands_behind_it() -> None:
-    models, text = load_models("shipped", "shipped"), torch.tensor(held_out(64)[:1])
+    models, text = load_models("shipped", "shipped"), torch.tensor(shipped.held_out(64)[:1])
     found = {}
     for name in ("eagle", "eagle+fr:512", "eagle+dynaspec-f:8", "eagle+dynaspec:8"):
         made = drafting(name, DrafterRequest(models, "shipped", "shipped"))
         assert made.options["drafter"] == name
-        assert fingerprint(made.models.draft) == fingerprint(eagle())
+        assert fingerprint(made.models.draft) == fingerprint(shipped.eagle())
         tree = DynamicTree(made.models.draft, paths=4, depth=6, **made.settings)
         found[name] = run(models.target, tree, text, temperature=0, max_new_tokens=24)
         if (router := made.settings.get("draft_shortlist")) is not None:
@@ -133,8 +126,8 @@ def test_its_head_is_shortened_by_what_stands_behind_it() -> None:
 
 
 def test_its_tokens_are_tokens_of_the_target_and_their_mass_goes_to_what_begins_with_them() -> None:
-    _, tokenizer, affinity = foreign()
-    matching = matching_of(load().tokenizer, tokenizer)
+    _, tokenizer, affinity = shipped.foreign()
+    matching = matching_of(shipped.load().tokenizer, tokenizer)
     assert matching is not None
     assert sorted(matching.own.tolist()) == list(range(1024))
     np.testing.assert_array_equal(np.sort(affinity.tokens), matching.tokens)
@@ -145,3 +138,69 @@ def test_its_tokens_are_tokens_of_the_target_and_their_mass_goes_to_what_begins_
             assert other == token or spelt[other].startswith(spelt[token])
         moved += 1 - row[token]
     assert moved > 100
+
+
+# --- SmolLM2
+
+PLACE = FOLDER / SMOLLM2
+KINDS = ("eagle", "parallel")
+QUESTION = (
+    "<|im_start|>user\nWrite three sentences about the sea and the ships on it.<|im_end|>\n<|im_start|>assistant\n"
+)
+
+needs_it = pytest.mark.skipif(
+    find_spec(MODULE) is None, reason=f"{MODULE} is not installed; .ci/run brings it, 92 MB, and runs these tests"
+)
+
+
+@cache
+def smollm2() -> Models:
+    return load_models(SMOLLM2, None)
+
+
+def test_they_are_small_and_for_one_target() -> None:
+    assert sum(file.stat().st_size for file in PLACE.glob("**/*.*")) <= 20e6
+    records = [json.loads((PLACE / kind / TRAINING).read_text()) for kind in KINDS]
+    configs = [json.loads((PLACE / kind / "config.json").read_text()) for kind in KINDS]
+    assert len({record["target"][1] for record in records} | {config["target"] for config in configs}) == 1
+    assert [config["masks"] > 0 for config in configs] == [False, True]
+
+
+@each(kind=KINDS)
+def test_a_drafter_is_found_by_the_weights_of_its_target(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = load_models("shipped", None)
+    made = Eagle.of_target(models.target, "shared", [12, 24], masks=2 if kind == "parallel" else 0)
+    made.save_pretrained(tmp_path / "mine" / kind)
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path)
+    found = drafting(kind, DrafterRequest(models, "mine", ""))
+    assert found.options == {"drafter": kind}
+    assert isinstance(found.models.draft, Eagle)
+    assert torch.equal(found.models.draft.seen.weight, made.seen.weight)
+    by_name = load_models("shipped", kind).draft
+    assert torch.equal(by_name.seen.weight, made.seen.weight)  # type: ignore[union-attr]
+    monkeypatch.chdir(tmp_path)
+    Path(kind).mkdir()
+    with pytest.raises(DataError, match=f"the draft '{kind}' cannot be loaded"):
+        load_models("shipped", kind)  # what is called so here comes first
+    other = models._replace(target=shipped.load().draft)
+    with pytest.raises(DataError, match=rf"no draft model '{kind}' of this target comes with the package"):
+        drafting(kind, DrafterRequest(other, "mine", ""))
+
+
+@needs_it
+@each(kind=KINDS)
+def test_they_know_the_model_in_its_package(kind: str) -> None:
+    assert json.loads((PLACE / kind / "config.json").read_text())["target"] == fingerprint(smollm2().target)
+
+
+@needs_it
+@each(kind=KINDS)
+def test_its_greedy_text_comes_in_fewer_passes(kind: str) -> None:
+    models = drafting(kind, DrafterRequest(smollm2(), SMOLLM2, "")).models
+    prompt = torch.tensor(encode(models.tokenizer, [QUESTION], special=False))
+    settings: dict[str, Any] = {"max_new_tokens": 20, "temperature": 0, "seed": 0}
+    found = otspec.generate(models.target, models.draft, prompt, paths=1, depth=3, **settings)
+    assert found.sequences.tolist() == plain(models.target, prompt, **settings).sequences.tolist()
+    assert found.metrics.block_efficiency > {"eagle": 1.4, "parallel": 1.2}[kind]
