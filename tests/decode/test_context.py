@@ -53,21 +53,8 @@ def _check_every_node(model: Any, target: Target, texts: list[list[int]], trees:
     assert row == len(logits)
 
 
-def _check_cache(model: Any, context: Context, texts: list[list[int]]) -> None:
-    """The cache holds what reading each text, one after the other, leaves."""
-    assert context.length.tolist() == [len(text) for text in texts]
-    assert context.end == max(map(len, texts))
-    for row, text in enumerate(texts):
-        plain = Context(model, [text])
-        for block, own in zip(context.reader.blocks, plain.reader.blocks, strict=True):
-            kept, read = (
-                entries[:, line, :, : len(text)] for entries, line in ((block.entries, row), (own.entries, 0))
-            )
-            np.testing.assert_allclose(kept, read, rtol=0, atol=_tolerance(model))
-
-
 def test_every_node_of_every_tree_step_after_step(model: Any) -> None:
-    """While texts end and leave the cache."""
+    """While texts end and leave the cache, which what is read next goes by."""
     rng = np.random.default_rng(0)
     texts, target = [list(text) for text in TEXTS], Target(model, TEXTS)
     for rows in ([0, 1, 2], [0, 1, 2], [2, 0], [1], [0]):
@@ -77,7 +64,6 @@ def test_every_node_of_every_tree_step_after_step(model: Any) -> None:
         target.commit(accepted, rows)
         target.settle()
         texts = [[*texts[row], *trees[row].token[accepted[row]].tolist(), int(rng.integers(8))] for row in rows]
-        _check_cache(model, target.context, [text[:-1] for text in texts])
 
 
 def test_a_cache_grows_by_doubling() -> None:
