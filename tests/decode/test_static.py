@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from otspec import generate
+from otspec.decode import run
 from otspec.decode.base import graphs
 from otspec.decode.base.graphs import capture
+from otspec.decode.methods import DynamicTree
 from otspec.decode.models.context import Context
 from otspec.decode.models.passes import static
 from otspec.decode.models.passes.single_graph import GraphedSequence
@@ -91,6 +93,7 @@ class WithPool(Workspace):
         self.pool = Pool()
 
 
+DYNAMIC = {"method": "dynamic-tree"}
 SEVERAL, LONG = (3, 5, 2), (LEAST_COLUMNS - 8,)
 CASES: tuple[tuple[dict[str, Any], tuple[int, ...]], ...] = (
     ({"paths": 2, "depth": 3}, SEVERAL),
@@ -102,11 +105,17 @@ OF_A_MODEL = (
     ({"paths": 3, "depth": 3}, LONG),
     ({"paths": 2, "depth": 2, "law": "without_replacement"}, SEVERAL),
     ({"paths": 3, "depth": 3, "temperature": 0}, SEVERAL),
+    (DYNAMIC, SEVERAL),
 )
 
 
 @pytest.mark.parametrize(
-    ("kind", "case"), [*(("a model", case) for case in OF_A_MODEL), *((one, CASES[0]) for one in [*DRAFT_MODELS][1:])]
+    ("kind", "case"),
+    [
+        *(("a model", case) for case in OF_A_MODEL),
+        *((one, CASES[0]) for one in [*DRAFT_MODELS][1:]),
+        ("shared, of some tokens", (DYNAMIC, SEVERAL)),
+    ],
 )
 def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict[str, Any], tuple[int, ...]]) -> None:
     """By transformers' passes, over a fixed cache, in one run a step, and captured and replayed by a stand-in.
@@ -137,7 +146,11 @@ def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict
             if pooled:
                 patch.setattr(static, "Workspace", with_pool)
                 patch.setattr(graphs, "capture", called_again)
-            found = generate(target, model, ids, attention_mask=mask, max_new_tokens=10, seed=4, **settings)
+            more = {"attention_mask": mask, "max_new_tokens": 10, "seed": 4}
+            if settings == DYNAMIC:
+                found = run(target, DynamicTree(model, 3, 3, size=6), ids, **more, temperature=0)
+            else:
+                found = generate(target, model, ids, **more, **settings)
         assert bool(runs) == in_one
         return found.new_tokens, [(one.rows, one.start, one.keep) for one in found.passes["draft"]]
 

@@ -16,12 +16,9 @@ import torch
 
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.drafters.drafter import WrappedDrafter
-from otspec.decode.drafters.levels import GrownLevel, LevelDrafter, history_of
+from otspec.decode.drafters.levels import GrownLevel, LevelDrafter
 from otspec.decode.drafters.shortlists.selection import Level
 from otspec.verification.trees.shape import Shape
-
-UNLIKELY = -1e4
-"""The logarithm of a probability that is as good as none."""
 
 
 class GrowTree(WrappedDrafter):
@@ -55,11 +52,8 @@ class GrowTree(WrappedDrafter):
         """Draft a tree after each of the texts; what was looked at leaves the device once."""
         texts = self.inner.begin_step(texts)
         each, size = self.inner.every_level(texts, depth), self.size or self.width * depth
-        if each is None:
-            looked_at = self.inner.grown(texts, self.width, depth) or self._level_by_level(texts, depth)
-        else:
-            looked_at = self._at_once(texts, each, size)
-        levels = [[part.cpu().numpy() for part in level] for level in looked_at]
+        looked_at = self.inner.grown(texts, self.width, depth) if each is None else self._at_once(texts, each, size)
+        levels = _on_host(looked_at)
         trees = [_tree([[part[row] for part in level] for level in levels], size) for row in range(len(texts))]
         drafts = Drafts.fixed([paths for paths, _ in trees])
         self.inner.columns_read = [
@@ -67,37 +61,12 @@ class GrowTree(WrappedDrafter):
         ]
         return drafts
 
-    def _level_by_level(self, texts: Sequence[Sequence[int]], depth: int) -> list[GrownLevel]:
-        inner = self.inner
-        output = inner.after_texts(texts)
-        rows, device = len(texts), output.device
-        chance = torch.zeros(rows, 1, device=device)
-        sees = torch.zeros(rows, 1, 0, dtype=torch.bool, device=device)  # of all that was read of the tree
-        levels, slots = list[GrownLevel](), Level(0, partial(inner.history_of_roots, texts))
-        for level in range(1, depth + 1):
-            likely = self._likely(output, slots)
-            children = min(self.width, likely.shape[-1])
-            best = (chance.unsqueeze(-1) + likely).topk(children, dim=-1)
-            token, chances = best.indices.flatten(1), best.values.flatten(1)
-            parent = torch.arange(chance.shape[1], device=device).repeat_interleave(children).expand(rows, -1)
-            kept = chances.topk(min(self.width, chances.shape[1]) if level < depth else 0, dim=1).indices
-            levels.append(GrownLevel(token, chances, parent, kept))
-            if level < depth:
-                chance, above = chances.gather(1, kept), parent.gather(1, kept)
-                before = sees.gather(1, above.unsqueeze(-1).expand(-1, -1, sees.shape[-1]))
-                itself = torch.eye(kept.shape[1], dtype=torch.bool, device=device).expand(rows, -1, -1)
-                sees = torch.cat((before, itself), dim=2)
-                read = inner.as_read(token.gather(1, kept))
-                slots = Level(level, partial(history_of, read, output, above))
-                output = inner.after_level(read, level, above, sees)
-        return levels
-
     def _at_once(self, texts: Sequence[Sequence[int]], each: torch.Tensor, size: int) -> list[GrownLevel]:
         """The same from what the model gives for every level, shape (B, depth, ...)."""
         history, depth = partial(self.inner.history_of_roots, texts), each.shape[1]
         chance, levels = torch.zeros(len(texts), 1, device=each.device), list[GrownLevel]()
         for level, given in enumerate(each.split(1, dim=1), 1):
-            likely = self._likely(given, Level(level - 1, history))
+            likely = self.inner.likely(given, Level(level - 1, history))
             chances, tokens = likely.topk(min(size, likely.shape[-1]), dim=-1)
             before, options = chance.shape[1], tokens.shape[-1]
             both = (chance.unsqueeze(-1) + chances).flatten(1)
@@ -107,13 +76,16 @@ class GrowTree(WrappedDrafter):
             chance = both.gather(1, kept)
         return levels
 
-    def _likely(self, output: torch.Tensor, level: Level) -> torch.Tensor:
-        """Logarithms of the model's own probabilities, shape (..., V), from what it gave, (..., ...).
 
-        Where logits are no numbers all tokens are unlikely, and each still less likely than its parent.
-        """
-        logits = self.inner.head.logits(output, level).float()
-        return logits.log_softmax(dim=-1).nan_to_num(nan=UNLIKELY, neginf=-torch.inf)
+def _on_host(levels: Sequence[GrownLevel]) -> list[list[Any]]:
+    """The same as arrays, by one copy from the device: all are numbers below 2^53."""
+    parts = [part for level in levels for part in level]
+    if parts[0].device.type != "cpu":
+        together = torch.cat([part.double() for part in parts], dim=1).cpu()
+        widths = [part.shape[1] for part in parts]
+        parts = [one.to(part.dtype) for one, part in zip(together.split(widths, dim=1), parts, strict=True)]
+    arrays = [part.numpy() for part in parts]
+    return [arrays[at : at + len(GrownLevel._fields)] for at in range(0, len(arrays), len(GrownLevel._fields))]
 
 
 def _tree(levels: Sequence[Sequence[Any]], size: int) -> tuple[list[list[int]], list[list[int]]]:

@@ -27,6 +27,10 @@ MOST_LAUNCHED = 256
 """Slots of a tree that is read before equal prefixes are merged; of more, those that are merged are worth a wait."""
 
 
+UNLIKELY = -1e4
+"""The logarithm of a probability that is as good as none."""
+
+
 class Levels(NamedTuple):
     """What was drafted."""
 
@@ -170,9 +174,41 @@ class LevelDrafter(Drafter):
         """What the model gives for so many levels, shape (B, depth, ...); None where it depends on what is drafted."""
         return None
 
-    def grown(self, texts: Sequence[Sequence[int]], width: int, depth: int) -> list[GrownLevel] | None:
-        """Levels of a dynamic tree, as `grow_tree.GrowTree` says, in one; None where they are read one by one."""
-        return None
+    def grown(self, texts: Sequence[Sequence[int]], width: int, depth: int) -> list[GrownLevel]:
+        """The levels of a dynamic tree, as `otspec.decode.drafters.grow_tree.GrowTree` says."""
+        return self._grow(self.after_texts(texts), texts, width, depth)
+
+    def _grow(self, output: torch.Tensor, texts: Sequence[Sequence[int]], width: int, depth: int) -> list[GrownLevel]:
+        """Look at a dynamic tree level by level, from what the model gives after the texts."""
+        rows, device = len(output), output.device
+        chance = torch.zeros(rows, 1, device=device)
+        sees = torch.zeros(rows, 1, 0, dtype=torch.bool, device=device)  # of all that was read of the tree
+        levels, slots = list[GrownLevel](), Level(0, partial(self.history_of_roots, texts))
+        for level in range(1, depth + 1):
+            likely = self.likely(output, slots)
+            children = min(width, likely.shape[-1])
+            best = (chance.unsqueeze(-1) + likely).topk(children, dim=-1)
+            token, chances = best.indices.flatten(1), best.values.flatten(1)
+            parent = torch.arange(chance.shape[1], device=device).repeat_interleave(children).expand(rows, -1)
+            kept = chances.topk(min(width, chances.shape[1]) if level < depth else 0, dim=1).indices
+            levels.append(GrownLevel(token, chances, parent, kept))
+            if level < depth:
+                chance, above = chances.gather(1, kept), parent.gather(1, kept)
+                before = sees.gather(1, above.unsqueeze(-1).expand(-1, -1, sees.shape[-1]))
+                itself = torch.eye(kept.shape[1], dtype=torch.bool, device=device).expand(rows, -1, -1)
+                sees = torch.cat((before, itself), dim=2)
+                read = self.as_read(token.gather(1, kept))
+                slots = Level(level, partial(history_of, read, output, above))
+                output = self.after_level(read, level, above, sees)
+        return levels
+
+    def likely(self, output: torch.Tensor, level: Level) -> torch.Tensor:
+        """Logarithms of the model's own probabilities, shape (..., V), from what it gave, (..., ...).
+
+        Where logits are no numbers all tokens are unlikely, and each still less likely than its parent.
+        """
+        logits = self.head.logits(output, level).float()
+        return logits.log_softmax(dim=-1).nan_to_num(nan=UNLIKELY, neginf=-torch.inf)
 
     def _as_drafts(self, found: Levels, tokens: IntArray, shape: Shape) -> Drafts:
         """Trees of what was drafted, whose tokens are on the host, with the laws of their inner nodes."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 
-from otspec.decode.drafters.levels import LevelDrafter, Levels
+from otspec.decode.drafters.levels import GrownLevel, LevelDrafter, Levels
 from otspec.decode.drafters.shortlists.selection import History
 from otspec.decode.models.context import Context, Pass
 from otspec.decode.models.passes.signature import UNCONDITIONED, Conditioning, Outputs
@@ -112,6 +112,32 @@ class ModelDrafter(LevelDrafter):
             return None
         tokens, laws = found
         return Levels(tokens, laws, shape.depth, [])
+
+    def grown(self, texts: Sequence[Sequence[int]], width: int, depth: int) -> list[GrownLevel]:
+        """Read the levels of a dynamic tree, in one where they can be."""
+        unread = self._unread_in(texts)
+        return self._grown_in_one(unread, width, depth) or self._grow(
+            self._after(self._on_device(unread)), texts, width, depth
+        )
+
+    def _grown_in_one(self, unread: Unread, width: int, depth: int) -> list[GrownLevel] | None:
+        """The same as `_in_one`, of a dynamic tree."""
+        if not self.in_one or (known := self.head.known_by) is None:
+            return None
+        packed, told = unread.packed, self._told
+
+        def steps(packed: torch.Tensor, *given: Any) -> tuple[torch.Tensor, ...]:
+            *self._told, _ = given
+            levels = self._grow(self._after(UnreadText.of(unread._replace(packed=packed))), (), width, depth)
+            return tuple(part.contiguous() for level in levels for part in level)
+
+        columns = packed.shape[1] - 2 + width * (depth - 1)
+        found = self.context.in_one_graph((width, depth, known, unread.even), steps, [packed, *told], columns)
+        self._told = told
+        if found is None:
+            return None
+        parts = len(GrownLevel._fields)
+        return [GrownLevel(*found[at : at + parts]) for at in range(0, len(found), parts)]
 
     def after_texts(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
         """What the model gives after the texts, of which it reads what is new, shape (B, 1, ...)."""

@@ -69,12 +69,12 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
         assert not isinstance(self.generator, Sequence)
         return levels.draft(*self._before_levels(levels, unread), self.law, shape, self.generator)
 
-    def grown(self, texts: Sequence[Sequence[int]], width: int, depth: int) -> list[GrownLevel] | None:
-        """Levels of a dynamic tree by one kernel on a CPU, where one does."""
+    def _grown_in_one(self, unread: Unread, width: int, depth: int) -> list[GrownLevel] | None:
+        """By one kernel on a CPU, where one does that; else as others do."""
         levels = ByteLevels.of(self.context, self._in_bytes, self.head)
         if levels is None or not levels.grows(width):
-            return None
-        return levels.grow(*self._before_levels(levels, self._unread_in(texts)), width, depth)
+            return super()._grown_in_one(unread, width, depth)
+        return levels.grow(*self._before_levels(levels, unread), width, depth)
 
     def _before_levels(self, levels: ByteLevels, unread: Unread) -> tuple[tuple[Gains, Bits], int]:
         """What the model gives after what is new of the text, as `ByteLevels.read`, and the last token's position."""
