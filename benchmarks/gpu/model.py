@@ -41,13 +41,15 @@ HOST = {"lp": "highspy", "max_flow": None, "slackness": None, "global_resolution
 
 LIKELIEST = "likeliest"
 """Trees of the tokens that the drafter finds likeliest, for greedy texts: those that it draws are one path there."""
+DYNAMIC = "dynamic-tree"
+"""Trees of the prefixes that it finds likeliest, K L of them."""
 
 
 class Cell(NamedTuple):
     """A way to decode, at a temperature."""
 
     rule: str
-    """`plain`, what verifies, or `LIKELIEST`."""
+    """`plain`, what verifies, `LIKELIEST` or `DYNAMIC`."""
     temperature: float
     paths: int = 0
     depth: int = 0
@@ -59,10 +61,12 @@ class Cell(NamedTuple):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """As `MultiDraft` takes them."""
+        """As its method takes them."""
         own: dict[str, Any] = {"paths": self.paths, "depth": self.depth}
         if self.branching:
             own = {"branching": self.branching}
+        if self.rule == DYNAMIC:
+            return own
         own |= {"law": "top_k", "draft_temperature": 1.0} if self.rule == LIKELIEST else {"solver": self.rule}
         return own if self.draft_top_k is None else own | {"draft_top_k": self.draft_top_k}
 
@@ -79,7 +83,11 @@ def shape_of(record: Record) -> str:
 
 def cells(drafters: int = 1) -> list[Cell]:
     """The most valuable first; what others are compared with before them."""
-    greedy = [Cell("block", 0.0, 1, 3), *(Cell(LIKELIEST, 0.0, branching=one) for one in ((3, 2, 1), (4, 1, 1)))]
+    greedy = [
+        Cell("block", 0.0, 1, 3),
+        *(Cell(DYNAMIC, 0.0, *shape) for shape in ((4, 3), (3, 4))),
+        *(Cell(LIKELIEST, 0.0, branching=one) for one in ((3, 2, 1), (4, 1, 1))),
+    ]
     drawn = [Cell("nested", 1.0, 2, 3), Cell("nested", 1.0, 4, 3), Cell("nested", 1.0, branching=(3, 2, 1))]
     wide = [Cell("block", 1.0, 1, 3), Cell("nested", 1.0, 2, 4), Cell("nested", 1.0, 4, 4), *greedy[:2]]
     others = [cell._replace(drafter=one) for one in range(1, drafters) for cell in wide]
@@ -176,7 +184,7 @@ class ModelBench:
         assert self.models.draft is not None
         draft = (self.models.draft, *self.models.more_drafts)[cell.drafter]
         models = self.models._replace(draft=draft, more_drafts=())
-        return partial(decoder("multi-draft", models, cell.settings), **settings)
+        return partial(decoder(DYNAMIC if cell.rule == DYNAMIC else "multi-draft", models, cell.settings), **settings)
 
 
 def per_call(timed: Sequence[Metrics], phase: str) -> list[float]:

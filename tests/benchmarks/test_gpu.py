@@ -49,7 +49,7 @@ def test_a_model_is_measured_with_its_drafter_by_every_rule(monkeypatch: pytest.
     for number, cell in enumerate(planned):  # what it is compared with was measured before
         assert any(other.rule == "plain" and other.temperature == cell.temperature for other in planned[: number + 1])
     some = [model.Cell("plain", 1.0), model.Cell("nested", 1.0, 2, 3), model.Cell("max_flow", 1.0, 2, 2, 4)]
-    some.append(model.Cell(model.LIKELIEST, 0.0, branching=(2, 1)))
+    some += [model.Cell(model.LIKELIEST, 0.0, branching=(2, 1)), model.Cell(model.DYNAMIC, 0.0, 2, 3)]
     failing = model.Cell("a rule that nobody knows", 1.0, 2, 3)
     monkeypatch.setattr(model, "cells", lambda _: [*some, model.Cell("lp", 1.0, 2, 2, 4), failing])
     monkeypatch.setattr(model, "installed", lambda package: package != "highspy")
@@ -67,6 +67,7 @@ def test_a_model_is_measured_with_its_drafter_by_every_rule(monkeypatch: pytest.
     told = (tmp_path / "report.md").read_text()
     assert "| 1 | shipped | nested | 2 x 3 | - |" in told
     assert "| 0 | shipped | likeliest | 2, 1 | - |" in told
+    assert "| 0 | shipped | dynamic-tree | 2 x 3 | - |" in told
     assert "| 1 | shipped | lp | 2 x 2 | 4 | not measured: highspy is not installed |" in told
     assert main([*asked, "--out", str(tmp_path)]) == 2  # what was measured is not measured away
 

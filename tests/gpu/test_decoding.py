@@ -11,6 +11,8 @@ from benchmarks.gpu.synchronisations import counted  # noqa: E402
 from otspec import generate  # noqa: E402
 from otspec.decode import MultiDraft, run  # noqa: E402
 from otspec.decode.base.drafts import Drafts  # noqa: E402
+from otspec.decode.drafters.model import ModelDrafter  # noqa: E402
+from otspec.decode.methods import DynamicTree  # noqa: E402
 from otspec.decode.models.passes import static  # noqa: E402
 from otspec.decode.pair.loading import SHIPPED, load_models  # noqa: E402
 from otspec.decode.shipped import held_out  # noqa: E402
@@ -116,6 +118,22 @@ def test_drafts_that_are_read_ahead_write_what_others_do(settings: dict[str, Any
         expected = generate(target, model, ids, max_new_tokens=20, seed=2, **settings)
     for _ in range(3):
         found = generate(target, model, ids, max_new_tokens=20, seed=2, **settings)
+        assert found.new_tokens == expected.new_tokens
+        assert found.metrics.drafted_nodes == expected.metrics.drafted_nodes
+
+
+@each(kind=("a model", "shared, of some tokens"), batch=(1, 3))
+def test_a_dynamic_tree_of_one_graph_is_that_of_levels(kind: str, batch: int) -> None:
+    target, draft = pair(8, positions=128)
+    with torch.no_grad():
+        model = copy.deepcopy(DRAFT_MODELS[kind](target, draft)).to("cuda")
+    target = copy.deepcopy(target).to("cuda")
+    ids, strategy = torch.arange(3 * batch, device="cuda").view(batch, 3) % 8, DynamicTree(model, 3, 3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ModelDrafter, "_grown_in_one", lambda *_: None)
+        expected = run(target, strategy, ids, max_new_tokens=20, temperature=0.0)
+    for _ in range(3):
+        found = run(target, strategy, ids, max_new_tokens=20, temperature=0.0)
         assert found.new_tokens == expected.new_tokens
         assert found.metrics.drafted_nodes == expected.metrics.drafted_nodes
 
