@@ -126,13 +126,13 @@ def _learn(
 ) -> None:
     target, seen, aside = texts
     models = with_draft(models, *load_draft(str(first), str(models.target.device), "float32"))
-    kind = KINDS[name]
-    layers = kind.layers(models.target)
+    spec = KINDS[name]
+    layers = spec.layers(models.target)
     data, held_out = (TeacherData(models.target, some, layers, batch) for some in (seen, aside))
 
     def trial(steps: int) -> None:
-        model = kind.begin(DraftModelInit(models.target, deepcopy(models.draft)))
-        train(kind, model, data, held_out, replace(config, steps=steps), every=steps)
+        model = spec.begin(DraftModelInit(models.target, deepcopy(models.draft)))
+        train(spec, model, data, held_out, replace(config, steps=steps), every=steps)
 
     steps = steps_within(seconds, config.steps, trial)
     config, every = replace(config, steps=steps), -(-steps // points)

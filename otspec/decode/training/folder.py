@@ -70,9 +70,9 @@ def train_into(
     dict
         What is in training.json.
     """
-    kind = KINDS[name]
-    config = config.of(kind)
-    kind.check_loss(str(config.loss))
+    spec = KINDS[name]
+    config = config.of(spec)
+    spec.check_loss(str(config.loss))
     out.mkdir(parents=True, exist_ok=True)
     before = None if models.draft is None else fingerprint(models.draft)  # training is in place
     if earlier is not None:
@@ -81,11 +81,11 @@ def train_into(
     else:
         with torch.random.fork_rng():
             torch.manual_seed(config.seed)
-            model = kind.begin(DraftModelInit(models.target, models.draft, config.ahead or 1, data.kept))
+            model = spec.begin(DraftModelInit(models.target, models.draft, config.ahead or 1, data.kept))
     checkpoint = out / CHECKPOINT
     curve = curve_of(torch.load(checkpoint, map_location="cpu")) if checkpoint.exists() else []
     if forecast is not None and not checkpoint.exists():
-        forecast(Forecast.of(kind, model, data, held_out, config, every))
+        forecast(Forecast.of(spec, model, data, held_out, config, every))
     mode = "w" if curve or not checkpoint.exists() else "a"  # a checkpoint that is not ours will be refused
     with named(out / CURVE), (out / CURVE).open(mode, encoding="utf-8") as file:
         # What a run that was stopped has written after its checkpoint, half a line perhaps, comes again.
@@ -97,7 +97,7 @@ def train_into(
             file.flush()
             report(point)
 
-        train(kind, model, data, held_out, config, told, every, checkpoint)
+        train(spec, model, data, held_out, config, told, every, checkpoint)
     record = {
         "kind": name,
         "target": [names[0], fingerprint(models.target)],

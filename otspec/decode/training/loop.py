@@ -51,13 +51,13 @@ class TrainingConfig:
     on_policy: float = 0.0
     """Share of the steps that learn from text of the draft model's own, as it is by then [zhou2024distillspec]."""
 
-    def of(self, kind: DraftModelSpec) -> TrainingConfig:
+    def of(self, spec: DraftModelSpec) -> TrainingConfig:
         """The same, with what the kind says where nothing else is said."""
         return replace(
             self,
-            loss=self.loss or kind.loss,
-            ahead=self.ahead or kind.ahead,
-            optimiser=self.optimiser or kind.optimiser,
+            loss=self.loss or spec.loss,
+            ahead=self.ahead or spec.ahead,
+            optimiser=self.optimiser or spec.optimiser,
         )
 
     def rate_at(self, step: int) -> float:
@@ -115,7 +115,7 @@ class Forecast:
     @classmethod
     def of(
         cls,
-        kind: DraftModelSpec,
+        spec: DraftModelSpec,
         model: PreTrainedModel,
         data: TeacherData,
         held_out: TeacherData,
@@ -123,7 +123,7 @@ class Forecast:
         every: int,
     ) -> Forecast:
         """Ask the target once, and learn once without a step; the parameters are those of `train`."""
-        config = config.of(kind)
+        config = config.of(spec)
         rows = next(data.order())
         asking = -time.perf_counter()
         batch = data.batch_of(rows)
@@ -136,15 +136,15 @@ class Forecast:
         learning = -time.perf_counter()
         model.train()
         with _narrow(model, data.target):
-            answers = kind.answers(model, batch, _generator(config, 0), config.ahead or 1)
-        loss_of(kind, config, answers, batch).backward()
+            answers = spec.answers(model, batch, _generator(config, 0), config.ahead or 1)
+        loss_of(spec, config, answers, batch).backward()
         learning += time.perf_counter()
         model.zero_grad()
         batches = -(-len(held_out.texts) // held_out.batch)
         points = 1 + -(-config.steps // every)
         asked = data.asked_in(config.steps) + (batches if held_out.keeps else batches * points)
         return cls(
-            sum(weights.numel() for weights in kind.learning(model)),
+            sum(weights.numel() for weights in spec.learning(model)),
             config.steps * batch.tokens.numel(),
             asked * asking
             + config.on_policy * config.steps * writing
@@ -153,7 +153,7 @@ class Forecast:
 
 
 def train(
-    kind: DraftModelSpec,
+    spec: DraftModelSpec,
     model: PreTrainedModel,
     data: TeacherData,
     held_out: TeacherData,
@@ -162,11 +162,11 @@ def train(
     every: int = 50,
     checkpoint: Path | None = None,
 ) -> PreTrainedModel:
-    """Train a draft model, which `kind.begin` has made, in place.
+    """Train a draft model, which `spec.begin` has made, in place.
 
     Parameters
     ----------
-    kind : DraftModelSpec
+    spec : DraftModelSpec
     model : PreTrainedModel
     data, held_out : TeacherData
         What it learns from, and what the curve is measured on, all of it.
@@ -185,10 +185,10 @@ def train(
     ProblemError
         If the kind cannot be trained by the config's loss, or on text of its own.
     """
-    config = config.of(kind)
-    kind.check_loss(str(config.loss))
-    kind.check_on_policy(config.on_policy, data.target)
-    learning = kind.learning(model)
+    config = config.of(spec)
+    spec.check_loss(str(config.loss))
+    spec.check_on_policy(config.on_policy, data.target)
+    learning = spec.learning(model)
     optimiser = Optimiser(str(config.optimiser), learning, config.rate)
     first, curve = 0, list[Point]()
     of = {"config": asdict(config), "batch": data.batch, "texts": [data.digest, held_out.digest]}
@@ -196,7 +196,7 @@ def train(
     started = time.perf_counter()
 
     def reach(step: int, loss: float) -> None:
-        found = Point.of(step, loss, measure(kind, model, held_out), time.perf_counter() - started)
+        found = Point.of(step, loss, measure(spec, model, held_out), time.perf_counter() - started)
         curve.append(found)
         report(found)
 
@@ -216,8 +216,8 @@ def train(
         batch = on_policy_batch(model, data, rows, rng) if own else data.batch_of(rows)
         model.train()
         with _narrow(model, data.target):
-            answers = kind.answers(model, batch, _generator(config, step), config.ahead or 1)
-        loss = loss_of(kind, config, answers, batch)
+            answers = spec.answers(model, batch, _generator(config, step), config.ahead or 1)
+        loss = loss_of(spec, config, answers, batch)
         loss.backward()
         clip_grad_norm_(learning, config.clip)
         optimiser.step(config.rate_at(step))
@@ -268,23 +268,23 @@ def _gone_on_with(checkpoint: Path, of: Mapping[str, Any], device: torch.device)
 
 
 def loss_of(
-    kind: DraftModelSpec, config: TrainingConfig, answers: Sequence[Prediction], batch: TeacherBatch
+    spec: DraftModelSpec, config: TrainingConfig, answers: Sequence[Prediction], batch: TeacherBatch
 ) -> torch.Tensor:
     """The mean over drafts in a row, weighted as the kind weighs them."""
-    weights = [kind.decay**number for number in range(len(answers))]
-    loss = loss_named(config.loss or kind.loss)
+    weights = [spec.decay**number for number in range(len(answers))]
+    loss = loss_named(config.loss or spec.loss)
     each = [weight * loss(batch.wanted(one.logits.shape[1]), one) for weight, one in zip(weights, answers, strict=True)]
     return torch.stack(each).sum() / sum(weights)
 
 
 @torch.no_grad()
-def measure(kind: DraftModelSpec, model: PreTrainedModel, held_out: TeacherData) -> list[float]:
+def measure(spec: DraftModelSpec, model: PreTrainedModel, held_out: TeacherData) -> list[float]:
     """Acceptance of each of several drafts in a row, of one draft if the kind learns one, over all held-out texts."""
     found = []
     for rows in torch.arange(len(held_out.texts)).split(held_out.batch):
         batch = held_out.batch_of(rows.tolist())
         with _narrow(model, held_out.target):
-            answers = kind.answers(model, batch, torch.Generator().manual_seed(int(rows[0])), kind.measured)
+            answers = spec.answers(model, batch, torch.Generator().manual_seed(int(rows[0])), spec.measured)
         found += [[1 - tvd(batch.wanted(one.logits.shape[1]), one).item() for one in answers]] * len(rows)
     return [sum(each) / len(each) for each in zip(*found, strict=True)]
 

@@ -28,7 +28,7 @@ def _plain(model: Any, batch: TeacherBatch, generator: torch.Generator, passes: 
 def family(name: str) -> list[str]:
     """The names of the kinds whose models are those of this one, itself among them."""
     first = KINDS[name].like or name
-    return [other for other, kind in KINDS.items() if (kind.like or other) == first]
+    return [other for other, spec in KINDS.items() if (spec.like or other) == first]
 
 
 KINDS: Mapping[str, DraftModelSpec] = {
