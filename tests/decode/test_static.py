@@ -146,7 +146,7 @@ def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict
             if pooled:
                 patch.setattr(static, "Workspace", with_pool)
                 patch.setattr(graphs, "capture", called_again)
-            more = {"attention_mask": mask, "max_new_tokens": 10, "seed": 4}
+            more: Any = {"attention_mask": mask, "max_new_tokens": 10, "seed": 4}
             if settings == DYNAMIC:
                 found = run(target, DynamicTree(model, 3, 3, size=6), ids, **more, temperature=0)
             else:
