@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -97,17 +97,14 @@ class ModelDrafter(LevelDrafter):
             return None
         if isinstance(self.generator, Sequence):  # a graph draws from one
             return None
-        packed, told = unread.packed, self._told
 
-        def steps(packed: torch.Tensor, *given: Any) -> tuple[torch.Tensor, ...]:
-            *self._told, generator = given
-            found = self._levels(shape, self._after(UnreadText.of(unread._replace(packed=packed))), (), generator)
+        def steps(logits: torch.Tensor, generator: torch.Generator | None) -> tuple[torch.Tensor, ...]:
+            assert generator is not None
+            found = self._levels(shape, logits, (), generator)
             return found.tokens, found.laws
 
-        columns = packed.shape[1] - 2 + shape.offsets[shape.depth] - 1
-        key = shape.branching, self.law, known, unread.even
-        found = self.context.in_one_graph(key, steps, [packed, *told], columns, self.generator)
-        self._told = told
+        key, columns = (shape.branching, self.law, known), shape.offsets[shape.depth] - 1
+        found = self._captured(key, steps, unread, columns, self.generator)
         if found is None:
             return None
         tokens, laws = found
@@ -124,20 +121,39 @@ class ModelDrafter(LevelDrafter):
         """The same as `_in_one`, of a dynamic tree."""
         if not self.in_one or (known := self.head.known_by) is None:
             return None
-        packed, told = unread.packed, self._told
 
-        def steps(packed: torch.Tensor, *given: Any) -> tuple[torch.Tensor, ...]:
-            *self._told, _ = given
-            levels = self._grow(self._after(UnreadText.of(unread._replace(packed=packed))), (), width, depth)
+        def steps(logits: torch.Tensor, generator: torch.Generator | None) -> tuple[torch.Tensor, ...]:
+            levels = self._grow(logits, (), width, depth)
             return tuple(part.contiguous() for level in levels for part in level)
 
-        columns = packed.shape[1] - 2 + width * (depth - 1)
-        found = self.context.in_one_graph((width, depth, known, unread.even), steps, [packed, *told], columns)
-        self._told = told
+        found = self._captured((width, depth, known), steps, unread, width * (depth - 1))
         if found is None:
             return None
         parts = len(GrownLevel._fields)
         return [GrownLevel(*found[at : at + parts]) for at in range(0, len(found), parts)]
+
+    def _captured(
+        self,
+        key: object,
+        steps: Callable[[torch.Tensor, torch.Generator | None], tuple[torch.Tensor, ...]],
+        unread: Unread,
+        columns: int,
+        generator: torch.Generator | None = None,
+    ) -> tuple[torch.Tensor, ...] | None:
+        """Read what is new of the texts, and do steps with what the model gives after them, as one graph.
+
+        Parameters are those of `Context.in_one_graph`; columns are the steps' own.
+        """
+        packed, told = unread.packed, self._told
+
+        def whole(packed: torch.Tensor, *given: Any) -> tuple[torch.Tensor, ...]:
+            *self._told, drawn_from = given
+            return steps(self._after(UnreadText.of(unread._replace(packed=packed))), drawn_from)
+
+        columns += packed.shape[1] - 2
+        found = self.context.in_one_graph((key, unread.even), whole, [packed, *told], columns, generator)
+        self._told = told
+        return found
 
     def after_texts(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
         """What the model gives after the texts, of which it reads what is new, shape (B, 1, ...)."""

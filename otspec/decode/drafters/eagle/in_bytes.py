@@ -116,9 +116,8 @@ class ByteLevels:
         )  # fmt: skip
         looked_at = zip(tokens, chances, parents, kept, strict=True)
         levels = [GrownLevel(*(torch.from_numpy(part)[None] for part in level)) for level in looked_at]
-        first, last = levels[0], levels[-1]
-        levels[0] = GrownLevel(*(part[:, :width] for part in first))
-        levels[-1] = levels[-1]._replace(kept=last.kept[:, :0])
+        levels[0] = GrownLevel(*(part[:, :width] for part in levels[0]))
+        levels[-1] = levels[-1]._replace(kept=levels[-1].kept[:, :0])
         return levels
 
     def _on_trial(self, widths: Sequence[int], masked: bool) -> int:
