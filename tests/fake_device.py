@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import cycle
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,36 +24,15 @@ NAME = "without_numbers"
 """Of the device, as `torch.device` has it: the one that torch leaves to others."""
 
 
-class Backend:
-    """What torch asks of a device's module; nothing runs there."""
-
-    @staticmethod
-    def is_available() -> bool:
-        """So that nobody chooses it."""
-        return False
-
-    @staticmethod
-    def is_initialized() -> bool:
-        """It has nothing to set up."""
-        return True
-
-    @staticmethod
-    def device_count() -> int:
-        """None that a generator would have to be kept of."""
-        return 0
-
-    @staticmethod
-    def current_device() -> int:
-        """The first."""
-        return 0
-
-    @staticmethod
-    def _is_in_bad_fork() -> bool:
-        return False
-
-    @staticmethod
-    def manual_seed_all(seed: int) -> None:
-        """Nothing is drawn."""
+BACKEND = SimpleNamespace(
+    is_available=lambda: False,  # so that nobody chooses it
+    is_initialized=lambda: True,
+    device_count=lambda: 0,  # of which a generator would have to be kept
+    current_device=lambda: 0,
+    _is_in_bad_fork=lambda: False,
+    manual_seed_all=lambda seed: None,
+)
+"""What torch asks of a device's module; nothing runs there."""
 
 
 @cache
@@ -62,7 +42,7 @@ def device() -> torch.device:
     setup = getattr(backends, "_setup_privateuseone_for_python_backend", None)
     if setup is None:
         pytest.skip("torch has no devices written in Python before 2.9")
-    setup(NAME, Backend())
+    setup(NAME, BACKEND)
     return torch.device(NAME, 0)
 
 

@@ -33,12 +33,3 @@ def test_runs_for_every_combination_goes_on_after_a_failure_and_names_all_that_f
     assert lines[0].startswith("3 of 5 fail: instance=ties-1, letter=first; ")
     assert lines[1].startswith("instance=ties-1, letter=first: AssertionError: one is wrong")
     assert "one is wrong" in str(caught.value.__cause__)  # shown with its traceback
-
-
-def test_refuses_to_run_for_nothing_and_arguments_that_the_test_does_not_take() -> None:
-    with pytest.raises(ValueError, match="seed has no values"):
-        each(seed=())
-    with pytest.raises(TypeError, match="test does not take instances"):
-
-        @each(instances=(1,))
-        def test(instance: int) -> None: ...

@@ -18,7 +18,7 @@ from otspec.data import FileSource
 from otspec.locking import Lock
 from otspec.plans import load
 from otspec.vocab.tensors import write_tensors
-from otspec.writing import named, write_text
+from otspec.writing import write_text
 from tests.each import each
 from tests.processes import held
 
@@ -126,12 +126,6 @@ def test_what_does_not_fit_names_its_file(tmp_path: Path) -> None:
         write_tensors(tmp_path / "a.safetensors", {"a": np.zeros(SMALL)}, {})
     assert Path(caught.value.filename).parent == tmp_path
     assert caught.value.errno == errno.EFBIG
-
-
-def test_what_names_a_file_already_keeps_its_name(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as caught, named(tmp_path):
-        (tmp_path / "none").read_text()
-    assert caught.value.filename == str(tmp_path / "none")
 
 
 ADVICE = re.compile(r"allow_pickle|unsafe|trust|weights_only. (argument|to .False)|Re-running", re.IGNORECASE)

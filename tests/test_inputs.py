@@ -91,6 +91,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "more-than-an-int": (lambda: IID(Q4, 10**30), "n is more than 2,147,483,647"),
     "integrals": (lambda: solve(Problem(P4, IID(Q4, 5000))).plan.conditional([0] * 5000), "draw the output with"),
     "nan-in-a-row": (lambda: solve_batch([P4, [1, np.nan, 0, 0]], [Q4, Q4], 2), "P\\[1\\]\\[1\\] is nan"),
+    "no-problem": (lambda: solve(P4, Q4), r"the problem is a ndarray; pass otspec\.Problem\(p, otspec\.IID"),
     "no-solver": (lambda: solve(PROBLEM, 3), "3 is no solver; pass a name such as"),
     "instance-of-no-limit": (lambda: solve(PROBLEM, otspec.solvers.LP(tol=-1)), "LP: tol = -1 is not a limit"),
     "limit-of-nan": (lambda: solve(PROBLEM, "interval:tol=nan"), "is not a limit; take a number >= 0"),

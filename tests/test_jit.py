@@ -1,16 +1,13 @@
 """Machine code on disk: it survives, follows every source that it was made from, and leaves numba's settings alone."""
 
 import ast
-import io
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import grimp
-import numba
 import pytest
 
 from otspec import jit
@@ -158,23 +155,3 @@ def test_compiled_code_takes_nothing_from_a_source_that_is_left_out() -> None:
                         if not one.endswith("Array")
                     ]
     assert not wrong, wrong
-
-
-@pytest.mark.parametrize("real", [True, False])
-def test_a_compilation_is_announced_once_and_at_a_terminal_only(real: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return real
-
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(jit._listener, "shown", False)
-    for module in ("others", "otspec.mine", "otspec.mine"):
-
-        def function(x: int) -> int:
-            return x + 1
-
-        function.__module__ = module
-        compiled: Any = numba.njit
-        assert compiled(function)(1) == 2
-        assert terminal.getvalue() == (jit.SENTENCE if real and module != "others" else "")

@@ -13,7 +13,6 @@ from otspec import (
     MissingExtra,
     Plan,
     Problem,
-    ProblemError,
     SolveError,
     Status,
     Table,
@@ -276,20 +275,3 @@ def test_by_default_a_law_without_a_solver_of_its_own_is_solved_at_any_size(monk
     result = solve(Problem(qs.mean(axis=0), Independent(qs)))  # some 10**9 tuples
     assert (result.stats.solver, result.success) == ("submodular", True)
     assert [one.status for one in result.tried] == [Status.LIMIT]
-
-
-def test_what_is_not_a_problem_is_named() -> None:
-    mistaken: Any = solve
-    for arguments in ((P4, Q4), (P4,)):
-        with pytest.raises(ProblemError, match=r"the problem is a ndarray; pass otspec\.Problem\(p, otspec\.IID"):
-            mistaken(*arguments)
-
-
-def test_a_notebook_shows_a_small_table() -> None:
-    shown = solve(PROBLEM, [Canned(reason="a < b"), Canned(coupling(1.0))])._repr_html_()
-    assert shown.startswith("<table><tr><th>solver</th><td>canned</td></tr>")
-    assert "<td>OPTIMAL: " in shown
-    assert "<td>canned (UNSUPPORTED)</td>" in shown
-    refused = solve(PROBLEM, Canned(reason="a < b"), strict=False)._repr_html_()
-    assert "<th>reason</th><td>a &lt; b</td>" in refused
-    assert "acceptance" not in refused

@@ -88,15 +88,6 @@ def test_kinds_of_text_are_decoded_by_themselves(run: Path, tmp_path: Path) -> N
     kinds = [elsewhere.HOME, "qa", "law"]
     assert [(one["name"], one["text"]) for one in records] == [(one.name, k) for one in SMALL.learners for k in kinds]
     assert all(one["tokens"] == one["prompts"] * SMALL.new for one in records)
-    models = load_models("shipped", "shipped", "cpu")
-    found = elsewhere.prompts(elsewhere.Tasks((tasks,), ("qa",)), SMALL, models)
-    qa = found["qa"]
-    assert list(found) == [elsewhere.HOME, "qa"]
-    whole = models.tokenizer("\n\n".join([asked[0][1]] * 4), add_special_tokens=False).input_ids
-    assert qa[:, 0].tolist() == [models.tokenizer.bos_token_id] * len(qa)
-    assert qa[:, 1:].flatten().tolist() == whole[: qa[:, 1:].numel()]
-    direct = acceptance.decoded(WAYS[0], models, qa, SMALL.new, 0).metrics
-    assert (direct.tokens, direct.sequence_steps) == (records[1]["tokens"], records[1]["calls"])
 
 
 def test_a_small_draft_model_is_pretrained_then_distilled_and_steered(

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,8 +10,7 @@ torch = pytest.importorskip("torch")
 
 from benchmarks.gpu import model, verification  # noqa: E402
 from benchmarks.gpu.__main__ import main  # noqa: E402
-from benchmarks.gpu.cells import Bench, Cell, Plan  # noqa: E402
-from benchmarks.gpu.report import report  # noqa: E402
+from benchmarks.gpu.cells import Cell, Plan  # noqa: E402
 from benchmarks.gpu.work import Shape  # noqa: E402
 from otspec.verification.device.trees import RULES  # noqa: E402
 
@@ -70,31 +68,6 @@ def test_a_model_is_measured_with_its_drafter_by_every_rule(monkeypatch: pytest.
     assert "| 0 | shipped | dynamic-tree | 2 x 3 | - |" in told
     assert "| 1 | shipped | lp | 2 x 2 | 4 | not measured: highspy is not installed |" in told
     assert main([*asked, "--out", str(tmp_path)]) == 2  # what was measured is not measured away
-
-
-def test_a_cell_that_fails_is_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(bench: Bench, cell: Cell, budget: float, stop: float) -> Any:
-        if cell.method == "vanilla":
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nSee the documentation")
-        if cell.batch == 2:
-            raise ValueError("no such thing")
-        speeds = {"tokens_per_s": 1.0, "tokens_per_s_least_and_most": [0.9, 1.1]}
-        counts = {"block_efficiency": 1.0, "offered": [], "peak_bytes": None, "seconds": {}}
-        return speeds | counts | {"target_calls": 1, "synchronisations": None, "synchronised_at": {}}
-
-    collected: list[None] = []
-    monkeypatch.setattr("benchmarks.gpu.cells.gc.collect", lambda: collected.append(None))
-    monkeypatch.setattr(Bench, "measure", fails)
-    records = list(Bench(SMALL, CPU, torch.float32).run(1.0))
-    assert len(records) == len(SMALL.cells())
-    assert len(collected) == sum("error" in one for one in records) > 0
-    told = report(records, {}, "command")
-    assert (
-        "| tiny/tiny | 1 | vanilla | - | - | out of memory: CUDA out of memory. Tried to allocate 2 GiB. | - |" in told
-    )
-    assert "| shipped | 2 | multi-draft | 4 x 8 | 10 | ValueError: no such thing | - |" in told
-    # And no ratio to what failed.
-    assert "| shipped | 1 | multi-draft | 1 x 8 | 10 | 1.0 [0.9, 1.1] | - | 1.00 |" in told
 
 
 def test_verification_is_measured_and_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

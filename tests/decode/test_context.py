@@ -66,17 +66,6 @@ def test_every_node_of_every_tree_step_after_step(model: Any) -> None:
         texts = [[*texts[row], *trees[row].token[accepted[row]].tolist(), int(rng.integers(8))] for row in rows]
 
 
-def test_a_cache_grows_by_doubling() -> None:
-    model = tiny(positions=1024)
-    context, allocated = Context(model, [[1, 2, 3]]), set()
-    for step in range(400):
-        context.read(torch.tensor([[step % 8]]), torch.tensor([[3 + step]]), None, keep=1)
-        context.commit([[0]], [0])
-        allocated.add(context.reader.blocks[0].entries.data_ptr())
-    assert context.end == 403
-    assert len(allocated) <= 4  # 67 columns, 134, 268, 536
-
-
 @each(dtype=(torch.float64, torch.float32))
 def test_each_token_of_a_long_text_is_read_once(dtype: torch.dtype) -> None:
     """By transformers' passes and, in float32, by the lean one."""

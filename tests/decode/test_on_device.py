@@ -11,7 +11,7 @@ from otspec import ProblemError, generate
 from otspec.decode.base import graphs
 from otspec.decode.base.drafts import Drafts, Launched
 from otspec.decode.verify import on_device
-from otspec.decode.verify.captured import MOST_COUNTED, Counted, DeviceRule, GraphedVerifier, Inputs, verify_in_one
+from otspec.decode.verify.captured import DeviceRule, GraphedVerifier, Inputs, verify_in_one
 from otspec.decode.verify.on_device import can_be_stacked, device_rule, verify_launched, verify_on_device
 from otspec.verification import Block, Nested, TokenWise, Tree
 from otspec.verification.trees.shape import Shape
@@ -133,11 +133,3 @@ def stacked(trees: list[Tree]) -> Inputs:
         )
     found: Inputs = asked.call_args.args[1]
     return found
-
-
-def test_shapes_are_counted_while_they_come() -> None:
-    counted = Counted()
-    assert [counted.again(shape) for shape in "aabcab"] == [1, 2, 1, 1, 3, 2]
-    for number in range(MOST_COUNTED):
-        counted.again(number)
-    assert [counted.again(shape) for shape in (number, "a")] == [2, 1]

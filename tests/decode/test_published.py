@@ -178,13 +178,6 @@ def test_other_targets_are_refused(tmp_path: Path) -> None:
     assert model.config.features == [2, 4, 5]
 
 
-def test_ordinary_folders_are_none(tmp_path: Path) -> None:
-    tiny(VOCAB).save_pretrained(tmp_path / "llama")
-    (tmp_path / "empty").mkdir()
-    assert read_published(tmp_path / "llama") is None
-    assert read_published(tmp_path / "empty") is None
-
-
 def test_broken_files_are_named(tmp_path: Path) -> None:
     EAGLE.into(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"nothing")

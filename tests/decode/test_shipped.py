@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import otspec
-from otspec import DataError, ProblemError
-from otspec.decode import Budget, shipped
+from otspec import DataError
+from otspec.decode import shipped
 from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.methods.assisted import plain
 from otspec.decode.methods.drafting import DrafterRequest, drafting
@@ -97,13 +97,6 @@ def test_more_of_its_drafts_are_accepted() -> None:
     assert made[EAGLE] > 1.15 * made["as it is"]
 
 
-def test_shortlists_keep_as_many_tokens_as_they_are_told() -> None:
-    assert shipped.shortlist("pa-fr", 100).budget == Budget(100, falling=1)
-    assert shipped.shortlist("dynaspec", 5).budget.most == 5
-    with pytest.raises(ProblemError, match="no shortlist 'fr'; known: pa-fr, dynaspec"):
-        shipped.shortlist("fr")
-
-
 def test_its_head_is_shortened_by_what_stands_behind_it() -> None:
     models, text = load_models("shipped", "shipped"), torch.tensor(shipped.held_out(64)[:1])
     found = {}
@@ -156,14 +149,6 @@ needs_it = pytest.mark.skipif(
 @cache
 def smollm2() -> Models:
     return load_models(SMOLLM2, None)
-
-
-def test_they_are_small_and_for_one_target() -> None:
-    assert sum(file.stat().st_size for file in PLACE.glob("**/*.*")) <= 20e6
-    records = [json.loads((PLACE / kind / TRAINING).read_text()) for kind in KINDS]
-    configs = [json.loads((PLACE / kind / "config.json").read_text()) for kind in KINDS]
-    assert len({record["target"][1] for record in records} | {config["target"] for config in configs}) == 1
-    assert [config["masks"] > 0 for config in configs] == [False, True]
 
 
 @each(kind=KINDS)

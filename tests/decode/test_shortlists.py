@@ -28,7 +28,7 @@ from otspec.decode.drafters.shortlists import router as router_module
 from otspec.decode.drafters.shortlists.restricted import Restriction
 from otspec.decode.drafters.shortlists.router import Network
 from otspec.decode.drafters.shortlists.selection import History, Level
-from otspec.decode.drafters.shortlists.training import _told, spherical_clusters
+from otspec.decode.drafters.shortlists.training import _told
 from otspec.decode.models.context import Context
 from otspec.decode.models.head import with_head_for, without_head
 from otspec.decode.models.passes.llama_reader import LlamaReader
@@ -45,7 +45,6 @@ from tests.contracts.draft_models import (
     random_router,
     routed,
     shared,
-    steered,
 )
 from tests.decode.models import pair, tiny
 
@@ -232,23 +231,6 @@ def test_budgets_are_those_of_the_paper_and_never_less_than_their_least() -> Non
     assert [Budget(12, falling=2, least=3).at(t) for t in range(4)] == [12, 12, 3, 3]
 
 
-def test_clusters_are_of_directions() -> None:
-    """Rows around three axes, of lengths that would mislead k-means of points."""
-    generator = torch.Generator().manual_seed(0)
-    axis = torch.arange(60) % 3
-    rows = torch.eye(5)[axis] + 0.05 * torch.randn(60, 5, generator=generator)
-    rows *= torch.logspace(-3, 3, 60)[:, None]
-    rows[7] = 0.0  # a row without a direction is in some cluster
-    there = rows.any(dim=1)
-    starts = (spherical_clusters(rows, 3, torch.Generator().manual_seed(seed)) for seed in range(20))
-    assert any(
-        len(found.unique()) == 3 and all(len(found[(axis == a) & there].unique()) == 1 for a in range(3))
-        for found in starts
-    )
-    # A cluster without a row is dropped, and numbers have no gaps.
-    assert spherical_clusters(torch.ones(6, 2), 4, torch.Generator().manual_seed(0)).tolist() == [0] * 6
-
-
 def test_a_router_learns_what_its_draft_model_draws() -> None:
     """Of 10 clusters of 40 tokens, the two that are chosen hold more of the draft law than two at random."""
     model, rng = tiny(40), np.random.default_rng(0)
@@ -322,17 +304,3 @@ def test_a_router_of_a_fed_model_learns_from_its_drafts(kind: str) -> None:
     assert made.about["positions"] == 4 * 12
     with pytest.raises(ProblemError, match="a router learns from it so; pass target"):
         train_router(model, [text])
-
-
-def test_a_router_of_a_steered_model_learns_from_what_its_target_makes_of_it() -> None:
-    target, draft = pair(8)
-    texts = [[3, 1, 4, 1, 5, 2]] * 4
-    settings: dict[str, Any] = {"clusters": 4, "width": 8, "epochs": 2}
-    alone = train_router(draft, texts, **settings).about
-    begun = steered(draft, strength=0.0)  # steering that does nothing yet
-    assert train_router(begun, texts, target=target, **settings).about["loss"] == alone["loss"]
-    model = steered(draft)
-    told = [train_router(model, texts, target=one, **settings).about["loss"] for one in (target, target, None)]
-    assert told[0] == told[1] != told[2]
-    with pytest.raises(ProblemError, match="looks at no target, and a router learns from it alone; leave out target"):
-        train_router(draft, texts, target=target, **settings)

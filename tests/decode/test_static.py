@@ -3,7 +3,6 @@
 import copy
 import gc
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import torch
 from otspec import generate
 from otspec.decode import run
 from otspec.decode.base import graphs
-from otspec.decode.base.graphs import capture
 from otspec.decode.methods import DynamicTree
 from otspec.decode.models.context import Context
 from otspec.decode.models.passes import static
@@ -286,25 +284,3 @@ def test_a_gpu_without_room_says_for_what(models: Any, monkeypatch: pytest.Monke
     monkeypatch.setattr(static, "Workspace", full)
     with pytest.raises(torch.OutOfMemoryError, match="LlamaForCausalLM at 256 tokens of each of 1 texts; decode fewer"):
         generate(models[0], models[1], torch.tensor([[1, 2, 3]]), max_new_tokens=4, seed=2)
-
-
-# --- graphs
-
-
-def test_a_capture_has_its_pool_and_its_generator_and_leaves_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph, captured = mock.Mock(), mock.MagicMock()
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: graph)
-    monkeypatch.setattr(torch.cuda, "graph", captured)
-
-    def work(generator: Any) -> Any:
-        captured.return_value.__enter__.assert_called_once()
-        captured.return_value.__exit__.assert_not_called()
-        return generator, torch.is_grad_enabled()
-
-    pool, generator = object(), torch.Generator()
-    found: Any = capture(work, pool, generator)
-    assert found == (graph, (generator, False))
-    captured.assert_called_once_with(graph, pool=pool, capture_error_mode="thread_local")
-    captured.return_value.__exit__.assert_called_once()
-    capture(lambda _: None)
-    graph.register_generator_state.assert_called_once_with(generator)
