@@ -88,14 +88,6 @@ def steered(draft: Any, place: str = "up", strength: float = 0.5) -> Any:
     return disturbed(Steered.of(draft, LAYERS, WIDTH, place), ("steering.layers",), strength)
 
 
-def logits_of_steered(model: Any, target: Any, text: list[int], drafted: list[int]) -> Floats:
-    """What it says where nothing was drafted before: each token is steered by the one before, drafts as the last."""
-    known = features_before(target, text)
-    each = torch.cat((known, known[-1:].expand(len(drafted), -1, -1)))
-    logits: Floats = model(torch.tensor([[*text, *drafted]]), shifts=model.shifts(each[None])).logits[0, -1].numpy()
-    return logits
-
-
 def eagle(draft: Any) -> Any:
     """A draft model with maps of the target's hidden states and of its own."""
     return disturbed(Eagle.of(draft, LAYERS, WIDTH), ("seen", "own"))

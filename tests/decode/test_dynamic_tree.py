@@ -6,7 +6,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
-import torch
 
 from otspec.decode import Budget
 from otspec.decode.methods import DynamicTree
@@ -21,9 +20,8 @@ from tests.contracts.catalogue import (
     plain,
     router,
     sharing,
-    steered,
 )
-from tests.contracts.draft_models import Models, logits_of_steered, models
+from tests.contracts.draft_models import Models, models
 from tests.contracts.playing import Play
 from tests.each import each
 
@@ -33,11 +31,6 @@ VOCAB, DEPTH = 8, 3
 TEXTS = ([3, 1, 4, 1, 5], [2, 7], [6])
 FALLING = Budget(2, falling=2)
 Prefix = tuple[int, ...]
-
-
-def of_steered(of: Models, text: list[int], drafted: list[int], path: int) -> Any:
-    """Of a steered model that begins."""
-    return torch.from_numpy(logits_of_steered(steered(of.draft), of.target, text, drafted)).softmax(-1).numpy()
 
 
 class Kind(NamedTuple):
@@ -57,7 +50,6 @@ class Kind(NamedTuple):
 
 KINDS: Mapping[str, Kind] = {
     "plain": Kind(lambda of: of.draft, plain()),
-    "steered": Kind(lambda of: steered(of.draft), of_steered),
     "eagle": Kind(eagle_of, of_eagle(eagle_of)),
     "parallel": Kind(sharing(2), of_shared(sharing(2)), at_once=True),
     "parallel, some tokens": Kind(sharing(2, False), of_shared(sharing(2, False)), at_once=True),
@@ -95,7 +87,5 @@ def test_the_likeliest_tokens_are_drafted(kind: str, shape: tuple[int, int]) -> 
         for text, tree in zip(play.texts, trees, strict=True):
             drafted = {tuple(tree.token[tree.line(node)].tolist()) for node in range(1, tree.size)}
             assert drafted == _likeliest(own.after(of, text), VOCAB**DEPTH if own.at_once else width, size), step
-        if kind == "steered":
-            return  # what it has read keeps its steering; one that begins anew has read it otherwise
         deepest = [int(tree.depth.argmax()) for tree in trees]
         play.go_on([0, *deepest[1:]][: len(trees)], [3] * len(trees), [0, len(trees) - 1])

@@ -13,8 +13,8 @@ from otspec.decode.drafters.heads.model import MedusaHeads
 from otspec.decode.pair.loading import Models
 from otspec.decode.recording.accuracies import accuracies
 from otspec.errors import ProblemError
-from tests.contracts.catalogue import Law, of_eagle, of_heads, on, plain
-from tests.contracts.draft_models import HEADS, all_features, eagle, heads, logits_of_heads, models
+from tests.contracts.catalogue import Law, of_heads, on
+from tests.contracts.draft_models import HEADS, all_features, heads, logits_of_heads, models
 from tests.decode.families import family
 from tests.decode.models import greedy_text, tiny
 
@@ -58,9 +58,7 @@ def test_medusa_begins_as_the_head_of_its_target() -> None:
 VOCAB, PROMPTS, DEPTH, NEW = 8, [[3, 1, 4], [2, 7, 5, 1]], 3, 6
 KEPT = [1, 3, 5, 7]
 KINDS: dict[str, tuple[Any, Law, dict[str, Any]]] = {
-    "plain": (lambda of: of.draft, plain(), {}),
     "kept": (lambda of: of.draft, on(lambda of: KEPT), {"draft_tokens": KEPT}),
-    "eagle": (lambda of: eagle(of.draft), of_eagle(lambda of: eagle(of.draft)), {}),
     "medusa": (lambda of: heads("medusa", of.target, 0.1), of_heads("medusa"), {}),
 }
 

@@ -31,6 +31,7 @@ from tests.contracts.draft_models import shared
 from tests.decode import published
 from tests.decode.models import tiny
 from tests.decode.published import Published, speculators
+from tests.refusals import check_refused
 from tests.saved_pair import save as saved_pair
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
@@ -107,6 +108,9 @@ def test_heads_of_vllm_and_of_pickles_are_the_same(tmp_path: Path) -> None:
     torch.save(of.tensors, tmp_path / "medusa" / "medusa_lm_head.pt")
     other = read_published(tmp_path / "medusa").state_dict()
     assert all(torch.equal(one[name], other[name].double()) for name in one)
+    torch.save({**of.tensors, "code": Path}, tmp_path / "medusa" / "medusa_lm_head.pt")
+    with pytest.raises(DataError, match=r"medusa_lm_head\.pt cannot be read as weights"):
+        read_published(tmp_path / "medusa")
 
 
 def test_layers_of_other_families_are_told_by_their_tensors(tmp_path: Path) -> None:
@@ -164,18 +168,6 @@ def test_what_is_not_known_is_refused_by_name(tmp_path: Path, name: str) -> None
     of, said = REFUSED[name]
     with pytest.raises(DataError, match=re.escape(said)):
         read_published(of.into(tmp_path))
-
-
-def test_other_targets_are_refused(tmp_path: Path) -> None:
-    model = read_published(EAGLE3.but(eagle_aux_hidden_state_layer_ids=None).into(tmp_path)).double()
-    with pytest.raises(ProblemError, match=r"after 2, 1, 0 layers.* has 3"):
-        model.borrow(target())
-    with pytest.raises(ProblemError, match=r"after 0, 1, 3 layers.* has 3"):
-        check_features((0, 1, 3), target())
-    with pytest.raises(ProblemError, match="vocabularies of size 8, and the target's is 5"):
-        model.borrow(tiny(5, layers=3))
-    model.borrow(tiny(VOCAB, layers=8))
-    assert model.config.features == [2, 4, 5]
 
 
 def test_broken_files_are_named(tmp_path: Path) -> None:
@@ -251,29 +243,38 @@ def test_a_target_of_few_layers_is_told_what_it_can_train(layers: int) -> None:
         KINDS[name].begin(DraftModelInit(of, None, KINDS[name].ahead or 1))
 
 
-def test_what_engines_do_not_compute_is_not_written(tmp_path: Path) -> None:
-    for model, name in ((read(MEDUSA), "MedusaHeads"), (shared(tiny(VOCAB)), "EagleLlamaForCausalLM")):
-        with pytest.raises(ProblemError, match=f"a {name} cannot be written as eagle"):
-            write_published(model, tmp_path, "eagle")
-    with pytest.raises(ProblemError, match="pass target="):
-        write_published(read(EAGLE3), tmp_path, "speculators")
-    with pytest.raises(DataError, match=r"config.json cannot be read in nowhere"):
-        write_published(read(EAGLE3), tmp_path, "speculators", "nowhere")
-
-
-def test_what_reads_no_text_alone_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ProblemError, match="layers that read a target's hidden states"):
-        load_reader(str(EAGLE3.into(tmp_path)), "cpu")
-    with pytest.raises(ProblemError, match="transformers knows no EagleLlamaForCausalLM"):
-        assisted(target(), read(EAGLE3), torch.tensor([TEXT]))
-
-
 # --- folders that transformers and engines read, by `otspec.decode.pair.save`
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(saved_pair(tmp_path_factory.mktemp("pair"))[0])
+
+
+def test_models_that_do_not_go_together_are_refused(saved: str, tmp_path: Path) -> None:
+    layer, anywhere, heads = read(EAGLE3), EAGLE3.but(eagle_aux_hidden_state_layer_ids=None), read(MEDUSA)
+    model, out = read_published(anywhere.into(tmp_path / "layer")).double(), tmp_path / "out"
+    check_refused(
+        [
+            (lambda: model.borrow(target()), r"after 2, 1, 0 layers.* has 3"),
+            (lambda: check_features((0, 1, 3), target()), r"after 0, 1, 3 layers.* has 3"),
+            (lambda: model.borrow(tiny(5, layers=3)), "vocabularies of size 8, and the target's is 5"),
+            (lambda: write_published(heads, out, "eagle"), "a MedusaHeads cannot be written as eagle"),
+            (lambda: write_published(shared(tiny(VOCAB)), out, "eagle"), "a EagleLlamaForCausalLM cannot be written"),
+            (lambda: write_published(layer, out, "speculators"), "pass target="),
+            (lambda: load_reader(str(tmp_path / "layer"), "cpu"), "layers that read a target's hidden states"),
+            (lambda: assisted(target(), layer, torch.tensor([TEXT])), "transformers knows no EagleLlamaForCausalLM"),
+            (lambda: pair.save(saved, out, ahead=2), "pass form as well"),
+            (lambda: pair.save(saved, out, target=saved), "pass form as well"),
+            (lambda: pair.save(saved, out, form="gguf"), "no format 'gguf'; known: eagle, speculators"),
+            (lambda: pair.save(saved, out, form="eagle"), "cannot be written as eagle"),
+        ]
+    )
+    with pytest.raises(DataError, match=r"config.json cannot be read in nowhere"):
+        write_published(layer, out, "speculators", "nowhere")
+    assert not out.exists()
+    model.borrow(tiny(VOCAB, layers=8))
+    assert model.config.features == [2, 4, 5]
 
 
 def test_a_model_becomes_a_folder(saved: str, tmp_path: Path) -> None:
@@ -301,15 +302,3 @@ def test_a_published_layer_becomes_what_engines_read(saved: str, tmp_path: Path)
     assert text.metrics.tokens == 4
     with pytest.raises(DataError, match="served holds layers that draft for another model"):
         load_models(str(tmp_path / "served"), None, "cpu")
-
-
-def test_what_contradicts_itself_is_refused(saved: str, tmp_path: Path) -> None:
-    wrong: list[dict[str, Any]] = [{"ahead": 2}, {"target": saved}]
-    for settings in wrong:
-        with pytest.raises(ProblemError, match="pass form as well"):
-            pair.save(saved, tmp_path / "other", **settings)
-    with pytest.raises(ProblemError, match=r"no format 'gguf'; known: eagle, speculators"):
-        pair.save(saved, tmp_path / "other", form="gguf")
-    with pytest.raises(ProblemError, match="cannot be written as eagle"):
-        pair.save(saved, str(tmp_path / "other"), form="eagle")
-    assert not (tmp_path / "other").exists()
