@@ -1,4 +1,4 @@
-"""All kernels are compiled for a GPU: the compiler needs none, and forbids what its interpreter lets pass."""
+"""All kernels are compiled for a GPU as they are launched: the compiler needs none, and forbids what is interpreted."""
 
 import os
 import subprocess
@@ -7,128 +7,83 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
+pytest.importorskip("transformers")
 pytest.importorskip("triton")
 
 COMPILE = """
+from importlib import import_module
+from pathlib import Path
+
 import torch
+import triton
+from transformers import AutoModelForCausalLM, Qwen2Config, Qwen3Config
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
-from otspec.decode.base import law_kernels
-from otspec.decode.models.passes import few_rows_kernels
-from otspec.verification.rules.block import line_kernels, path_kernels
-from otspec.verification.rules.buckets import cut, exchange_kernels, solving_kernels
-from otspec.verification.rules.nested import growing_kernels, picking_kernels as tournament
-from otspec.verification.rules.token_wise import picking_kernels, walk_kernels
-from otspec.verification.tensors import row_kernels
-from otspec.verification.tensors.rows import BLOCK, EXACT
-from otspec.verification.trees import group_kernels, validity_kernels
+from triton.runtime.jit import JITFunction
+
+import otspec
+from otspec.decode.base.law_kernels import softmax
+from otspec.decode.models.passes.signature import Conditioning, Inputs
+from otspec.decode.models.passes.static import StaticReader
+from otspec.engines.chains import ChainLaws, verify_chains_in_rows
+from otspec.verification.device import verify_logits, verify_trees
 from otspec.verification.trees.layout import branching_layout
 
-reads = 2 * [*["*bf16", "*fp64", "*i64", "*fp64", "*fp64"], "*i8"]
-laws = 2 * [*["*bf16", "*fp64", "*fp64", "*fp64", "*fp64"], "*i8"]
-bucketed = {**cut.of_buckets(4), "LOGITS": False, "LEAVES": True, "APART": False, "BLOCK": BLOCK}
-planes = ["*i64", "i32", "*i64"]
-slots = {**bucketed, "LANES": 64, "LENGTH": 8}
-groups = {**group_kernels.of_groups(128_256), "BLOCK": BLOCK}
-paths = [*reads, "*fp64", *5 * ["*i64"], "*fp64"]
-count = groups["GROUPS"]
-gpu = torch.device("cuda")
-laid = growing_kernels.of_layout(count, 4, gpu) | {"LOOK": True}
-refined = growing_kernels.of_level(count, 4, gpu) | growing_kernels.of_points(4 * count)
-refined |= {"FIRST": False, "LAST": False, "BITS": 3, "LOOKED": True, "LOOK": True, "DEEP": 2}
-several = tournament.of_tournament(branching_layout((4, 2, 1, 1), 1, torch.device("cpu")), 29)
-at_root = tournament.of_tournament(branching_layout((4, 1, 1, 1), 1, torch.device("cpu")), 17) | {"lowest": 1}
-line = 6 * ["*i64"]
-level = [*5 * ["*i64"], "*fp64", "*fp64", "*i64", "*i64", "*i32", *4 * ["*i64"]]
-level += ["*fp64", "*fp64", "*i64", "*fp64", *5 * ["i32"]]
-path = {**groups, "LOGITS": False, "POINT": False, "FACTOR": True, "LEVELS": 8, "LANES": 128, "ROWS": 16, "COLUMNS": 8}
-warps = cut.WARPS
-few = {"EPSILON": 1e-5, "PROGRAMS": 36, "LANES": 64, "ROWS": 16, "OUT": 16, "IN": 64, "INPUTS": 576, "OUTPUTS": 576}
-few |= {"BIASED": True, "SHIFTED": True, "COUNT": 8, "HEADS": 9, "KEY_HEADS": 3, "SIZE": 64, "NORMED": True}
-few |= {"NEW": 16, "QUERIES": 32, "BLOCK": 64}
-softmax = {"VOCAB": 49_152, "BLOCKS": 48, "LANES": 64, "BLOCK": law_kernels.BLOCK}
-for kernel, types, fixed, warps in (
-    (
-        solving_kernels.add_to_buckets,
-        [*reads, *3 * ["*i64"], "i32", "*i64", "*i64", "i32", "i32"],
-        bucketed | {"LOGITS": True},
-        4,
-    ),
-    (solving_kernels.clear, [*planes, "*i64"], bucketed, 4),
-    (solving_kernels.add_up, [*planes, "*i64"], bucketed, 4),
-    (solving_kernels.find_heights, ["*i64", *planes, "*i64", "*fp64", "*i64"], bucketed, warps["find_heights"]),
-    (solving_kernels.find_excess, ["*i64", *planes, "*fp64", "*i64", "*fp64", "*i64", "*i64"], bucketed, 4),
-    (solving_kernels.find_offers, [*planes, "*i64", "*i64"], bucketed, 4),
-    (solving_kernels.allocate, [*planes, "*fp64", "*i64", "*i64", "*fp64"], bucketed, 4),
-    (exchange_kernels.contribute, [*planes, "*fp64", "*i64"], bucketed, 4),
-    (validity_kernels.find_valid, [*laws, "*i8", *6 * ["*i64"], "*i8", *3 * ["*i64"], *4 * ["i32"]], slots, 4),
-    (picking_kernels.find_heads, [*10 * ["*i64"], "i32"], slots, 4),
-    (picking_kernels.queue, [*laws, "*i8", *7 * ["*i64"], "*fp64", *6 * ["*i64"], *7 * ["i32"]], slots, 4),
-    (
-        picking_kernels.pick,
-        [*laws, *4 * ["*i64"], "*fp64", *3 * ["*i64"], "i32", "*i64", "*fp64", "*i64", "*fp64", *4 * ["i32"]],
-        slots,
-        4,
-    ),
-    (walk_kernels.walk, ["*i8", *8 * ["*i64"], *3 * ["i32"]], slots, 1),
-    (walk_kernels.sum_left, [*laws, "*fp64", "*i8", *7 * ["*i64"], "i32", "i32"], slots, 4),
-    (
-        walk_kernels.draw_left,
-        [*laws, "*fp64", "*i8", *8 * ["*i64"], "*fp64", "*i64", *4 * ["i32"]],
-        slots | {"LANES": 128},
-        4,
-    ),
-    (row_kernels.sum_law, ["*bf16", "*fp64", "i32"], {"BLOCK": BLOCK}, 4),
-    (row_kernels.finish_totals, ["*fp64", "*fp64", "*i8", "i32"], {"DRIFT": 1e-3, "LANES": 128}, 4),
-    (
-        group_kernels.add_to_groups,
-        ["*bf16", "*fp32", *6 * ["*i64"], *3 * ["i32"]],
-        groups | {"BLOCK": 32, "TILES": group_kernels.MOST_TILES, "TOGETHER": True},
-        1,
-    ),
-    (
-        group_kernels.finish_groups,
-        [*6 * ["*i64"], "*fp64", "*i8", "*fp64", "*i8", "i32", "i32"],
-        groups | {"P_DRIFT": 1e-2, "Q_DRIFT": 1e-3, "LANES": 128},
-        4,
-    ),
-    (
-        group_kernels.look_up_groups,
-        [*reads, *4 * ["*i64"], "*fp64", "*fp64", "*i64", *3 * ["i32"]],
-        groups | {"BLOCK": 64},
-        4,
-    ),
-    (path_kernels.weigh, [*paths, "i32"], path, 4),
-    (path_kernels.sum_rest_along, [*paths, "*i64", "*i64", "i32"], path, 4),
-    (path_kernels.finish, [*paths, "*i64", "*i64", "*fp64", "*i64", "*i64", *5 * ["i32"]], path, 4),
-    (line_kernels.lay_first, [*6 * ["*i64"], *line, "i32"], {"LENGTH": 8, "LEVELS": 16, "LANES": 64}, 4),
-    (line_kernels.put_out, [*4 * ["*i64"], "*i8", *4 * ["*i64"]], {"LENGTH": 8, "LANES": 8}, 4),
-    (
-        growing_kernels.lay_out,
-        ["*i64", "*i64", "i32", "*i64", "*i64", "*i32", "*i64", "*i64", "*fp64", "*i64", "*fp64"],
-        laid,
-        growing_kernels.LAY_WARPS,
-    ),
-    (growing_kernels.refine, level, refined, growing_kernels.WARPS),
-    (law_kernels.sum_block, ["*bf16", "*fp64", "*fp64"], softmax, 4),
-    (law_kernels.divide_block, ["*bf16", *3 * ["*fp64"]], softmax, 4),
-    (few_rows_kernels.begin, [*3 * ["*bf16"], "*fp32", "i32"], few, 4),
-    (few_rows_kernels.project, ["*bf16", "*fp32", *6 * ["*bf16"], "i32", "i32", "*bf16", "i32"], few, 4),
-    (few_rows_kernels.project_back, [*6 * ["*bf16"], "*fp32", "i32"], few, 2),
-    (few_rows_kernels.gate_up, ["*bf16", "*fp32", *4 * ["*bf16"], "i32"], few, 4),
-    (few_rows_kernels.attend, [*7 * ["*bf16"], "i32", "i32", "*i64", "*bf16", "i32", "i32", "*bf16"], few, 4),
-    *(
-        (tournament.pick_path, [*4 * ["*i64"], "*fp64", *6 * ["*i64"], *line, *4 * ["i32"], *more], fixed, 1)
-        for fixed, more in ((several, ["i32"]), (at_root, []))
-    ),
-):
-    rest = iter(types)
-    fixed = {name: value for name, value in fixed.items() if name in kernel.arg_names}
-    signature = {name: "constexpr" if name in fixed else next(rest) for name in kernel.arg_names}
-    assert next(rest, None) is None
-    options = EXACT | {"num_warps": warps}
-    compile(ASTSource(kernel, signature, fixed), target=GPUTarget("cuda", 90, 32), options=options)
+POINTERS = {torch.float64: "*fp64", torch.float32: "*fp32", torch.float16: "*fp16"}
+POINTERS |= {torch.bfloat16: "*bf16", torch.int64: "*i64", torch.int32: "*i32", torch.int8: "*i8"}
+compiled = {}
+
+
+def launch(kernel, *given, grid, warmup, **named):
+    "Compile it for what it is given, in place of running it."
+    given = dict(zip(kernel.arg_names, given)) | named
+    always = {one.name for one in kernel.params if one.is_constexpr}
+    types, fixed = {}, {}
+    for name in kernel.arg_names:
+        value = given.pop(name)
+        if isinstance(value, torch.Tensor):
+            types[name] = POINTERS[value.dtype]
+        elif name in always or not isinstance(value, int) or value == 1:  # 1 is a number of its own to the compiler
+            types[name], fixed[name] = "constexpr", value
+        else:
+            types[name] = "i32"
+    key = kernel.__name__, *types.values()
+    if key not in compiled:
+        source = ASTSource(kernel, types, fixed)
+        compiled[key] = compile(source, target=GPUTarget("cuda", 90, 32), options=given)
+
+
+for path in Path(otspec.__file__).parent.rglob("*_kernels.py"):
+    import_module(".".join(("otspec", *path.relative_to(Path(otspec.__file__).parent).with_suffix("").parts)))
+triton.knobs.runtime.interpret = True  # so that the package takes the host for a device that kernels run on
+JITFunction.run = launch
+torch.set_grad_enabled(False)
+torch.empty = torch.zeros  # nothing is computed, and all places have to be some
+
+vocab = 128_256
+for branching, rules in (((4, 2, 1, 1), ("nested", "block", "interval")), ((4, 1, 1, 1), ("nested",))):
+    layout = branching_layout(branching, 2, torch.device("cpu"))
+    slots, inner = layout.parent.shape[1], int((layout.children[0] > 0).sum())
+    tokens = torch.zeros((2, slots), dtype=torch.int64)
+    laws = torch.zeros((2, slots, vocab), dtype=torch.bfloat16)
+    uniforms = torch.zeros((2, slots + 4, 3), dtype=torch.float64)
+    for rule in rules:
+        verify_trees(laws, laws[:, :inner], tokens, branching, uniforms, rule=rule, kernels=True)
+rows, drafts, uniforms = laws[0, :2], tokens[:, :4], uniforms[:, :5]
+verify_logits(rows, rows, drafts, uniforms, temperature=0.7, by="triton")
+places = torch.zeros((2, 9), dtype=torch.int64)
+chains = ChainLaws(rows, places, None, places[:, :8], logits=True)
+verify_chains_in_rows(chains, places[:, :8], places[:, 0], torch.zeros((2, 9), dtype=torch.float64), kernels=True)
+softmax(rows)
+shifts, where = torch.zeros((2, 1, 1, 1536), dtype=torch.float16), torch.arange(8)[None]
+for config, told in ((Qwen2Config, Conditioning(shifts=shifts)), (Qwen3Config, Conditioning())):
+    model = AutoModelForCausalLM.from_config(config(
+        vocab_size=64, hidden_size=576, intermediate_size=1536, num_hidden_layers=2, num_attention_heads=9,
+        num_key_value_heads=3, head_dim=64, attn_implementation="sdpa",
+    ))
+    StaticReader(model.eval().half(), (1, 2)).read(Inputs(where, where, None, 0, 8, told))
+names = {name for name, *_ in compiled}
+assert len(names) == 36, names
 """
 
 
