@@ -1,3 +1,4 @@
+import itertools
 import json
 import math
 from collections import Counter
@@ -59,49 +60,26 @@ def test_grid_begins_with_vanilla_and_gives_every_method_what_it_has_settings_fo
     decoding_grid([2], [8], every, [])
 
 
-def test_grid_of_drafts_that_end_early() -> None:
-    """At temperature 0 as well, unlike truncations; methods without a draft model are measured once."""
-    early_ends = [{"draft_confidence": at} for at in (0, 0.4)]
-    cells = decoding_grid([1], [4], [], ["block", "lookahead"], [1.0, 0.0], early_ends)
-    ends = [(cell.temperature, cell.draft_confidence) for cell in cells if cell.method == "block"]
-    assert ends == [(1.0, 0), (1.0, 0.4), (0.0, 0), (0.0, 0.4)]
-    assert len(cells) == 2 * (1 + 2 + 1)
-    early = next(cell for cell in cells if cell.draft_confidence)
-    assert early.settings == {"depth": 4, "draft_confidence": 0.4}
-    assert "drafts end below 0.4" in early.notes
+def test_grid_of_temperatures_truncations_and_drafters_where_a_method_has_settings_for_them() -> None:
+    """Certain drafts are not truncated, nor are those of text at temperature 0; both may end early."""
+    ten, hot, ends = {"draft_top_k": 10}, {"draft_top_k": 0, "draft_temperature": 1.5}, {"draft_confidence": 0.4}
+    cuts: list[dict[str, Any]] = [ten, hot, {"draft_top_k": 10, "draft_temperature": 0.0, **ends}]
+    measured: dict[float, list[Any]] = {1.0: [ten, hot, {"draft_temperature": 0.0, **ends}], 0.0: [{}, hot, ends]}
+    block, drafters, expected = DecodingCell("block", paths=1, depth=8), ["", "fr:9"], list[DecodingCell]()
+    for heat, own in measured.items():
+        expected += [replace(cell, temperature=heat) for cell in (VANILLA, GENERATE)]
+        for cell, cut, name in itertools.product((block, NESTED), own, drafters):
+            expected.append(replace(cell, temperature=heat, drafter=name, **cut))
+    cells = decoding_grid([2], [8], ["nested"], ["generate", "block"], [1.0, 0.0], cuts, drafters=drafters)
+    assert cells == expected
+    *_, early = cells
+    assert early.settings == {"paths": 2, "depth": 8, "draft_confidence": 0.4, "solver": "nested"}
+    assert early.notes == ["drafted by fr:9", "drafts end below 0.4"]
+    assert decoding_grid([2], [8], ["nested"], [], truncations=[hot])[1].settings["draft_top_k"] == 0
     old = {name: value for name, value in vars(early).items() if name != "draft_confidence"}
     assert decoding_cell_of(old) == replace(early, draft_confidence=None)
-
-
-def test_grid_of_several_temperatures_and_drafters() -> None:
-    cells = decoding_grid([2], [8], ["nested"], ["generate"], [1.0, 0.0])
-    assert cells == [replace(cell, temperature=at) for at in (1.0, 0.0) for cell in (VANILLA, GENERATE, NESTED)]
     assert replace(NESTED, pace="goodput").notes == ["depth by goodput"]  # of older runs
     assert "pace" not in replace(NESTED, pace="goodput").settings
-    cells = decoding_grid([2], [8], ["nested"], ["generate", "typical", "assisted"], drafters=["", "fr:9"])
-    typical = DecodingCell("typical", paths=2, depth=8)
-    several = [replace(cell, drafter=name) for cell in (typical, NESTED) for name in ("", "fr:9")]
-    assert cells == [VANILLA, GENERATE, *several[:2], ASSISTED, *several[2:]]
-    assert several[1].notes == ["drafted by fr:9"]
-
-
-def test_grid_of_several_truncations_of_the_drafts() -> None:
-    ten: dict[str, Any] = {"draft_top_k": 10}
-    hot: dict[str, Any] = {"draft_top_k": 10, "draft_temperature": 1.5}
-    cold: dict[str, Any] = {"draft_top_k": 0, "draft_temperature": 0.0}
-    unlike: dict[str, Any] = {}
-    certain: dict[str, Any] = {"draft_temperature": 0.0}
-    cells = decoding_grid([2], [8], ["nested"], ["block"], [1.0, 0.0], [ten, hot, cold])
-    block = DecodingCell("block", paths=1, depth=8)
-    assert cells == [
-        VANILLA,
-        *(replace(cell, **cut) for cell in (block, NESTED) for cut in (ten, hot, certain)),
-        replace(VANILLA, temperature=0.0),
-        *(replace(cell, temperature=0.0, **cut) for cell in (block, NESTED) for cut in (unlike, hot)),
-    ]
-    assert cells[1].settings == {"depth": 8, "draft_top_k": 10}
-    whole = decoding_grid([2], [8], ["nested"], [], truncations=[{"draft_top_k": 0}])[1]
-    assert whole.settings["draft_top_k"] == 0
 
 
 def test_records_are_whole_and_none_is_measured_twice(tmp_path: Path) -> None:
