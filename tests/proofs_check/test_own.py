@@ -10,7 +10,6 @@ import otspec.verification
 from otspec import Independent, Problem
 from otspec.laws import FloatArray
 from otspec.proofs_check import CLAIMS
-from otspec.proofs_check.instances import model_of
 from otspec.proofs_check.oracles import prefixes, psi_independent
 from otspec.proofs_check.own import draft_laws, hits, paths, plans
 from otspec.verification import PathVerifier, Tree
@@ -55,13 +54,6 @@ def test_counterexamples_to_an_order_leave_no_order_of_ties(name: str) -> None:
 
 def test_a_solver_without_a_plan_contradicts() -> None:
     assert plans._judged(Problem(P, Independent(np.array([P, Q]))), "interval") == (-np.inf, np.inf)
-
-
-def test_models_come_from_rows_by_prefix() -> None:
-    laws = model_of(np.arange(14.0).reshape(7, 2), np.arange(6.0).reshape(3, 2))
-    every = ((), (0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1))
-    assert [laws.target(prefix).tolist()[0] for prefix in every] == [0, 2, 4, 6, 8, 10, 12]
-    assert laws.draft((1,)).tolist() == [4, 5]
 
 
 def test_every_joint_verifier_that_there_is_is_tried() -> None:

@@ -39,20 +39,6 @@ def test_a_refuted_mutation_comes_with_its_instance_and_ends_the_search() -> Non
     assert SPIKY.margin(**found.witness) == found.worst < 0
 
 
-def test_a_mutation_is_tried_on_the_draws_of_its_claim() -> None:
-    seen: list[dict[str, FloatArray]] = []
-
-    def watch(**instance: FloatArray) -> float:
-        seen.append(instance)
-        return 1.0
-
-    challenge(TRUE, Mutation("", watch), 7, seed=4)
-    drawn, seen = seen, []
-    check(replace(TRUE, margin=watch), 7, seed=4)
-    assert len(drawn) == 7
-    np.testing.assert_equal(drawn, seen[:7])  # `check` ends with the worst of them once more
-
-
 @pytest.mark.parametrize("margin", [0.0, -5e-12, math.nan], ids=["equality", "rounding", "no number"])
 def test_what_is_not_clearly_false_is_not_refuted(margin: float) -> None:
     found = challenge(TRUE, Mutation("", lambda **instance: margin), 5)

@@ -2,23 +2,18 @@
 
 import heapq
 import itertools
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.optimize import LinearConstraint, minimize
-from scipy.special import entr, rel_entr
 
 from otspec.laws import FloatArray, IntArray
-from otspec.proofs_check import CLAIMS
-from otspec.proofs_check.preprints import budgets, rescaling
 from otspec.proofs_check.preprints.acceptance import RULES, accepted
 from otspec.proofs_check.preprints.levelling import WAYS, apart, distance, levelled
-from otspec.proofs_check.preprints.lossy import FLy, cactus, divergence
-from otspec.proofs_check.preprints.races import among_first, matched
+from otspec.proofs_check.preprints.lossy import FLy
 from otspec.proofs_check.preprints.trees import best, cut, moments, profiles
-from otspec.proofs_check.single_draft import overlap, residual
+from otspec.proofs_check.single_draft import residual
 from otspec.verification import Tree
 from tests.each import each
 from tests.verification.models import FAMILIES, model
@@ -68,19 +63,6 @@ def test_the_top_token_is_lowered_to_the_next_ones(way: str) -> None:
             assert closed == pytest.approx(nearest(p, leaves, np.zeros(m, dtype=int), way), abs=1e-7)
 
 
-def test_margins_are_attained_by_the_fewest_tokens() -> None:
-    """Levelling two tokens, or m + 1, costs what the margins say: the bounds are sharp."""
-    two = {"p": np.array([0.7, 0.3]), "q": np.array([0.5, 0.5])[::-1], "way": WAYS[0]}
-    q = np.array([0.5 - 1e-9, 0.5 + 1e-9])
-    assert CLAIMS["acceptance-margin"].margin_of({**two, "q": q}) == pytest.approx(0, abs=1e-8)
-    p, q = np.array([0.4, 0.4, 0.2]), np.array([1, 1, 1 + 1e-8]) / (3 + 1e-8)
-    assert CLAIMS["acceptance-top-m"].margin_of({"p": p, "q": q, "way": WAYS[1], "m": 2}) == pytest.approx(0, abs=1e-7)
-    p, q = np.array([0.6, 0.2, 0.2]), np.array([1 - 1e-8, 1, 1]) / (3 - 1e-8)
-    assert CLAIMS["acceptance-tree-margin"].margin_of({"p": p, "q": q, "way": WAYS[0], "m": 2}) == pytest.approx(
-        0, abs=1e-7
-    )
-
-
 def test_prefixes_are_summed_up_as_they_are() -> None:
     """By hand where all laws are uniform, and for two laws by drawing models."""
     assert best(np.array([0.5, 0.5]), 6) == 2.0
@@ -101,49 +83,6 @@ def _likeliest(laws: FloatArray, weights: FloatArray, nodes: int, rng: np.random
         for share in laws[rng.choice(len(laws), p=weights)]:
             heapq.heappush(fringe, -found[-1] * float(share))
     return found[1:]
-
-
-def test_races_are_those_that_are_run() -> None:
-    p, q, rng = np.array([0.5, 0.3, 0.15, 0.05]), np.array([0.1, 0.2, 0.3, 0.4]), np.random.default_rng(1)
-    times = rng.exponential(size=(40_000, 4))
-    winner, ranks = (times / p).argmin(axis=1), (times / q).argsort(axis=1)
-    for n in range(1, 5):
-        hit = (ranks[:, :n] == winner[:, None]).any(axis=1)
-        assert among_first(p, q, n) == pytest.approx(hit.mean(), abs=4 * 0.5 / 40_000**0.5)
-    assert among_first(p, q, 1) == pytest.approx(matched(p, q))
-
-
-def test_the_best_budgets_of_rounds_share_a_price() -> None:
-    """An easy round, all of whose drafts are accepted, and a hard one: by fractions."""
-    easy, hard = [Fraction(k) for k in (1, 2, 3)], [Fraction(1), Fraction(3, 2), Fraction(2)]
-    cost = [Fraction(1) + Fraction(9, 20) * k for k in range(3)]
-    rates = {(i, j): (easy[i] + hard[j]) / (cost[i] + cost[j]) for i in range(3) for j in range(3)}
-    alone = [max(range(3), key=lambda k: tokens[k] / cost[k]) for tokens in (easy, hard)]
-    price = max(rates.values())
-    shared = [max(range(3), key=lambda k: tokens[k] - price * cost[k]) for tokens in (easy, hard)]
-    assert rates[shared[0], shared[1]] == price > rates[alone[0], alone[1]]
-    np.testing.assert_allclose(budgets.accepted(np.full((2, 2), 0.5)), [0, 0.5, 1, 1.25, 1.5, 1.75, 2])
-
-
-def test_an_overconfident_drafter_gains_both_ways() -> None:
-    p, q, cache = np.array([0.5, 0.3, 0.2]), np.array([0.9, 0.07, 0.03]), np.array([True, False, False])
-    steps = [rescaling.step(p, rescaling.scaled(q, cache, scale), cache) for scale in (1.0, 0.11, 0.0)]
-    accepted, hits = [each.accepted for each in steps], [rescaling.rate(each) for each in steps]
-    assert accepted[0] < accepted[1] > accepted[2]
-    assert hits[0] == 0 < hits[2]
-
-
-def test_of_one_certain_token_the_losses_are_one() -> None:
-    p, q = np.array([0.0, 1.0, 0.0]), np.array([0.7, 0.2, 0.1])
-    assert -np.log(overlap(p, q)) == pytest.approx(rel_entr(p, q).sum())
-    assert CLAIMS["lk-gradient-size"].margin_of({"p": p, "q": q}) == pytest.approx(0, abs=1e-15)
-
-
-def test_the_entropy_of_a_full_tree_is_that_of_its_leaves() -> None:
-    target = np.full((7, 2), 0.5)
-    held = np.array([1, 1, 1, 0, 0, 0, 0])
-    assert CLAIMS["speed-entropy"].margin_of({"target": target, "held": held}) == pytest.approx(0, abs=1e-15)
-    assert entr(target[0]).sum() * (1 + best(target[0], 2)) == pytest.approx(np.log(4))
 
 
 def by_coins(tree: Tree, window: int, threshold: float) -> Any:
@@ -170,12 +109,3 @@ def test_fly_is_what_its_coins_make_of_it(family: str, window: int, threshold: f
     given = model(family, 4)
     tree = given.tree(given.sample(1, 5, rng=window))
     np.testing.assert_allclose(FLy(window, threshold).stop_law(tree), by_coins(tree, window, threshold), atol=1e-14)
-
-
-def test_what_cactus_puts_out_is_off_by_more_than_its_delta() -> None:
-    """Each of two drafts is raised by sqrt(.2 * .1875), and both are at once: KL .34 for delta = .1."""
-    output, accepted = cactus(np.full(4, 0.25), np.array([0.5, 0.5, 0.0, 0.0]), 0.1)
-    raised = 0.25 + (0.2 * 0.1875) ** 0.5
-    np.testing.assert_allclose(output, [raised, raised, 0.5 - raised, 0.5 - raised], atol=1e-15)
-    assert accepted == pytest.approx(2 * raised)
-    assert divergence(output, np.full(4, 0.25)) == pytest.approx(0.34, abs=0.005)

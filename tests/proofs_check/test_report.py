@@ -54,12 +54,6 @@ def test_worst_instances_replay_from_json() -> None:
     assert all(recorded == now for _, recorded, now in table.rows)
 
 
-def test_a_margin_without_bound_is_written_as_a_word() -> None:
-    endless = replace(TRUE, margin=lambda p, q: -np.inf)
-    stored = report.as_json((Source("A", "b", (endless,)),), {"true": check(endless, 2)}, 2, 0)
-    assert stored["sources"][0]["claims"][0]["worst"] == "-inf"
-
-
 def test_a_claim_of_another_version_is_refused_by_name() -> None:
     stored = report.as_json(SOURCES, FOUND, 30, 0)
     with pytest.raises(DataError, match="'hidden', which this version"):
