@@ -68,16 +68,6 @@ def test_names_in_backquotes_can_be_imported() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_scripts_that_are_named_exist() -> None:
-    dead = []
-    for place, text in TEXTS.items():
-        if "measurements-2026-11" not in text:  # the page says that its commands are those of the tag
-            named = re.findall(r"python -m (benchmarks[.a-z_]+)(?![A-Z])|`(benchmarks[.a-z_]+)`", text)
-            scripts = [ROOT.joinpath(*(first or second).split(".")) for first, second in named]
-            dead += [(place, one.name) for one in scripts if not (one.with_suffix(".py").exists() or one.is_dir())]
-    assert not dead
-
-
 @pytest.mark.parametrize("name", SNIPPETS)
 def test_examples_run_and_print_what_they_say(name: str) -> None:
     if "import torch" in SNIPPETS[name] or "decode" in SNIPPETS[name]:

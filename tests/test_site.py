@@ -5,7 +5,6 @@ import inspect
 import json
 import os
 import re
-import runpy
 import shutil
 import subprocess
 import threading
@@ -44,14 +43,6 @@ def test_the_api_has_every_public_name() -> None:
     modules = {name for name in otspec.__all__ if inspect.ismodule(getattr(otspec, name))}
     assert described == set(otspec.__all__) - modules
     assert modules <= {path.stem for path in (ROOT / "docs" / "api").glob("*.md")}
-
-
-def test_stars_and_bars_are_no_markup_and_examples_stay_as_they_are() -> None:
-    escape = runpy.run_path(str(ROOT / "docs" / "_extensions" / "docstrings.py"))["escape"]
-    example = [">>> def margin(n):", "...     return 2**n | 1", ">>> margin(1) * [1]", "[1, 1, 1] *"]
-    lines = ["|T| and H*, but `V * n`.", "", *example, "", "So in H* too."]
-    escape(None, "function", "margin", None, None, lines)
-    assert lines == [r"\|T\| and H\*, but `V * n`.", "", *example, "", r"So in H\* too."]
 
 
 def test_every_page_is_in_the_contents() -> None:

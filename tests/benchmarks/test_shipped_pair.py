@@ -15,7 +15,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 import otspec  # noqa: E402
 from benchmarks.shipped_pair import recipe  # noqa: E402
 from benchmarks.shipped_pair.__main__ import foreign, pair  # noqa: E402
-from benchmarks.shipped_pair.corpus import read_corpus  # noqa: E402
 from benchmarks.shipped_pair.recipe import Recipe, Shape, measure, tokens_of  # noqa: E402
 from otspec.decode.models.tokens.matching import matching_of  # noqa: E402
 from otspec.decode.shipped import AFFINITY, FOLDER, HELD_OUT_ROWS, TRAINING, load  # noqa: E402
@@ -27,20 +26,6 @@ NARROW = Shape(width=48, layers=1, heads=2, inner=96)
 """Of models that learn in a moment: an optimiser of matrices takes time by the cube of their width."""
 VOCAB = 400
 """Of a tokenizer that is quick to be made, and so are heads."""
-
-
-def test_the_standard_library_is_read_in_order_without_tests_and_tables() -> None:
-    """And tokens give it back."""
-    sources, tokenizer = read_corpus(), load().tokenizer
-    names = [source.name for source in sources]
-    assert names == sorted(set(names))
-    assert {"argparse.py", "json/decoder.py", "asyncio/tasks.py"} <= set(names)
-    assert not any("test" in name.split("/") or name.startswith(("encodings/", "site-packages/")) for name in names)
-    assert sum(len(source.text) for source in sources) > 5_000_000
-    for source in sources[::50]:
-        tokens = tokens_of(tokenizer, source.text)
-        assert tokens.pop() == tokenizer.eos_token_id
-        assert tokenizer.decode(tokens) == source.text
 
 
 def test_losses_and_acceptance_on_the_recorded_sample_are_as_recorded() -> None:

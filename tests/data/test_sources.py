@@ -138,13 +138,3 @@ def test_acceptance_rises_with_k_and_with_n_as_calibrated() -> None:
     assert (np.diff(means) > 0).all()
     # Means over thousands of positions are .774, .822, .886 and .938; 40 have a standard error of about .03.
     np.testing.assert_allclose(means, (0.774, 0.822, 0.886, 0.938), atol=0.06)
-
-
-def test_a_plateau_is_as_wide_as_the_profile_says() -> None:
-    """Rank r of V has a height near log(V / 2r), and with a plateau of c tokens near log(V / 2(r + c))."""
-    source = ProfileSource(PROFILES["llama3-plateau"])
-    index = int(np.argmin(np.abs(source._scales[:, 2] - 100)))
-    scale, _, width = source._scales[index]
-    heights = np.sort(source.position(index).target_logits)[::-1] / scale
-    for rank in (100, 1_000, 10_000):
-        assert heights[rank] == pytest.approx(np.log(source.vocab / (2 * (rank + width))), abs=0.2)

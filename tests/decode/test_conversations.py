@@ -9,14 +9,7 @@ import pytest
 pytest.importorskip("jinja2")
 
 from otspec.decode.methods.catalogue import decoder
-from otspec.decode.pair.conversations import (
-    Conversation,
-    all_prompts,
-    check_lengths,
-    conversations_of,
-    converse,
-    turn_seed,
-)
+from otspec.decode.pair.conversations import Conversation, all_prompts, check_lengths, conversations_of, converse
 from otspec.decode.pair.loading import Models, batch_of
 from otspec.decode.step.harness import Generation
 from otspec.errors import ProblemError
@@ -73,11 +66,6 @@ def test_special_tokens_are_the_templates_own() -> None:
     made.add_special_tokens({"bos_token": "<s>"})
     (one,) = conversations_of(made, [("a",)], template=True)
     assert list(one.first).count(made.bos_token_id) == 1
-
-
-def test_seeds_of_turns() -> None:
-    assert turn_seed(5, 0) == 5
-    assert len({turn_seed(seed, turn) for seed in range(9) for turn in range(9)}) == 81
 
 
 FAILS = "fails at turn 1 of a conversation: "

@@ -9,6 +9,7 @@ from transformers import LogitsProcessorList
 
 from otspec.decode import run
 from otspec.decode.base.sampling import Sampling
+from otspec.decode.drafters.lookahead import LookaheadDrafter
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.prompt_lookup import continuations
 from otspec.decode.methods import Lookahead, PromptLookup, Typical, assisted, assisted_lookup, plain
@@ -70,6 +71,31 @@ def test_fixed_drafts_pay_where_the_text_repeats_itself() -> None:
     ):
         assert found.new_tokens == [greedy_text(target, PROMPTS[0].tolist(), 40)[5:]]
         assert 1.15 < found.metrics.block_efficiency <= 5
+
+
+def test_the_window_moves_on_with_the_text_and_the_latest_n_grams_are_drafted() -> None:
+    drafter = LookaheadDrafter(2, 3, 3, 0)
+    drafter.start([[5, 6, 7]])
+    tree = drafter.draft([[5, 6, 7]], 4).trees[0]
+    [window] = drafter._windows
+    columns, above = window.columns, [list(row) for row in window._rows]
+    assert [len(column) for column in columns] == [2, 3, 4]
+    drafter.learn([tree], list(range(100, 100 + tree.size)))
+    rows = [list(row) for row in window._rows]
+    after = {tuple(tree.token[tree.line(node)].tolist()): 100 + node for node in range(tree.size)}
+    assert rows == [above[1], [after[tuple(column)] for column in columns]]
+    seen = [(5, 6, 7), *zip(*above, rows[1], strict=True)]
+    for token in (5, 6, 7):
+        assert window.continuations(token) == [tuple(rest) for first, *rest in seen[::-1] if first == token][:2]
+    drafter.draft([[5, 6, 7, 1, 2, 3]], 4)  # two tokens beside the one of every step
+    assert window.continuations(6)[0] == (7, 1)
+    assert [row[0] for row in window._rows] == [row[2] for row in rows]
+    assert all(token in (5, 6, 7) for row in window._rows for token in row[1:])
+    drafter.draft([[5, 6, 7, 1, 2, 3, *range(10, 20)]], 4)
+    assert all(len(row) == 3 and set(row) <= {5, 6, 7} for row in window._rows)
+    text = [5, 6, 7, 1, 2, 3, *range(10, 20), 30, 1, 2, 30, 3, 4, 30, 5, 6, 30]
+    tree = drafter.draft([text], 2).trees[0]  # where there is no room for the window
+    assert {tuple(tree.token[tree.line(node)].tolist()) for node in range(1, tree.size)} == {(5,), (5, 6), (3,), (3, 4)}
 
 
 # --- typical acceptance

@@ -40,7 +40,8 @@ def test_two_runs_together_are_one_run_of_all_steps() -> None:
     assert (both.offered, both.accepted) == ([6, 6, 3, 2], [5, 4, 1, 1])
     assert (both.tokens, both.committed, both.num_drafts) == (17, 16, 6)
     assert (both.num_accepted_tokens, both.mean_acceptance_length) == (11, 16 / 6)
-    assert both.acceptance_rate == 11 / both.num_draft_tokens
+    assert (both.num_draft_tokens, both.acceptance_rate) == (38, 11 / 38)
+    assert (Metrics(seconds={"draft": 2.0}) + Metrics(seconds={"draft": 1.0})).seconds == {"draft": 3.0}
 
 
 def test_an_end_among_accepted_drafts_ends_what_is_counted() -> None:

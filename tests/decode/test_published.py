@@ -120,6 +120,9 @@ def test_layers_of_other_families_are_told_by_their_tensors(tmp_path: Path) -> N
     biased = published.random(1, **{f"{attention}.{one}_proj.bias": (size,) for one, size in sizes.items()})
     model = read(Published({**of.config, "model_type": "qwen2"}, {**of.tensors, **biased}))
     assert type(model.model).__name__ == "Qwen2Model"
+    biased |= published.random(1, **{f"{attention}.o_proj.bias": (16,)})
+    model = read(Published(of.config, {**of.tensors, **biased}))
+    assert (type(model.model).__name__, model.config.attention_bias) == ("LlamaModel", True)
     normed = published.random(1, **{f"{attention}.{one}_norm.weight": (4,) for one in "qk"})
     model = read(Published({**of.config, "head_dim": 4}, {**of.tensors, **normed}))
     assert type(model.model).__name__ == "Qwen3Model"

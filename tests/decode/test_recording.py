@@ -3,6 +3,7 @@
 Each law is computed by another way: from the start of its text, without a cache, or by the draft model's formulas.
 """
 
+import copy
 import json
 from collections.abc import Callable
 from functools import partial
@@ -28,6 +29,7 @@ from otspec.schemes import WithoutReplacement
 from otspec.verification import Tree
 from otspec.verification.rules.catalogue import JOINT, verifier_of_paths
 from tests.contracts.draft_models import eagle, logits_of_eagle, logits_of_parallel, over_all, shared
+from tests.decode.families import family
 from tests.decode.models import calls_of, logits_after, pair
 from tests.each import check_each, each
 from tests.processes import killed
@@ -260,6 +262,7 @@ def test_the_header_says_where_it_is_from_and_others_can_read_the_file(tmp_path:
 
 def test_what_cannot_be_recorded_is_refused(tmp_path: Path) -> None:
     foreign = asked().models._replace(matching=object())
+    learning = asked().models._replace(draft=copy.deepcopy(family("gpt2", 8)).train())
     refused: list[Refused] = [
         (lambda: asked(stored="int8"), "cannot be stored as 'int8'; known: float32"),
         (lambda: asked(top_k=8), "top_k is 8; of 8 tokens keep 1 to 7, or all"),
@@ -268,6 +271,7 @@ def test_what_cannot_be_recorded_is_refused(tmp_path: Path) -> None:
         (lambda: TREES(temperature=0.0), "the temperature is 0, where all paths of a tree are the same"),
         (lambda: TREES(depth=60), "a prompt and 66 tokens after it are 69, and a model reads 64"),
         (lambda: TREES(paths=0), "paths is 0; pass an integer >= 1"),
+        (lambda: TreeRecording(learning, ("t", "d"), PROMPTS, 7), "the draft model, GPT2.* It is in training mode"),
         (lambda: TreeRecording(foreign, ("t", "d"), PROMPTS, 7), "d has another tokenizer than t, and its laws are"),
         (
             lambda: record(TREES(kind="parallel, some tokens", depth=4), tmp_path / "t.safetensors"),

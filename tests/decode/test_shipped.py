@@ -18,7 +18,6 @@ from otspec.decode.methods.assisted import plain
 from otspec.decode.methods.drafting import DrafterRequest, drafting
 from otspec.decode.methods.dynamic_tree import DynamicTree
 from otspec.decode.models.fingerprint import fingerprint
-from otspec.decode.models.tokens.matching import matching_of
 from otspec.decode.pair.gguf import MODULE, SMOLLM2
 from otspec.decode.pair.loading import Models, encode, load_models
 from otspec.decode.shipped import EAGLE, FOLDER, FOREIGN, TRAINING
@@ -113,24 +112,6 @@ def test_its_head_is_shortened_by_what_stands_behind_it() -> None:
     assert len(set(steps.values())) > 1, steps  # drafts are others
     with pytest.raises(DataError, match="no router for parallel; pass --router FILE"):
         drafting("dynaspec", DrafterRequest(models, "shipped", "parallel"))
-
-
-# --- the draft model with another tokenizer
-
-
-def test_its_tokens_are_tokens_of_the_target_and_their_mass_goes_to_what_begins_with_them() -> None:
-    _, tokenizer, affinity = shipped.foreign()
-    matching = matching_of(shipped.load().tokenizer, tokenizer)
-    assert matching is not None
-    assert sorted(matching.own.tolist()) == list(range(1024))
-    np.testing.assert_array_equal(np.sort(affinity.tokens), matching.tokens)
-    spelt, moved = matching.target.bytes_of, 0.0
-    rows = affinity.rows(0, affinity.tokens.size)
-    for token, row in zip(affinity.tokens.tolist(), rows, strict=True):
-        for other in np.flatnonzero(row).tolist():
-            assert other == token or spelt[other].startswith(spelt[token])
-        moved += 1 - row[token]
-    assert moved > 100
 
 
 # --- SmolLM2

@@ -45,6 +45,7 @@ from tests.contracts.draft_models import (
     random_router,
     routed,
     shared,
+    steered,
 )
 from tests.decode.models import pair, tiny
 
@@ -304,3 +305,17 @@ def test_a_router_of_a_fed_model_learns_from_its_drafts(kind: str) -> None:
     assert made.about["positions"] == 4 * 12
     with pytest.raises(ProblemError, match="a router learns from it so; pass target"):
         train_router(model, [text])
+
+
+def test_a_router_of_a_steered_model_learns_from_what_its_target_makes_of_it() -> None:
+    target, draft = pair(8)
+    texts = [[3, 1, 4, 1, 5, 2]] * 4
+    settings: dict[str, Any] = {"clusters": 4, "width": 8, "epochs": 2}
+    alone = train_router(draft, texts, **settings).about
+    begun = steered(draft, strength=0.0)  # steering that does nothing yet
+    assert train_router(begun, texts, target=target, **settings).about["loss"] == alone["loss"]
+    model = steered(draft)
+    told = [train_router(model, texts, target=one, **settings).about["loss"] for one in (target, target, None)]
+    assert told[0] == told[1] != told[2]
+    with pytest.raises(ProblemError, match="looks at no target, and a router learns from it alone; leave out target"):
+        train_router(draft, texts, target=target, **settings)

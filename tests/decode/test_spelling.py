@@ -68,7 +68,7 @@ def test_bytes_of_letters_that_no_token_has() -> None:
 def test_a_text_that_grows_has_the_tokens_of_the_whole(name: str) -> None:
     """Of any of the target's tokens, special ones and parts of characters among them."""
     matching, rng = _matching(name), np.random.default_rng(2)
-    target = matching.target
+    target, draft = matching.target, matching.draft
     usual = np.array(sorted(target.bytes_of))
     for trial in range(12):
         text = list(target.begin) if trial % 3 else []
@@ -83,6 +83,29 @@ def test_a_text_that_grows_has_the_tokens_of_the_whole(name: str) -> None:
             found = growing.extend(text)
             assert found == Retokenised(matching).extend(text)
             assert found[: len(growing.final)] == growing.final
+        # And the same bytes between the same special tokens.
+        told = [
+            target.bytes_of.get(token, matching.special.get(token))
+            for token in text[len(target.begin) * bool(trial % 3) :]
+        ]
+        mine = [draft.bytes_of.get(token, token) for token in found[len(draft.begin) :]]
+        assert _joined(mine, False, False) == _joined(told, target.prepends, draft.prepends)
+
+
+def _joined(told: Any, prepended: bool, prepends: bool) -> list[Any]:
+    """Runs of bytes as one, with another space before the first; what was dropped parts none."""
+    runs: list[Any] = []
+    for one in told:
+        if isinstance(one, bytes) and runs and isinstance(runs[-1], bytes):
+            runs[-1] += one
+        elif one is not None:
+            runs.append(one)
+    at = next((at for at, run in enumerate(runs) if isinstance(run, bytes)), None)
+    if at is not None and prepended:
+        runs[at] = runs[at].removeprefix(b" ")
+    if at is not None and prepends and runs[at][:1] != b" ":
+        runs[at] = b" " + runs[at]
+    return [run for run in runs if run != b""]
 
 
 @pytest.mark.parametrize("name", _matchings())

@@ -7,12 +7,12 @@ pytest.importorskip("altair")
 import altair as alt
 from jsonschema import ValidationError  # type: ignore[import-untyped]
 
-from otspec.reporting.charts import Axis, Group, ends_of, line_chart, rows_of
+from otspec.reporting.charts import Axis, Group, line_chart, rows_of
 from otspec.reporting.page import answering
 from otspec.reporting.pictures import Part, sheet
 from otspec.reporting.style import LIGHT
 from tests.each import each
-from tests.reporting.examples import NAMES, STYLES, every_chart, rows
+from tests.reporting.examples import NAMES, STYLES, every_chart
 
 CHARTS = every_chart()
 
@@ -57,16 +57,3 @@ def test_a_page_hides_dims_and_tells_and_leaves_reference_lines_alone() -> None:
     assert "hover" not in str(line)
     assert LIGHT.grey in str(line)
     assert "opacity" not in CHARTS["dots"].to_dict()["layer"][0]["encoding"]  # the chart itself is as it was
-
-
-def test_shared_ends_hold_all_figures() -> None:
-    for log in (0, 10):
-        ends = ends_of(rows(("10", "100")), log)
-        assert ends is not None
-        low, high = ends
-        seen = [row[name] for row in rows(("10", "100")) for name in ("low", "y", "high") if row[name] is not None]
-        assert low < min(seen)
-        assert max(seen) < high
-        assert low > 0 or not log
-    assert ends_of([]) is None
-    assert ends_of([{"y": 1.0, "low": None, "high": None}]) is None
