@@ -19,12 +19,8 @@ from benchmarks.drafters.pictures import draw  # noqa: E402
 from benchmarks.drafters.plan import TINY, WAYS, Learner  # noqa: E402
 from benchmarks.shipped_pair.recipe import Shape  # noqa: E402
 from otspec.decode import shipped  # noqa: E402
-from otspec.decode.drafters.hidden_states import three_layers  # noqa: E402
-from otspec.decode.drafters.sd2.model import Steered  # noqa: E402
 from otspec.decode.models.fingerprint import fingerprint  # noqa: E402
-from otspec.decode.pair.loading import Models, load_models  # noqa: E402
-from otspec.decode.training import KINDS, TeacherData  # noqa: E402
-from otspec.decode.training.loop import measure  # noqa: E402
+from otspec.decode.pair.loading import load_models  # noqa: E402
 
 AS_IT_IS, STEERED = Learner("shipped", "pretrained"), Learner("shipped", "sd2", "tvd")
 FROZEN = Learner("shipped", "sd2-frozen", "tvd")
@@ -60,21 +56,6 @@ def test_a_run_leaves_what_it_measured(run: Path) -> None:
     windows = [one for one in records if "window" in one]
     assert [one["window"] for one in windows] == [[SMALL.prompt, SMALL.prompt + 3]] * 2
     assert [len(one["by_offset"]) for one in records if "by_offset" in one] == [8, 8]
-
-
-def test_steering_that_was_not_trained_is_worth_nothing_at_any_offset(run: Path) -> None:
-    target, draft, tokenizer = shipped.load()
-    steered: Any = Steered.of(draft, three_layers(target), 128)
-    found = acceptance.by_offset(Models(target, tokenizer, steered, tokenizer), SMALL, run, "cpu")
-    aside = TeacherData(target, learning.texts(SMALL, run, "cpu")[1], (), 3, memory=0)  # in single precision
-    [plain] = measure(KINDS["distilled"], draft, aside)
-    np.testing.assert_allclose(found, [plain] * 8, rtol=1e-3)
-    assert tables.held_out(acceptance.gathered(run, SMALL), AS_IT_IS.name) == pytest.approx(plain, rel=1e-3)
-    with torch.no_grad():
-        for layer in steered.steering.layers:
-            layer.weight.normal_(generator=torch.Generator().manual_seed(0))
-    moved = acceptance.by_offset(Models(target, tokenizer, steered, tokenizer), SMALL, run, "cpu")
-    assert len(set(moved)) == 8  # each looks at other states
 
 
 def test_kinds_of_text_are_decoded_by_themselves(run: Path, tmp_path: Path) -> None:

@@ -12,12 +12,13 @@ import torch
 
 import otspec
 from otspec import DataError, ProblemError
-from otspec.decode import Tuned, Tuning, tune
+from otspec.decode import MultiDraft, Tuned, Tuning, tune
 from otspec.decode.models.context import Context
 from otspec.decode.tuning.candidates import LOOKUP, PLAIN, Candidate, Family, families
 from otspec.decode.tuning.costs import CostModel, PassTimes, Trial
 from otspec.decode.tuning.race import Raced, SpeedUp, race, winner
 from otspec.decode.tuning.report import tables
+from otspec.decode.tuning.trials import TrialRuns
 from tests.contracts.draft_models import shared
 from tests.decode.models import pair, tiny
 
@@ -170,6 +171,7 @@ def test_a_fast_draft_model_pays_as_predicted() -> None:
     assert found.model.draft is not None
     assert found.model.draft.seconds == pytest.approx([0.01, 0.01])
     assert all(abs(found.prediction(one.candidate).rest) < 0.02 for one in found.raced)
+    assert all(one.start < 0.02 for one in (found.model.plain, *found.model.trials.values()))
 
 
 def test_drafters_that_look_at_the_target_are_timed_in_whole_steps() -> None:
@@ -201,6 +203,7 @@ def test_what_the_text_repeats_is_copied_where_the_draft_model_is_slow(tmp_path:
     target, draft = models = tiny(16, seed=1), tiny(16, seed=2)
     found = on_own_clock(1.0, models=models, temperature=0, max_new_tokens=48, seconds=3000.0)
     assert found.tuned.method == "prompt-lookup"
+    assert any(family.dynamic for family in found.model.trials)
     trial = found.model.trials[LOOKUP]
     assert all(later <= sooner for sooner, later in itertools.pairwise(trial.acceptance))
     assert 0 < trial.acceptance[0] < 1  # at first there is nothing to copy, which counts
@@ -290,3 +293,5 @@ def test_bad_input() -> None:
             tune(TARGET, DRAFT, prompts, **small(**settings))
     with pytest.raises(ProblemError, match="paths is 0"):
         families([0], [], {}, 8)
+    with pytest.raises(ProblemError, match="all texts ended within one step"):
+        TrialRuns(MultiDraft(DRAFT), 1, lambda: 0.0).trial()
