@@ -8,24 +8,10 @@ from otspec import AuditVerdict
 from otspec.auditing.rules.path_cases import case_of
 from otspec.auditing.rules.paths import chains
 from otspec.verification import Block, Model, tree_law
-from otspec.verification.reference.enumeration import number_of_trees, trees_of
 from otspec.verification.trees.shape import Shape
 from tests.auditing.forms import MODELS, NoBlock
 from tests.auditing.known_bugs import drawn_from, token_wise_law
-from tests.each import each
 from tests.oracles import Floats, Ints
-
-
-def test_a_lossless_rule_passes_exactly() -> None:
-    audit = otspec.audit_paths(Block(), 1, 2)
-    assert audit.verdict is AuditVerdict.LOSSLESS
-    assert audit.outcome.method == "exact"
-    assert len(audit.instances) == 34
-    assert max(one.tv for one in audit.instances) <= 1e-12
-    for one in audit.instances:
-        assert one.bound is not None  # type: ignore[attr-defined]
-        assert one.excess <= 1e-7  # HiGHS keeps its constraints to that
-    assert "drafted tokens on the mean; a lossless rule accepts at most" in str(audit)
 
 
 def test_the_distance_and_the_length_are_those_of_enumeration() -> None:
@@ -76,9 +62,3 @@ def test_a_draft_law_that_the_rule_is_not_told_of() -> None:
 
     audit = otspec.audit_paths(Block(), 1, 2, models=MODELS, shown=colder)
     assert audit.verdict is AuditVerdict.NOT_LOSSLESS
-
-
-@each(branching=[(2,), (2, 1), (1, 2), (2, 2)], exchangeable=[False, True])
-def test_trees_are_counted_as_they_are_listed(branching: tuple[int, ...], exchangeable: bool) -> None:
-    shape = Shape(branching)
-    assert number_of_trees(2, shape, exchangeable) == len(list(trees_of(MODELS[0], shape, exchangeable)))

@@ -10,7 +10,7 @@ import pytest
 from otspec.auditing.engines import Sampling
 from otspec.auditing.engines.bounds import lower_known, upper_known
 from otspec.auditing.engines.draws import Draws, read
-from otspec.auditing.engines.evidence import BINS, Position, Positions, of_ranks, together
+from otspec.auditing.engines.evidence import BINS, Position, of_ranks
 from otspec.auditing.engines.independence import Coincidences, Neighbours
 from otspec.auditing.engines.two_sample import Pairs
 from otspec.auditing.evidence import CONCENTRATIONS
@@ -77,13 +77,6 @@ def test_the_mean_of_bets_on_coincidences_is_one() -> None:
     assert means == pytest.approx(1.0, abs=1e-9)
 
 
-def test_a_token_of_probability_zero_decides_at_once() -> None:
-    position = Position()
-    position.add((), 1, 0.0, 1)
-    assert position.evidence() == np.inf
-    assert together([Position(), position]) == np.inf
-
-
 def test_ranks_of_draws_are_uniform_whatever_the_law() -> None:
     """Tokens side by side by their probability, a uniform point within each."""
     rng = np.random.default_rng(0)
@@ -95,20 +88,6 @@ def test_ranks_of_draws_are_uniform_whatever_the_law() -> None:
     assert inside[1].min() >= 0.6
     assert inside[1].max() <= 0.9
     assert inside[2].min() >= 0.9
-
-
-def test_positions_leave_out_what_rounding_decides() -> None:
-    draws = drawn([(0, 1), (1, 1)])
-    draws.decided[0, 1] = False
-    positions = Positions(2)
-    positions.add(draws)
-    assert [int(one.ranks.sum()) for one in positions.each] == [2, 1]
-
-
-def test_the_control_is_off_by_what_it_says() -> None:
-    reading = read(LAWS, "", [(0, 1, 2)], 3, Sampling(), bias=0.1, tolerance=1e-6, rng=np.random.default_rng(0))
-    assert np.isnan(reading.off[0, 0])
-    assert reading.off[0, 1:] == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(

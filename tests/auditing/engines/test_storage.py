@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from otspec.auditing.engines import Sampling, Text, audit_engine
-from otspec.auditing.engines.storage import Texts
 from otspec.errors import DataError
 from tests.auditing.engines.engines import LAWS, QUICK, Faulty
 
@@ -24,15 +23,15 @@ class Interrupted(Faulty):
 def test_an_audit_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     store = tmp_path / "texts.jsonl"
     with pytest.raises(KeyboardInterrupt):
-        audit_engine(Interrupted(), prompts=["", "a"], laws=LAWS, store=store, **FEW)
+        audit_engine(Interrupted(with_logprobs=True), prompts=["", "a"], laws=LAWS, store=store, **FEW)
     with store.open("a") as file:
         file.write('{"request": ["drafted", 0')  # a line that was cut off
-    again, whole = Faulty(), Faulty()
+    again, whole = Faulty(with_logprobs=True), Faulty(with_logprobs=True)
     resumed = audit_engine(again, prompts=["", "a"], laws=LAWS, store=store, **FEW)
     at_once = audit_engine(whole, prompts=["", "a"], laws=LAWS, **FEW)
     assert resumed.to_json() == at_once.to_json()
     assert again.requests == whole.requests - 8
-    more = Faulty()
+    more = Faulty(with_logprobs=True)
     audit_engine(more, prompts=["", "a"], laws=LAWS, store=store, **{**FEW, "alpha": 0.01})
     assert more.requests == 0
 
@@ -53,11 +52,3 @@ def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path: Path, cont
     with pytest.raises(DataError, match=r"texts.jsonl"):
         audit_engine(Faulty(), prompts=[""], laws=LAWS, store=store, **FEW)
     assert store.read_text() == content
-
-
-def test_texts_come_back_as_they_were(tmp_path: Path) -> None:
-    store, kept = tmp_path / "texts.jsonl", [Text((1, 2), "ä\n", (-0.5, -1.25), "stop"), Text((), "", None, "")]
-    with Texts(store, {}) as texts:
-        assert texts.get(("plain", 0, 1), lambda: kept) == kept
-    with Texts(store, {}) as texts:
-        assert texts.get(("plain", 0, 1), list) == kept
