@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from otspec.bench.intervals import FEWEST, NONE, Estimate, Ratio, difference, estimate, mean, paired, quotient, ratio
+from otspec.bench.intervals import NONE, Estimate, Ratio, difference, estimate, mean, paired, quotient, ratio
 from tests.oracles import Floats
 
 Z = 1.959963984540054
@@ -42,22 +42,6 @@ def test_intervals_are_those_of_the_delta_method_where_prompts_are_many() -> Non
         half = Z * np.sqrt((pull**2).sum())
         assert found.high - found.low == pytest.approx(2 * half, rel=0.05)
         assert (found.high + found.low) / 2 == pytest.approx(expected, abs=0.1 * half)
-
-
-def test_equal_prompts_leave_nothing_open() -> None:
-    tokens, calls = np.full(20, 6.0), np.full(20, 3.0)
-    assert ratio(tokens, calls) == Estimate(2.0, 2.0, 2.0)
-    assert difference(tokens, calls, tokens, calls) == Estimate(0.0, 0.0, 0.0)
-    assert quotient(tokens, calls, tokens, 2 * calls) == Estimate(2.0, 2.0, 2.0)
-
-
-def test_few_prompts_have_none() -> None:
-    few = np.arange(1.0, FEWEST)
-    found = ratio(2 * few, few)
-    assert found.value == 2
-    assert math.isnan(found.low)
-    assert math.isnan(found.high)
-    assert math.isnan(ratio(np.empty(0), np.empty(0)).value)
 
 
 def test_repeats_are_summed_by_prompt_and_paired_with_those_of_others() -> None:

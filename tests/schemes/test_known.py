@@ -16,22 +16,8 @@ from otspec.schemes.iid import power_increments
 from otspec.schemes.independent import product_increments
 from tests.each import each
 from tests.instances import P4, peaked_problem
-from tests.oracles import all_tuples
-from tests.schemes.test_every_scheme import EXACT
 
 TINY = np.array([1e-25, 0.3, 1e-20, 0.1, 1e-18, 0.35, 0.0, 1e-30, 0.25])
-
-
-@each(n=(4, 5))
-def test_many_drafts_of_few_tokens(n: int) -> None:
-    rng = np.random.default_rng(n)
-    scheme = WithoutReplacement(rng.dirichlet(np.full(6, 0.5)), n)
-    order = rng.permutation(6)
-    rank, law = np.argsort(order), [Fraction(0)] * 6
-    exact = [Fraction(mass) / sum(map(Fraction, scheme.q.tolist())) for mass in scheme.q.tolist()]
-    for drafts in all_tuples(scheme)[scheme.prob(all_tuples(scheme)) > 0].tolist():
-        law[min(drafts, key=rank.__getitem__)] += EXACT["without replacement"][1](tuple(drafts), exact)
-    assert_allclose(scheme.priority_law(order), [float(mass) for mass in law], rtol=1e-13, atol=0)
 
 
 @each(n=(2, 3, 4, 8, 20))

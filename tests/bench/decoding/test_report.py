@@ -120,11 +120,9 @@ def test_tables() -> None:
     assert "paper: global resolution" not in {row[0] for row in cold.rows}
 
     table = decoding_table(summaries, "t", "interval")
-    assert {len(row) for row in table.rows} == {len(table.header)}
     assert [row[2] for row in table.rows if row[0] == "3"] == ["single"]
     table = speed_up_table(summaries, "t")
     assert table.header[2:] == ("over generate", "over vanilla", "over assisted", "over prompt-lookup")
-    assert {len(row) for row in table.rows} == {len(table.header)}
     assert "assisted: 5 tokens, heuristic; prompt-lookup: 8 tokens" in table.note
     assert len({row[0] for row in table.rows}) == len(table.rows)  # so that no rules part them on screen
     times = [float(row[1]) for row in table.rows]

@@ -214,12 +214,6 @@ def test_a_gamma_that_is_too_small_is_refused_or_measured() -> None:
     assert plan.acceptance > plan_of(problem, "kseq").acceptance  # the bias looks like an improvement
 
 
-def test_no_law_of_three_tokens_is_worse_for_two_drafts() -> None:
-    problem = Problem(np.array([1, 3, 5]) / 9, IID(np.full(3, 1 / 3), 2))
-    assert solve(problem, "kseq").plan.acceptance == pytest.approx(8 / 9, abs=1e-12)
-    assert solve(problem, "lp").plan.acceptance == pytest.approx(1, abs=1e-12)
-
-
 # --- rejection without replacement
 
 
