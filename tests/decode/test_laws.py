@@ -179,6 +179,17 @@ def test_laws_are_merged_where_drafts_are_few_enough(vocab: int, k: int, merged:
     assert isinstance(laws, ReducedLaws) == merged
 
 
+def test_where_nothing_was_drafted_one_number_is_all() -> None:
+    root = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
+    target = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], dtype=torch.float64)
+    drafts = Drafts([root, root], torch.empty(0, 3, dtype=torch.float64), 0)
+    trees = compact_trees(drafts, merged_to_host(target, drafts, _generator()))
+    assert [(local.tree.target.tolist(), local.tokens.tolist()) for local in trees] == [
+        ([[1.0]], [[1]]),
+        ([[1.0]], [[2]]),
+    ]
+
+
 def test_what_is_no_law_is_named() -> None:
     (tree,) = _trees(Shape.paths(2, 2), "iid", 1, False)
     for value in (torch.nan, -0.5, torch.inf):

@@ -1,6 +1,5 @@
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,6 @@ from otspec.vocab import (
     rdk,
 )
 from tests.each import each
-from tests.instances import PAIRS
-from tests.laws import Pair
 from tests.oracles import Floats
 
 
@@ -146,25 +143,6 @@ def test_small_covariances_keep_their_digits_in_a_sparse_matrix() -> None:
     covariance = sparse.csr_array((np.array([3e-13]), (np.array([2]), np.array([5]))), shape=(vocab, vocab))
     change = affinity(covariance).change  # type: ignore[attr-defined]  # of the sparse form
     assert change.toarray()[2, 5] == pytest.approx(3e-13, rel=1e-12)
-
-
-@each(pair=PAIRS)
-def test_redistributes_the_law_on_the_tokens_with_a_row(pair: Pair) -> None:
-    """M^T q' in exact arithmetic, from rational rows."""
-    _, q = pair
-    rng = np.random.default_rng(7)
-    likely = int(q.argmax())
-    tokens = np.array([token for token in range(q.size) if token == likely or rng.random() < 0.6])
-    weights = rng.integers(1, 9, (tokens.size, q.size))
-    mass = sum(Fraction(q[token]) for token in tokens)
-    shares = [
-        [Fraction(q[i]) / mass / int(row.sum()) * int(a) for a in row] for i, row in zip(tokens, weights, strict=True)
-    ]
-    wanted = [sum(column) for column in zip(*shares, strict=True)]
-    rows = weights / weights.sum(axis=1, keepdims=True)
-    for given in (rows, sparse.csr_array(rows)):
-        moved = rdk(q, affinity_from_matrix(given, tokens=tokens))
-        np.testing.assert_allclose(moved, np.array(wanted, dtype=np.float64), rtol=1e-13)
 
 
 @pytest.mark.parametrize(

@@ -286,12 +286,7 @@ def test_damaged_files_are_refused(changes: dict[str, Any], message: str, tmp_pa
 
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     numpy_side = pytest.importorskip("safetensors.numpy")
-    with pytest.raises(DataError, match="there is no file nowhere"):
-        load_affinity("nowhere.safetensors")
     path = tmp_path / "x.safetensors"
-    path.write_bytes(bytes(range(256)))
-    with pytest.raises(DataError, match=r"x\.safetensors cannot be read"):
-        load_affinity(path)
     for metadata, message in ((None, "holds other"), ({"otspec": "[1]"}, "holds other"), ({"otspec": "{"}, "be read")):
         numpy_side.save_file({"x": np.ones(2)}, path, metadata=metadata)
         with pytest.raises(DataError, match=message):
