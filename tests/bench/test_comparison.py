@@ -52,6 +52,8 @@ def test_few_pairs_have_no_interval_and_no_plan_no_acceptance() -> None:
     record = json.loads(json.dumps(found.record(), allow_nan=False))
     assert record["cells"][0]["acceptance"] == dict.fromkeys(("first", "second", "ratio", "low", "high"))
     assert record["cells"][0]["time_ms"]["ratio"] == 2.0
+    assert (record["first"], record["second"]) == ("a", "b")
+    assert "A: a; B: b." in found.table().note
     assert found.table().rows == [("d (10, 2)", "lp", "2", "1,000", "2,000", "2.000", "-", "-", "-")]
 
 
