@@ -116,6 +116,17 @@ def test_where_nothing_can_be_written_numba_chooses(package: Path) -> None:
     assert list((package / "__pycache__").glob("*.nbi"))
 
 
+def test_old_folders_are_deleted(package: Path) -> None:
+    folders = package.parent / "cache" / "otspec" / "machine-code"
+    for age in range(jit.KEPT + 5):
+        (folders / f"old-{age}").mkdir(parents=True)
+        os.utime(folders / f"old-{age}", (1e9 - age, 1e9 - age))
+    run(package, SHOWN)
+    left = {folder.name for folder in folders.iterdir()}
+    assert len(left) == jit.KEPT
+    assert {name for name in left if name.startswith("old-")} == {f"old-{age}" for age in range(jit.KEPT - 1)}
+
+
 def test_compiled_code_takes_nothing_from_a_source_that_is_left_out() -> None:
     """An edit there would not be seen; such a source belongs among `CONSTANTS`."""
     hashed = {name for name, path in MODULES.items() if jit.MARK in path.read_bytes()}
