@@ -16,6 +16,9 @@ FINEST = 2.0**-8
 REACH = 32
 """Buckets tell ratios p/q apart between 2**-REACH and 2**REACH."""
 
+SLIGHT = 2.0**-10
+"""Neighbouring buckets are one rank while its p and its q are below this: most tokens are in buckets of hardly any."""
+
 
 class Ranked(NamedTuple):
     """The tokens that can be drafted, by p/q."""
@@ -25,7 +28,7 @@ class Ranked(NamedTuple):
     bucket: IndexArray
     """Shape (n,): the bucket of each; buckets ascend in p/q."""
     rank: IndexArray
-    """Shape (buckets,): the rank of each bucket, counting those that hold a token."""
+    """Shape (buckets,): the rank of each bucket."""
     target: FloatArray
     """Shape (k,): p of each rank."""
     size: FloatArray
@@ -85,8 +88,12 @@ def bucket(p: FloatArray, q: FloatArray, grain: float) -> Ranked:
     rank, target, size = np.empty(buckets, dtype=np.int32), np.empty(buckets), np.empty(buckets)
     k = 0
     for at in range(buckets):
-        rank[at] = k
         if sums[at, 1] > 0.0:
-            target[k], size[k] = sums[at, 0], sums[at, 1]
-            k += 1
+            if k > 0 and target[k - 1] + sums[at, 0] < SLIGHT and size[k - 1] + sums[at, 1] < SLIGHT:
+                target[k - 1] += sums[at, 0]
+                size[k - 1] += sums[at, 1]
+            else:
+                target[k], size[k] = sums[at, 0], sums[at, 1]
+                k += 1
+        rank[at] = k - 1
     return Ranked(tokens[:count], bucket_of[:count], rank, target[:k], size[:k])
