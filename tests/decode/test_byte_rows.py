@@ -135,6 +135,13 @@ def test_what_the_kernel_does_not_do_goes_level_by_level(
     assert all(shape.depth == 1 for (*_, shape, _), _ in asked)  # before the end of a text, which reads nothing
 
 
+def test_a_text_of_one_token_has_nothing_to_read_first(target: Any, tmp_path: Path) -> None:
+    """It once ended in a product of no rows."""
+    draft = _loaded(target, tmp_path)
+    found = otspec.generate(target, draft, PROMPT[:, :1], paths=2, depth=3, max_new_tokens=9, seed=1)
+    assert len(found.new_tokens[0]) == 9
+
+
 def test_other_hidden_states_than_the_last_are_read_by_other_passes(target: Any, tmp_path: Path) -> None:
     draft = _loaded(target, tmp_path)
     draft.borrow(target)
