@@ -5,13 +5,13 @@ By torch a level is some sixty operations, which take as long as its products do
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
-from otspec.jit import jit, jit_inlined, jit_vectorised
+from otspec.jit import jit, jit_vectorised
 from otspec.kernels.byte_weights import ByteLayer, ByteMatrix, layer, multiply, product
+from otspec.kernels.exponentials import exp64, greatest
 from otspec.kernels.few_rows import Bits, Gains, narrowed, normalise, widened
 from otspec.laws import FloatArray, IntArray
 
@@ -19,13 +19,7 @@ UNSEEN = np.uint16(0xFF7F)
 """The least number of bfloat16."""
 NONE = -1
 """In place of a token, where a law has no more."""
-LOG_2_HIGH, LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-"""Of which the first has so few bits that multiples of it are exact."""
-OVER_LOG_2 = float(1 / np.log(2.0))
-SHIFT = 1.5 * 2.0**52
-"""Added to a number up to 2^51 it rounds it, and the last bits of the sum are the integer."""
 TINY = float(np.finfo(np.float32).tiny)
-TAYLOR = tuple(1.0 / math.factorial(power) for power in range(13, 1, -1))
 
 
 class ByteDrafter(NamedTuple):
@@ -244,20 +238,17 @@ def _mask(branching: IntArray, start: int, width: int) -> Bits:
 @jit_vectorised
 def _softmax(logits: Gains, temperature: float, into: FloatArray) -> None:
     """The law of logits, shape (k,) both; where these are no numbers, the first token's."""
-    most, numbers = np.float32(-np.inf), True
-    for token in range(len(logits)):
-        numbers &= logits[token] < np.inf
-        most = max(most, logits[token])
-    if not numbers or most == -np.inf or temperature == 0:
+    most = greatest(logits)
+    if not most > -np.inf or temperature == 0:
         into[:] = 0
         best = 0
-        while numbers and logits[best] < most:
+        while logits[best] < most:
             best += 1
         into[best] = 1
         return
     total = 0.0
     for token in range(len(logits)):
-        into[token] = exponential((np.float64(logits[token]) - np.float64(most)) / temperature)
+        into[token] = exp64((np.float64(logits[token]) - most) / temperature)
         total += into[token]
     for token in range(len(logits)):
         into[token] /= total
@@ -289,22 +280,3 @@ def _greatest(values: FloatArray, into: IntArray) -> None:
                 into[at + 1] = into[at]
         if at < len(into):
             into[at] = place
-
-
-@jit_inlined
-def exponential(value: float) -> float:
-    """e to a number up to 0, to 2.3e-16 of it, by what vector instructions can do; 0 below e^-708.
-
-    By 2^k e^r, where |r| is at most log(2) / 2, and Taylor's polynomial.
-    """
-    bounded = max(value, -708.0)
-    shifted = bounded * OVER_LOG_2 + SHIFT
-    power = shifted - SHIFT
-    r = (bounded - power * LOG_2_HIGH) - power * LOG_2_LOW
-    a, b, c, d, e, f, g, h, i, j, k, m = TAYLOR
-    found = (
-        (((((((((a * r + b) * r + c) * r + d) * r + e) * r + f) * r + g) * r + h) * r + i) * r + j) * r + k
-    ) * r + m
-    found = found * r * r + r + 1.0
-    scale = np.int64((np.float64(shifted).view(np.int64) << 52) + (1023 << 52)).view(np.float64)
-    return found * scale if value > -708.0 else 0.0

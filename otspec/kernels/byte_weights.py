@@ -12,17 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from otspec.jit import jit_of_sums, jit_vectorised
-from otspec.kernels.few_rows import (
-    Bits,
-    Gains,
-    add_and_normalise,
-    exponential,
-    gate,
-    narrowed,
-    normalise,
-    turn,
-    widened,
-)
+from otspec.kernels.exponentials import exp32
+from otspec.kernels.few_rows import Bits, Gains, add_and_normalise, gate, narrowed, normalise, turn, widened
 
 LEAST_OUTPUTS = 4
 """Outputs that are computed together."""
@@ -211,7 +202,7 @@ def _attend(queries: Bits, keys: Bits, values: Bits, mask: Bits, stop: int, into
                     most = max(most, score)
                 total = np.float32(0.0)
                 for column in range(stop):
-                    shares[column] = exponential(shares[column] - most)
+                    shares[column] = exp32(shares[column] - most)
                     total += shares[column]
                 found[:] = 0
                 for column in range(stop):

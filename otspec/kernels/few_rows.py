@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from otspec.jit import jit_inlined, jit_of_sums, jit_vectorised
+from otspec.kernels.exponentials import exp32
 
 Bits = NDArray[np.uint16]
 """bfloat16, of which numpy knows nothing."""
 Gains = NDArray[np.float32]
 """Weights of norms."""
-LOG_2 = np.float32(np.log(2.0))
-TAYLOR = tuple(np.float32(one) for one in (1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2))
 
 
 @jit_vectorised
@@ -44,7 +43,7 @@ def gate(projected: Bits, into: Bits) -> None:
     for row in range(len(projected)):
         for column in range(width):
             value = widened(projected[row, column])
-            passed = value / (np.float32(1.0) + exponential(-value))
+            passed = value / (np.float32(1.0) + exp32(-value))
             gated[row, column] = narrowed(passed * widened(projected[row, width + column]))
 
 
@@ -110,20 +109,6 @@ def scale_of(row: Bits, epsilon: float) -> np.float32:
     for column in range(len(row)):
         total += widened(row[column]) ** 2
     return np.float32(1.0 / np.sqrt(total / np.float32(len(row)) + epsilon))
-
-
-@jit_inlined
-def exponential(value: np.float32) -> np.float32:
-    """e to a number, up to 5e-6 of it, by what vector instructions can do; beyond e^-87 and e^87 these.
-
-    By 2^k e^r, where |r| is at most log(2) / 2, and Taylor's polynomial.
-    """
-    value = min(max(value, np.float32(-87.0)), np.float32(87.0))
-    power = np.floor(value / LOG_2 + np.float32(0.5))
-    r = value - power * LOG_2
-    a, b, c, d, e = TAYLOR
-    found = ((((a * r + b) * r + c) * r + d) * r + e) * r * r + r + np.float32(1.0)
-    return found * np.uint32((np.int32(power) + 127) << 23).view(np.float32)
 
 
 @jit_inlined
