@@ -10,7 +10,7 @@ from otspec.catalogue import as_solver, get
 from otspec.kernels.byte_drafts import ByteDrafter, Cache, draft, read_text
 from otspec.kernels.byte_weights import ByteLayer, ByteMatrix
 from otspec.kernels.few_rows import add_and_normalise, gate, normalise, turn
-from otspec.kernels.merged_rest import split_laws
+from otspec.kernels.merged_rest import split_laws, split_scores
 from otspec.problem import Problem
 from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Independent, Table, WithoutReplacement
 from otspec.solver import Solver, Stopped, TupleSolver
@@ -98,7 +98,10 @@ def passes() -> None:
     cache = Cache(np.ones((2, 1, 1, 8, 4), np.uint16), np.ones((8, 4), np.uint16), np.ones((8, 4), np.uint16))
     laws, tokens, read = np.ones((2, 4)), np.zeros(2, np.int64), (model, cache, np.array([1, 1]), np.zeros(4, np.int64))
     after = read_text(model, cache, tokens[:1], rows[None], 0, 0)
-    split_laws(np.ones((1, 4)), tokens[:1], tokens[:1], laws[0, :1], laws[:1, :1].copy(), laws[1, :1], tokens[1:])
+    found = tokens[:1], tokens[:1], laws[0, :1], laws[:1, :1].copy(), laws[1, :1], tokens[1:]
+    split_laws(np.ones((1, 4)), *found)
+    for scores in (rows, laws[:1].astype(np.float32)):
+        split_scores(scores, *found)
     draft(*read, 1.0, laws[0, :2] / 2, *after, 0, 0, laws, tokens)
 
 

@@ -150,7 +150,7 @@ def law_of_step(strategy: Strategy, step: Step, of: Models, prompt: list[int], s
         extensions = verifier.verify(step.drafts, chosen, Clock(torch.device("cpu"))).extensions
         each = [_certain(tree, one.nodes, one.token, of.vocab) for tree, one in zip(trees, extensions, strict=True)]
     elif not len(step.drafts.laws):
-        seen = verifier.prepare_target(logits, after).numpy()
+        seen = verifier.outcome(verifier.prepare_target(logits, after)).numpy()
         each = [_followed(tree, own) for tree, own in zip(trees, np.split(seen, len(trees)), strict=True)]
     else:
         assert isinstance(verifier, OnHost)
@@ -206,7 +206,7 @@ def _judged_beside_fixed(verifier: OnHost, drafts: Drafts, targets: Any, model: 
     rows = np.concatenate([start + part.node for start, part in zip(starts, drafts.drawn, strict=False)])
     judged, laws = _judged(verifier, drafts.without_fixed(), targets[rows], model), []
     for tree, part, seen, start in zip(drafts.trees, drafts.drawn, judged, starts, strict=False):
-        own = targets[start : start + tree.size].numpy()
+        own = verifier.outcome(targets[start : start + tree.size]).numpy()
         fixed = np.setdiff1d(np.arange(tree.size), part.node)
         law, tokens = np.zeros(own.shape), np.full(tree.size, NONE)
         law[part.node] = seen

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
-from otspec.kernels.merged_rest import BLOCK, split_laws
+from otspec.kernels.merged_rest import BLOCK, split_laws, split_scores
 from otspec.laws import FloatArray, IntArray
 
 RNG = np.random.default_rng(0)
@@ -44,3 +45,31 @@ def test_a_law_that_is_none_stays_none() -> None:
     assert np.isnan(rest[0])
     assert rest[1] == 0
     assert ((drawn >= 0) & (drawn < 3)).all()
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_scores_are_split_as_their_softmax_is(narrow: bool) -> None:
+    """Several draft laws at a node, none at another, tokens without a score, and scores far apart."""
+    scores = RNG.normal(scale=9.0, size=(6, 3 * BLOCK + 5)).astype(np.float32)
+    scores[0, ::7], scores[1, :-2] = -np.inf, -1e30
+    bits = (scores.view(np.uint32) >> 16).astype(np.uint16)
+    if narrow:
+        scores = (bits.astype(np.uint32) << 16).view(np.float32)
+    laws = softmax(scores.astype(np.float64), axis=1)
+    nodes, columns, uniform = np.array([0, 1, 1, 2, 4]), np.arange(0, 3 * BLOCK, 5), RNG.random(6)
+    found = np.empty((5, columns.size)), np.empty(6), np.empty(6, np.int64)
+    split_scores(bits if narrow else scores, nodes, columns, uniform, *found)
+    wanted = _split(laws, nodes, columns, uniform)
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-13, atol=1e-307)
+    np.testing.assert_allclose(found[1], wanted[1], rtol=1e-12)
+    np.testing.assert_array_equal(found[2], wanted[2])
+
+
+def test_scores_that_make_no_law_stay_none() -> None:
+    scores = np.zeros((6, 4), np.float32)
+    scores[0, 1], scores[1, 1], scores[2], scores[3, 1], scores[4] = np.nan, -np.nan, -np.inf, np.inf, [-9, -7, -8, -7]
+    drafted, rest, drawn = np.empty((6, 1)), np.empty(6), np.empty(6, np.int64)
+    split_scores(scores, np.arange(6), np.array([1]), np.full(6, 0.5), drafted, rest, drawn)
+    assert np.isnan(rest).tolist() == [True] * 4 + [False] * 2
+    np.testing.assert_allclose(drafted[4:, 0], [softmax([-9.0, -7, -8, -7])[1], 0.25])
+    assert ((drawn >= 0) & (drawn < 4)).all()

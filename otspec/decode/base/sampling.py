@@ -143,17 +143,18 @@ class Sampling:
         prefixes : sequence of Prefix
             The R texts; looked at if `reads_text`.
         """
-        return self._laws(self._target_scores(logits, prefixes))
+        return self._laws(self.target_scores(logits, prefixes))
 
     def target_choices(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
         """The tokens that greedy decoding takes after given texts, shape (R,); `NONE` where there is no law either.
 
         That is where a score is NaN or infinity, or all are minus infinity.
         """
-        best = self._target_scores(logits, prefixes).max(dim=-1)
+        best = self.target_scores(logits, prefixes).max(dim=-1)
         return torch.where(best.values.isfinite(), best.indices, NONE)
 
-    def _target_scores(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
+    def target_scores(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
+        """The scores whose softmax `target_laws` are where tokens are sampled; logits where nothing changes these."""
         if not self.reads_text:
             return self._blind_scores(logits)
         scores = _precise(logits)

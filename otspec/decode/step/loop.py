@@ -85,7 +85,8 @@ class Decoder:
         try:
             extensions, answers = self._verified(read, clock)
         except ProblemError as error:
-            raise no_law(going, drafts.trees, target.logits, read.seen()) or error from error
+            found = self.verifier.outcome(read.seen())
+            raise no_law(going, drafts.trees, target.logits, found) or error from error
         scores = self._scores(target, read.prefixes, drafts.trees, extensions, clock)
         if answers is not None:
             with clock.on_host(self.drafter.phase):

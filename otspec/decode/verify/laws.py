@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from otspec.decode.base.draft_laws import inverse_arrivals
 from otspec.decode.base.drafts import Drafts
+from otspec.decode.base.sampling import softmax
 from otspec.decode.base.transfers import to_device
-from otspec.kernels.merged_rest import split_laws
+from otspec.decode.models.passes.packed import as_bits
+from otspec.kernels.merged_rest import split_laws, split_scores
 from otspec.laws import FloatArray, IntArray, as_laws
 from otspec.verification import Tree
 from otspec.verification.trees.topology import NONE, Topology
@@ -26,8 +28,7 @@ from otspec.verification.trees.topology import NONE, Topology
 FEW = 64
 """Drafts of so many tokens are sorted out in no time; of more only where they are less than a quarter of all, or it
 would take longer than it saves."""
-
-
+SCORES = torch.bfloat16, torch.float32  # those that a kernel takes
 NO_TOKENS: IntArray = np.empty(0, np.int64)
 
 
@@ -106,6 +107,13 @@ def merged_to_host(laws: torch.Tensor, drafts: Drafts, generator: torch.Generato
     return ReducedLaws(by_node[0].astype(np.int64), by_node[1], by_node[2], found[4], found[5].astype(np.int64))
 
 
+def merged_of_scores(scores: torch.Tensor, drafts: Drafts, generator: torch.Generator) -> ReducedLaws | LawRows:
+    """`merged_to_host` of the softmax of scores on a CPU, shape (N, V); by a kernel where drafts are over columns."""
+    if drafts.columns is None or _pays(drafts.support, drafts.laws.shape[1]) or scores.dtype not in SCORES:
+        return merged_to_host(softmax(scores), drafts, generator)
+    return _split_over_columns(scores.contiguous(), drafts, drafts.columns, generator)
+
+
 def _pays(support: int | None, vocab: int) -> bool:
     """Whether it is worth while to sort out so many tokens of so many."""
     return support is not None and support + 1 < vocab and not (support > FEW and 4 * support >= vocab)
@@ -117,9 +125,7 @@ def _over_columns(laws: torch.Tensor, drafts: Drafts, columns: torch.Tensor, gen
     The target's laws are used up: what can be drafted at a node is no longer in them.
     """
     if laws.device.type == "cpu":
-        kept = columns.numpy()
-        split = _split_on_host(laws, drafts.nodes, kept, generator)
-        return ReducedLaws(np.broadcast_to(kept, split[0].shape), drafts.laws.numpy(), *split)
+        return _split_over_columns(laws, drafts, columns, generator)
     nodes = to_device(drafts.nodes, laws.device)
     inner = laws.index_select(0, nodes)
     target = inner.index_select(1, columns)
@@ -133,13 +139,23 @@ def _over_columns(laws: torch.Tensor, drafts: Drafts, columns: torch.Tensor, gen
     return ReducedLaws(tokens, draft.reshape(shape), wanted.reshape(shape), mass, token_of_rest.astype(np.int64))
 
 
+def _split_over_columns(
+    rows: torch.Tensor, drafts: Drafts, columns: torch.Tensor, generator: torch.Generator
+) -> ReducedLaws:
+    """The same on a CPU; of laws in float64, or of scores of `SCORES`."""
+    split = _split_on_host(rows, drafts.nodes, columns.numpy(), generator)
+    return ReducedLaws(np.broadcast_to(columns.numpy(), split[0].shape), drafts.laws.numpy(), *split)
+
+
 def _split_on_host(
-    laws: torch.Tensor, nodes: IntArray, columns: IntArray, generator: torch.Generator
+    rows: torch.Tensor, nodes: IntArray, columns: IntArray, generator: torch.Generator
 ) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Probabilities of columns at nodes, and the mass and a token of what is left of every law, which is used up."""
-    target, rest, drawn = np.empty((len(nodes), len(columns))), np.empty(len(laws)), np.empty(len(laws), np.int64)
-    uniform = torch.rand(len(laws), dtype=torch.float64, generator=generator).numpy()
-    split_laws(laws.numpy(), nodes, columns, uniform, target, rest, drawn)
+    """Probabilities of columns at nodes, and the mass and a token of what is left of every law, if laws, used up."""
+    target, rest, drawn = np.empty((len(nodes), len(columns))), np.empty(len(rows)), np.empty(len(rows), np.int64)
+    uniform = torch.rand(len(rows), dtype=torch.float64, generator=generator).numpy()
+    split: Any = split_laws if rows.dtype == torch.float64 else split_scores
+    numbers = as_bits(rows) if rows.dtype == torch.bfloat16 else rows.numpy()
+    split(numbers, nodes, columns, uniform, target, rest, drawn)
     return target, rest, drawn
 
 
@@ -198,8 +214,9 @@ def _over_drafted(drafts: Drafts, laws: ReducedLaws) -> list[CompactTree]:
     target, draft = np.zeros((count, k + 1)), np.zeros((inner.size, k + 1))
     tokens[after, :k], tokens[:, k] = laws.token, laws.drawn
     target[after, :k], target[:, k] = laws.target, laws.rest
-    draft[:, k] = 1.0  # where nothing is drafted, a law that is never looked at
-    draft[np.searchsorted(inner, after)] = np.pad(laws.draft, ((0, 0), (0, 1)))
+    drafted = np.searchsorted(inner, after)
+    draft[drafted, :k] = laws.draft
+    draft[np.setdiff1d(np.arange(inner.size), drafted), k] = 1.0  # where nothing is, a law that is never looked at
     target, draft = as_laws("target", target), as_laws("draft", draft)
     found, node, above = [], 0, 0
     for tree in drafts.trees:

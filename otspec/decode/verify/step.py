@@ -19,11 +19,11 @@ import torch
 from otspec.decode.base.draft_laws import draw
 from otspec.decode.base.drafts import Drafts, Launched, max_support
 from otspec.decode.base.metrics import Clock
-from otspec.decode.base.sampling import Prefix, Sampling
+from otspec.decode.base.sampling import Prefix, Sampling, softmax
 from otspec.decode.base.transfers import HostCopy, to_device
 from otspec.decode.models.target import TargetOutput
 from otspec.decode.verify.captured import DeviceRule
-from otspec.decode.verify.laws import LawRows, ReducedLaws, compact_trees, merged_to_host, to_host
+from otspec.decode.verify.laws import LawRows, ReducedLaws, compact_trees, merged_of_scores, merged_to_host, to_host
 from otspec.decode.verify.on_device import can_be_stacked, verify_launched, verify_on_device
 from otspec.decode.verify.verifiers import AcceptedTokens, merges, verify
 from otspec.errors import ProblemError
@@ -73,8 +73,12 @@ class StepVerifier(ABC):
         Returns
         -------
         Tensor, shape (N,) or (N, V)
-            Its choices, or its laws.
+            Its choices, or its laws, or what these are made of.
         """
+
+    def outcome(self, seen: torch.Tensor) -> torch.Tensor:
+        """The target's choices, or its laws, of what `prepare_target` returned."""
+        return seen
 
     @abstractmethod
     def verify(self, drafts: Drafts, seen: torch.Tensor, clock: Clock) -> Verified:
@@ -154,10 +158,15 @@ class OnHost(StepVerifier):
             judge = self.judged if drafts.drawn is None else self._beside_fixed
             return Verified(judge(drafts, seen, clock))
         with clock.on_device("verification"):
-            drawn = _or_none(draw(seen, self.generator), seen)
+            drawn = self._drawn(seen)
         return _followed(drafts.trees, drawn, clock)
 
-    def _beside_fixed(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[AcceptedTokens]:
+    def _drawn(self, seen: torch.Tensor) -> torch.Tensor:
+        """Tokens drawn from laws, shape (N,), `NONE` where a law is none."""
+        laws = self.outcome(seen)
+        return torch.where(laws.sum(dim=-1).isnan(), NONE, draw(laws, self.generator))
+
+    def _beside_fixed(self, drafts: Drafts, seen: torch.Tensor, clock: Clock) -> list[AcceptedTokens]:
         """What a rule says of what was drawn from laws, and from where that ends a token drawn after each fixed node.
 
         What a lossless rule adds to a text, its last token included, has the target's law, whatever is drafted beside:
@@ -169,8 +178,8 @@ class OnHost(StepVerifier):
         rows = np.concatenate([start + part.node for start, part in zip(starts, drawn, strict=False)])
         fixed = np.setdiff1d(np.arange(starts[-1]), rows)
         with clock.on_device("verification"):
-            mine, others = (laws.index_select(0, to_device(which, laws.device)) for which in (rows, fixed))
-            after = _or_none(draw(others, self.generator), others)
+            mine, others = (seen.index_select(0, to_device(which, seen.device)) for which in (rows, fixed))
+            after = self._drawn(others)
         judged = self.judged(drafts.without_fixed(), mine, clock)
         tokens = np.full(starts[-1], NONE)
         with clock.on_device("verification"):
@@ -183,10 +192,10 @@ class OnHost(StepVerifier):
                 )
             ]
 
-    def judged(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[AcceptedTokens]:
+    def judged(self, drafts: Drafts, seen: torch.Tensor, clock: Clock) -> list[AcceptedTokens]:
         """What a rule says of drafts that were drawn from laws."""
         with clock.on_device("verification"):
-            on_host = self._to_host(drafts, laws)
+            on_host = self._to_host(drafts, seen)
         with clock.on_host("verification"):
             local = compact_trees(drafts, on_host)
             return [verify(self.verifier, tree, one, self.rng) for tree, one in zip(drafts.trees, local, strict=True)]
@@ -202,6 +211,21 @@ class OnHostMerged(OnHost):
 
     def _to_host(self, drafts: Drafts, laws: torch.Tensor) -> LawRows | ReducedLaws:
         return merged_to_host(laws, drafts, self.generator)
+
+
+class OnHostOfScores(OnHostMerged):
+    """The same on a CPU, where tokens are sampled: laws of all tokens are made where they are wanted alone."""
+
+    def prepare_target(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
+        """The scores whose softmax the laws are, shape (N, V)."""
+        return self.sampling.target_scores(logits, prefixes)
+
+    def outcome(self, seen: torch.Tensor) -> torch.Tensor:
+        """The laws, shape (N, V)."""
+        return softmax(seen)
+
+    def _to_host(self, drafts: Drafts, scores: torch.Tensor) -> LawRows | ReducedLaws:
+        return merged_of_scores(scores, drafts, self.generator)
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,7 +272,9 @@ def step_verifier(
         return Greedy(sampling)
     if rule is not None:
         return OnDevice(sampling, verifier, rng, generator, rule)
-    return (OnHostMerged if shows_rest else OnHost)(sampling, verifier, rng, generator)
+    of_scores = sampling.do_sample and generator.device.type == "cpu"
+    merged = OnHostOfScores if of_scores else OnHostMerged
+    return (merged if shows_rest else OnHost)(sampling, verifier, rng, generator)
 
 
 def _followed(trees: Sequence[Topology], wanted: torch.Tensor, clock: Clock) -> Verified:
@@ -291,11 +317,6 @@ def _gone_on(tree: Topology, extension: AcceptedTokens, tokens: Sequence[int]) -
     while tokens[node := tree.node_of.get((nodes[-1] if nodes else 0, token), 0)] != NONE:
         nodes, token = [*nodes, node], tokens[node]
     return AcceptedTokens(nodes, token)
-
-
-def _or_none(drawn: torch.Tensor, laws: torch.Tensor) -> torch.Tensor:
-    """Tokens drawn from laws, `NONE` where a law is none."""
-    return torch.where(laws.sum(dim=-1).isnan(), NONE, drawn)
 
 
 def _checked(chosen: IntArray) -> list[int]:
