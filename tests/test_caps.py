@@ -21,7 +21,7 @@ LINES = {
     "otspec/decode": 19_100,
     "otspec/engines": 400,
     "otspec/verification": 12_200,
-    REST: 12_400,
+    REST: 12_500,
     "solvers": 4_100,
     "proofs_check": 11_500,
     "tests": 29_100,
