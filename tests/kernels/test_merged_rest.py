@@ -49,7 +49,7 @@ def test_a_law_that_is_none_stays_none() -> None:
 
 @pytest.mark.parametrize("narrow", [False, True])
 def test_scores_are_split_as_their_softmax_is(narrow: bool) -> None:
-    """Several draft laws at a node, none at another, tokens without a score, scores far apart, and of which e^x is none."""
+    """Several draft laws at a node, none at another, no score, scores far apart, and beyond those with powers of e."""
     scores = RNG.normal(500.0, scale=9.0, size=(6, 3 * BLOCK + 5)).astype(np.float32)
     scores[0, ::7], scores[1, :-2] = -np.inf, -1e30
     bits = (scores.view(np.uint32) >> 16).astype(np.uint16)
