@@ -22,23 +22,24 @@ OF_32 = tuple(np.float32(1.0 / math.factorial(power)) for power in range(6, 1, -
 LOG_2_OF_32 = np.float32(np.log(2.0))
 INFINITY = np.int32(0x7F800000)
 """Its bits in float32; those of NaN are beyond."""
+NO_SIGN = np.int32(0x7FFFFFFF)
+"""All bits but that of the sign."""
 
 
 @jit_inlined
 def greatest(scores: NDArray[np.float32]) -> float:
-    """The greatest of scores, shape (k,); NaN if one is NaN or infinite.
+    """The greatest of scores, shape (k,); NaN if one is NaN or plus infinity.
 
     By integers in the same order, since vector instructions have no maximum of floats that minds a NaN.
     """
     bits = scores.view(np.int32)
     most, widest = ~INFINITY, np.int32(0)
     for place in range(len(bits)):
-        without_sign = bits[place] & np.int32(0x7FFFFFFF)
-        most = max(most, bits[place] ^ (bits[place] >> 31 & np.int32(0x7FFFFFFF)))
-        widest = max(widest, without_sign)
+        most = max(most, bits[place] ^ (bits[place] >> 31 & NO_SIGN))
+        widest = max(widest, bits[place] & NO_SIGN)
     if most >= INFINITY or widest > INFINITY:
         return np.nan
-    return np.float64(np.int32(most ^ (most >> 31 & np.int32(0x7FFFFFFF))).view(np.float32))
+    return np.float64(np.int32(most ^ (most >> 31 & NO_SIGN)).view(np.float32))
 
 
 @jit_inlined

@@ -57,6 +57,7 @@ def bucket(p: FloatArray, q: FloatArray, grain: float) -> Ranked:
 
     The bit pattern of a positive double grows with its value, so its leading bits name the bucket: nothing is sorted.
     Ratios beyond 2**-`REACH` and 2**`REACH` share a bucket at either end: such tokens have hardly any p, or any q.
+    Buckets in a row share a rank as long as it is slight (`SLIGHT`).
 
     Parameters
     ----------
