@@ -17,7 +17,8 @@ import otspec
 from benchmarks.reporting import asking
 from benchmarks.timing import laws_of, seconds
 from otspec.data import Source, open_source
-from otspec.kernels.interval.exchange import Sizes, empty_places, solve_and_certify, workspace
+from otspec.kernels.interval.exchange import solve_and_certify
+from otspec.kernels.interval.places import Sizes, empty_places, workspace
 from otspec.laws import FloatArray, IntArray
 from otspec.schemes import IID
 

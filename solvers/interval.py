@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from otspec.kernels.interval.exchange import memory
+from otspec.kernels.interval.places import memory
 from otspec.kernels.interval.plan_figures import solve_and_measure
 from otspec.kernels.quadrature import quadrature
 from otspec.laws import FloatArray

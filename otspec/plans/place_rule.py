@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.kernels.interval.exchange import Places
 from otspec.kernels.interval.picking import pick_draft, pick_weights
+from otspec.kernels.interval.places import Places
 from otspec.kernels.quadrature import quadrature
 from otspec.laws import FloatArray, IntArray
 from otspec.schemes import IID

@@ -14,7 +14,7 @@ import numpy as np
 from numba.core import config as numba_config
 
 from otspec.errors import ProblemError
-from otspec.kernels.interval.exchange import Places, Sizes, empty_places, memory, trim
+from otspec.kernels.interval.places import Places, Sizes, empty_places, memory, trim
 from otspec.laws import FloatArray, IntArray, Seed, as_count, as_drafts, as_generator, as_law
 from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule
@@ -54,7 +54,7 @@ class Batch:
     places: Places
     """Arrays of shape (B, ...), each row filled as `sizes` says."""
     sizes: IntArray
-    """Shape (B, 3): `otspec.kernels.interval.exchange.Sizes` of each position."""
+    """Shape (B, 3): `otspec.kernels.interval.places.Sizes` of each position."""
 
     def __repr__(self) -> str:
         figures = f", mean acceptance {self.acceptance.mean():.6g}" if len(self) else ""

@@ -5,7 +5,7 @@ import pytest
 
 import otspec
 from otspec import IID, Problem
-from otspec.kernels.interval.exchange import Places
+from otspec.kernels.interval.places import Places
 from otspec.kernels.interval.plan_figures import weights_are_chances
 from otspec.kernels.quadrature import quadrature
 from otspec.plans import Pick

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from otspec.kernels.interval.exchange import memory
+from otspec.kernels.interval.places import memory
 from otspec.verification import Tree
 from otspec.verification.device import Links, TreeVerification, trees
 from otspec.verification.reference import buckets as bucket_reference

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from otspec.jit import jit, jit_inlined
-from otspec.kernels.interval.exchange import Places
+from otspec.kernels.interval.places import Places
 from otspec.laws import BoolArray, FloatArray, IndexArray, IntArray
 
 

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from otspec.jit import jit
-from otspec.kernels.interval.exchange import CHUNK, Places, Workspace, empty_compiled, solve_and_certify, trim_compiled
+from otspec.kernels.interval.exchange import CHUNK, solve_and_certify
 from otspec.kernels.interval.picking import integrate, pick_weights, point_laws
+from otspec.kernels.interval.places import Places, Workspace, empty_compiled, trim_compiled
 from otspec.laws import FloatArray
 from otspec.tolerances import TIE_TOL
 

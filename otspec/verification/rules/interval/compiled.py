@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from otspec.jit import jit, jit_unlocked
-from otspec.kernels.interval.exchange import CHUNK, Places, Workspace, solve_and_certify, solve_places, trim_compiled
+from otspec.kernels.interval.exchange import CHUNK, solve_and_certify, solve_places
 from otspec.kernels.interval.picking import pick_draft
+from otspec.kernels.interval.places import Places, Workspace, trim_compiled
 from otspec.laws import FloatArray, IntArray
 from otspec.tolerances import MASS_TOL
 
