@@ -9,29 +9,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chisquare
 
-from otspec import IID, Problem, ProblemError
+from otspec import IID, Problem
 from otspec.laws import as_drafts, as_law, draw, draw_from_cumulative, law_from_logits
 from otspec.tolerances import MASS_TOL
 from tests.each import each
 from tests.instances import P4, Q4, VARIED, Instance
 from tests.oracles import Floats, hit_function, mass_function, members, optimal_acceptance
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ([], r"p has shape \(0,\)"),
-        (0.5, r"p has shape \(\)"),
-        ([0.5, np.nan, 0.5], r"p\[1\] is nan"),
-        ([1.5, -0.5], r"p\[1\] is -0.5; .* from_logits"),
-        ([0.5, 0.4871], r"p sums to 0.9871 \(allowed: 1 \+/- 1e-05\)"),
-        (["a", "b"], "p is not an array of real numbers"),
-        (np.array([0.25, 0.75]) * (1 + 1.1 * MASS_TOL), "sums to"),
-    ],
-)
-def test_what_is_no_law_is_refused_with_the_value_and_the_rule(values: Any, message: str) -> None:
-    with pytest.raises(ProblemError, match=message):
-        as_law("p", values)
+from tests.refusals import Refused, check_refused
 
 
 @each(drift=[0.9 * MASS_TOL, -0.9 * MASS_TOL])
@@ -58,22 +42,6 @@ def test_drafts_keep_their_leading_axes(shape: tuple[int, ...]) -> None:
     drafts = as_drafts(np.zeros(shape, dtype=np.int32), 3, 4)
     assert drafts.shape == shape
     assert drafts.dtype == np.int64
-
-
-@pytest.mark.parametrize(
-    ("drafts", "message"),
-    [
-        (1, r"shape \(\).*n = 2"),
-        ([0, 1, 2], r"shape \(3,\).*n = 2"),
-        ([0.0, 1.0], "float64; token ids are integers"),
-        ([True, False], "bool; token ids are integers"),
-        ([0, 4], "hold 4; token ids run from 0 to 3"),
-        ([-1, 4], "hold -1; token ids run from 0 to 3"),
-    ],
-)
-def test_what_are_no_drafts_is_refused(drafts: Any, message: str) -> None:
-    with pytest.raises(ProblemError, match=message):
-        as_drafts(drafts, 2, 4)
 
 
 def test_frequencies_of_draws_follow_the_law() -> None:
@@ -129,39 +97,44 @@ def test_the_law_of_logits(case: tuple[Any, dict[str, Any], Floats]) -> None:
     assert_allclose(found, np.asarray(weights) / np.sum(weights), rtol=1e-12, atol=0)
 
 
-@pytest.mark.parametrize(
-    ("logits", "settings", "message"),
-    [
-        ([], {}, r"shape \(0,\)"),
-        ([0.0, np.nan], {}, r"logits\[1\] is nan"),
-        ([0.0, np.inf], {}, r"logits\[1\] is inf"),
-        ([-np.inf, -np.inf], {}, "masks every token"),
-        ([0.0], {"temperature": -1.0}, "temperature is -1"),
-        ([0.0], {"temperature": np.nan}, "temperature is nan"),
-        ([0.0], {"temperature": 10**400}, "temperature is 1000"),
-        ([0.0], {"top_p": [0.5]}, "top_p is \\[0.5\\]"),
-        ([0.0], {"top_k": 1.5}, "top_k is 1.5"),
-        ([1j], {}, "complex"),
-        ([0.0], {"top_p": 1.5}, "top_p is 1.5"),
-    ],
-)
-def test_logits_and_settings_that_are_none_are_refused(logits: Any, settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ProblemError, match=message):
-        law_from_logits("logits", logits, **settings)
+def from_logits(logits: Any, **settings: Any) -> Callable[[], object]:
+    return lambda: law_from_logits("logits", logits, **settings)
 
 
-WRONG: dict[str, tuple[Callable[[], object], str]] = {
-    "two vocabularies": (lambda: Problem(P4, IID([0.5, 0.25, 0.25], 2)), "p has 4 tokens and the scheme 3"),
-    "a law for a scheme": (lambda: Problem(P4, Q4), r"scheme is a ndarray; pass a draft scheme"),  # type: ignore[arg-type]
-    "no law": (lambda: Problem(np.array([-1.0, 2.0]), IID([0.5, 0.5], 1)), r"p\[0\] is -1"),
-    "no logits": (lambda: Problem.from_logits([0.0], [np.nan], 1), r"draft_logits\[0\] is nan"),
-}
+TOO_MUCH = np.array([0.25, 0.75]) * (1 + 1.1 * MASS_TOL)
+REFUSED: list[Refused] = [
+    (lambda: as_law("p", []), r"p has shape \(0,\)"),
+    (lambda: as_law("p", 0.5), r"p has shape \(\)"),
+    (lambda: as_law("p", [0.5, np.nan, 0.5]), r"p\[1\] is nan"),
+    (lambda: as_law("p", [1.5, -0.5]), r"p\[1\] is -0.5; .* from_logits"),
+    (lambda: as_law("p", [0.5, 0.4871]), r"p sums to 0.9871 \(allowed: 1 \+/- 1e-05\)"),
+    (lambda: as_law("p", TOO_MUCH), "sums to"),
+    (lambda: as_law("p", ["a", "b"]), "p is not an array of real numbers"),
+    (lambda: as_drafts(1, 2, 4), r"shape \(\).*n = 2"),
+    (lambda: as_drafts([0, 1, 2], 2, 4), r"shape \(3,\).*n = 2"),
+    (lambda: as_drafts([0.0, 1.0], 2, 4), "float64; token ids are integers"),
+    (lambda: as_drafts([True, False], 2, 4), "bool; token ids are integers"),
+    (lambda: as_drafts([0, 4], 2, 4), "hold 4; token ids run from 0 to 3"),
+    (lambda: as_drafts([-1, 4], 2, 4), "hold -1; token ids run from 0 to 3"),
+    (from_logits([]), r"shape \(0,\)"),
+    (from_logits([0.0, np.nan]), r"logits\[1\] is nan"),
+    (from_logits([0.0, np.inf]), r"logits\[1\] is inf"),
+    (from_logits([-np.inf, -np.inf]), "masks every token"),
+    (from_logits([1j]), "complex"),
+    (from_logits([0.0], temperature=-1.0), "temperature is -1"),
+    (from_logits([0.0], temperature=np.nan), "temperature is nan"),
+    (from_logits([0.0], temperature=10**400), "temperature is 1000"),
+    (from_logits([0.0], top_p=[0.5]), r"top_p is \[0.5\]"),
+    (from_logits([0.0], top_p=1.5), "top_p is 1.5"),
+    (from_logits([0.0], top_k=1.5), "top_k is 1.5"),
+    (lambda: Problem(P4, IID([0.5, 0.25, 0.25], 2)), "p has 4 tokens and the scheme 3"),
+    (lambda: Problem(P4, Q4), "scheme is a ndarray; pass a draft scheme"),  # type: ignore[arg-type]
+    (lambda: Problem.from_logits([0.0], [np.nan], 1), r"draft_logits\[0\] is nan"),
+]
 
 
-@each(case=WRONG)
-def test_what_is_no_problem_is_named(case: tuple[Callable[[], object], str]) -> None:
-    with pytest.raises(ProblemError, match=case[1]):
-        case[0]()
+def test_what_is_no_law_no_drafts_and_no_problem_is_refused_with_the_value_and_the_rule() -> None:
+    check_refused(REFUSED)
 
 
 WHOLE, DRAFT = np.array([0.1, 0.4, 0.2, 0.3]), np.array([0.4, 0.3, 0.2, 0.1])
