@@ -72,13 +72,6 @@ def test_greedy_decoding_by_another_name() -> None:
         assert assisted(TARGET, DRAFT, PROMPTS[:1], **given).new_tokens == greedy[:1]
 
 
-def test_rules_by_default_by_name_and_in_turn() -> None:
-    settings = {"branching": (1, 1, 4, 1, 1), "seed": 3}
-    default, named, node_by_node = (decoded(**settings, solver=one) for one in (None, "nested", "interval"))
-    assert named.new_tokens == default.new_tokens != node_by_node.new_tokens
-    assert decoded(solver=["lp:max_cells=1", "interval"]).metrics.tokens == 24
-
-
 # --- models
 
 
@@ -87,10 +80,6 @@ def test_several_draft_models() -> None:
     sampled: dict[str, Any] = {"paths": 2, "seed": 1}
     ours = decoded(models=(target, [poor, good]), law="independent", **sampled)
     assert theirs(multi_draft([poor, good], law="independent", **sampled)).tolist() == ours.sequences.tolist()
-    one, iid = (
-        decoded(models=(target, poor), **sampled, **own) for own in ({"law": "independent"}, {"solver": "interval"})
-    )
-    assert one.new_tokens == iid.new_tokens  # drafts of one model are i.i.d.
 
 
 def test_vocabularies_of_different_size() -> None:
@@ -168,8 +157,6 @@ def test_as_a_decoding_method_of_transformers() -> None:
     # An assistant model beside it changes nothing.
     more = {"custom_generate": method, "max_new_tokens": 12, "assistant_model": tiny(40, 3, 1)}
     assert TARGET.generate(PROMPTS[:1], **more).tolist() == greedy[:1].tolist()
-    words = Words()
-    assert theirs(multi_draft(tiny(37, 2), tokenizer=words, draft_tokenizer=words)).shape == (2, 15)
 
 
 def test_it_is_a_record_that_can_be_sent() -> None:
