@@ -26,7 +26,7 @@ CODE = (path for folder in FOLDERS for path in (ROOT / folder).glob("**/*.py"))
 TEXTS = {str(path.relative_to(ROOT)): path.read_text() for path in (*sorted(FILES), *sorted(CODE))}
 """Every page and module by its path: what it says."""
 
-WITH_MODELS = ("docs/vocab.md", "docs/drafters.md")
+WITH_MODELS = ("README.md", "docs/vocab.md", "docs/drafters.md", "docs/speed_up_a_decoder.md")
 """Pages whose examples decode with the shipped models; those of other pages go on from each other."""
 SNIPPETS = {
     f"{name}, {number + 1}": snippet
