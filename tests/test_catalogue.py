@@ -16,7 +16,7 @@ import otspec.solver
 from otspec import Problem, UnknownSolver, available
 from otspec.catalogue import get
 from otspec.solver import Solution, Solver, TupleSolver, register, settings_of
-from otspec.solvers import LP, Canonical, MaxFlow
+from otspec.solvers import LP, MaxFlow
 from otspec.tolerances import TOL
 from tests.oracles import optimal_acceptance
 
@@ -60,7 +60,7 @@ def test_settings_take_the_types_of_the_fields() -> None:
         ("lp", LP()),
         ("lp:max_cells=12:form=full:tol=1e-7", LP(form="full", max_cells=12, tol=1e-7)),
         ("max_flow:engine=networkx", MaxFlow(engine="networkx")),
-        ("canonical:backend=CLARABEL", Canonical(backend="CLARABEL")),
+        ("otspec.solvers.lp:LP:tol=1e-6", LP(tol=1e-6)),
     ):
         assert get(spelling) == solver
     settings = settings_of(get("dummy:tol=1:steps=7:loud=TRUE:rule=x=y"))
@@ -170,9 +170,8 @@ print(*(warning.message for warning in caught), sep="\\n")
 """
 
 
-@pytest.fixture
-def installed(tmp_path: Path) -> Path:
-    """A folder on the path of Python with an installed package of somebody else's."""
+def test_entry_points_bring_solvers_and_draft_laws(tmp_path: Path) -> None:
+    """Of an installed package of somebody else's, in a folder on the path of Python."""
     (tmp_path / "others.py").write_text(OTHERS)
     metadata = tmp_path / "others-1.0.dist-info"
     metadata.mkdir()
@@ -182,12 +181,8 @@ def installed(tmp_path: Path) -> Path:
         "absent = others:Absent\nlp = others:FromTarget\n"
         "[otspec.schemes]\nreversed = others:reversed_law\n"
     )
-    return tmp_path
-
-
-def test_entry_points_bring_solvers_and_draft_laws(installed: Path) -> None:
     shown = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(installed)!r})\n{SHOWN}"],
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{SHOWN}"],
         capture_output=True,
         text=True,
         check=False,
@@ -196,16 +191,6 @@ def test_entry_points_bring_solvers_and_draft_laws(installed: Path) -> None:
     assert "'unfinished' of another package is ignored: Unfinished is not a dataclass" in shown.stdout
     assert "'absent' of others, in otspec.solvers, is ignored: AttributeError" in shown.stdout
     assert "'lp' of others, in otspec.solvers, is ignored: the name is taken" in shown.stdout
-
-
-def test_a_class_is_run_without_being_registered(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    otspec.available()  # registers, before the path has entry points of others
-    monkeypatch.syspath_prepend(installed)
-    solver = get("others:FromTarget:tol=1e-6")
-    assert solver.name == "others:FromTarget"
-    assert solver.tol == 1e-6
-    problem = otspec.Problem([0.6, 0.3, 0.1], otspec.IID([0.2, 0.3, 0.5], 2))
-    assert otspec.solve(problem, "others:FromTarget").success
 
 
 def test_the_documented_schemes_are_sound_and_solved() -> None:

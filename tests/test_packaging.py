@@ -17,33 +17,22 @@ FOLDERS = {"otspec": "otspec", "solvers": "otspec.solvers", "proofs_check": "ots
 LINKS = ("otspec", "solvers"), ("otspec", "proofs_check")
 
 
-@pytest.fixture(scope="module")
-def settings() -> dict[str, object]:
-    """The settings of setuptools in pyproject.toml."""
-    found: dict[str, object] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    return found
-
-
-def test_every_package_is_listed_once(settings: dict[str, object]) -> None:
+def test_every_package_is_listed_once() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert settings["package-dir"] == {name: folder for folder, name in FOLDERS.items()}
     there = {
         ".".join((name, *init.parent.relative_to(ROOT / folder).parts))
         for folder, name in FOLDERS.items()
         for init in (ROOT / folder).glob("**/__init__.py")
         if init.relative_to(ROOT).parts[:2] not in LINKS
     }
-    listed = settings["packages"]
-    assert isinstance(listed, list)
-    assert sorted(listed) == sorted(there)
+    assert sorted(settings["packages"]) == sorted(there)
 
 
 def test_no_folder_of_code_lacks_an_init_file() -> None:
     for folder in FOLDERS:
         for module in (ROOT / folder).glob("**/*.py"):
             assert (module.parent / "__init__.py").exists(), f"{module.parent} would be left out of the wheel"
-
-
-def test_the_packages_lie_where_they_are_said_to(settings: dict[str, object]) -> None:
-    assert settings["package-dir"] == {name: folder for folder, name in FOLDERS.items()}
 
 
 def test_one_module_each_whatever_it_is_reached_by() -> None:

@@ -39,16 +39,13 @@ def test_every_public_name_is_there_and_listed() -> None:
         _ = otspec.solver_of_everything
 
 
-def test_subpackages_are_reached_without_importing_them() -> None:
+def test_subpackages_are_reached_without_importing_them_and_shadow_no_function_of_their_name() -> None:
     names = ("vocab", "solvers", "proofs_check", "data", "schemes", "verification")
-    loaded = loaded_after(f"import otspec; [getattr(otspec, name) for name in {names}]")
-    assert {f"otspec.{name}" for name in names} <= loaded
-
-
-def test_functions_are_not_shadowed_by_modules_of_their_name() -> None:
+    reached = f"import otspec; [getattr(otspec, name) for name in {names}]"
     modules = "otspec.solving, otspec.verification, otspec.auditing, otspec.certificate, otspec.catalogue"
     functions = "otspec.solve, otspec.verify, otspec.audit, otspec.optimum, otspec.available"
-    loaded_after(f"import {modules}; assert all(type(f).__name__ == 'function' for f in ({functions}))")
+    shadowed = f"import {modules}; assert all(type(f).__name__ == 'function' for f in ({functions}))"
+    assert {f"otspec.{name}" for name in names} <= loaded_after(f"{reached}; {shadowed}")
 
 
 def test_the_users_snippet_runs() -> None:

@@ -1,14 +1,13 @@
 """The law of a pick by Luce weights, and the weights that are fitted."""
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
 from otspec import IID, Independent, Problem, solve
 from otspec.solvers import DistinctDrafters
 from otspec.solvers.distinct_drafters.rule import LuceRule
 from tests.each import each
-from tests.instances import SMALL, Instance, peaked_problem
+from tests.instances import SMALL, Instance
 from tests.oracles import law_of_the_pick
 
 DRAWN = [instance for instance in SMALL if isinstance(instance.problem.scheme, IID | Independent)][::4]
@@ -23,14 +22,6 @@ def test_law_of_the_pick_is_that_of_enumeration(instance: Instance, spread: floa
     odds[scheme.reachable()] = np.exp(level - level.max())
     rule = LuceRule(scheme, odds)
     assert_allclose(rule.proposal, law_of_the_pick(scheme, rule), rtol=0, atol=2e-14)
-
-
-@each(n=(2, 4, 9))
-def test_agrees_with_interval_on_larger_problems(n: int) -> None:
-    problem = peaked_problem(200, n)
-    fitted, exact = solve(problem, DistinctDrafters()).plan, solve(problem, "interval").plan
-    assert fitted.acceptance == pytest.approx(exact.acceptance, abs=2e-9)
-    assert fitted.bound == pytest.approx(exact.bound, abs=2e-9)
 
 
 @each(seed=range(6))
