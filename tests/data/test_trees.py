@@ -1,5 +1,6 @@
 """Files of recorded trees: what verifiers get of them, and what is wrong with those that are none."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 
 from otspec import DataError, ProblemError
 from otspec.data import TreeSource
+from otspec.data.formats import safetensors_about
+from otspec.data.sources import TREES
 from otspec.verification import Tree
 from tests.data.tree_files import Arrays, drawn_trees, write_trees
 
@@ -71,6 +74,26 @@ def test_a_damaged_tree_is_refused_and_the_others_are_read(tmp_path: Path, name:
     with pytest.raises(DataError, match=rf"t\.safetensors, {message}.*; record it anew"):
         source.tree(0)
     assert len(source.tree(1).paths) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value", "message"),
+    [
+        ("tokens", (0, 0, 3), 49_152, r"tokens\[0\] are not 16 different ones of 49152"),
+        ("tokens", (0, 0, 3), -1, r"tokens\[0\] are not 16 different ones of 49152"),
+        ("tokens", (0, 0), 7, r"tokens\[0\] are not 16 different ones of 49152"),
+        ("target_rest", (0, 0), -0.1, r"target_top\[0\] and target_rest\[0\] = -0\.1 make no law"),
+    ],
+)
+def test_damaged_columns_of_the_likeliest_tokens_are_refused(
+    tmp_path: Path, name: str, place: tuple[int, ...], value: float, message: str
+) -> None:
+    tensors, whole = pytest.importorskip("safetensors.numpy"), TREES["smollm2"]
+    arrays = tensors.load_file(whole)
+    arrays[name][place] = value
+    tensors.save_file(arrays, tmp_path / "t.safetensors", {"otspec": json.dumps(safetensors_about(whole))})
+    with pytest.raises(DataError, match=rf"t\.safetensors, tree 0: {message}; record it anew"):
+        TreeSource(tmp_path / "t.safetensors").tree(0)
 
 
 def test_files_that_hold_no_trees_are_refused(tmp_path: Path, path: Path) -> None:
