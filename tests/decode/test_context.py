@@ -11,6 +11,7 @@ import torch
 import otspec
 from otspec import ProblemError
 from otspec.decode.models.context import Context, sliding_window
+from otspec.decode.models.passes.static import StaticReader, can_stand
 from otspec.decode.models.target import Target
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import Topology
@@ -36,6 +37,13 @@ def model(request: pytest.FixtureRequest) -> Any:
     return copy.deepcopy(model).float() if request.param in ("eager", "lean") else model
 
 
+@pytest.fixture(params=["a cache that grows", "a cache of fixed size"])
+def _cache(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the target: on a CPU, and as on a GPU."""
+    fixed = request.param == "a cache of fixed size"
+    monkeypatch.setattr(StaticReader, "takes", staticmethod(lambda model: fixed and can_stand(model)))
+
+
 def _trees(rng: np.random.Generator, count: int) -> list[Topology]:
     """Trees of different shapes: paths, n-ary, and none."""
     shapes = [Shape((3, 1, 1)), Shape((2, 2, 2)), Shape(()), Shape((4,))]
@@ -53,6 +61,7 @@ def _check_every_node(model: Any, target: Target, texts: list[list[int]], trees:
     assert row == len(logits)
 
 
+@pytest.mark.usefixtures("_cache")
 def test_every_node_of_every_tree_step_after_step(model: Any) -> None:
     """While texts end and leave the cache, which what is read next goes by."""
     rng = np.random.default_rng(0)

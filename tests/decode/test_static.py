@@ -16,13 +16,11 @@ from otspec.decode.models.context import Context
 from otspec.decode.models.passes import static
 from otspec.decode.models.passes.single_graph import GraphedSequence
 from otspec.decode.models.passes.static import LEAST_COLUMNS, StaticReader, can_stand
-from otspec.decode.models.passes.transformers_reader import TransformersReader
 from otspec.decode.models.passes.workspace import Workspace, filled_up
 from otspec.decode.step.loop import Decoder
 from tests.contracts.draft_models import DRAFT_MODELS
 from tests.decode.graph_stand_in import Pool, called_again
 from tests.decode.models import calls_of, pair, tiny
-from tests.each import each
 
 VOCAB = 8
 
@@ -36,48 +34,6 @@ def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 def _workspace(context: Context) -> Workspace:
     assert isinstance(context.reader, StaticReader)
     return context.reader._held[0]
-
-
-# --- logits
-
-
-def _context(model: Any, texts: list[list[int]], kind: Any, layers: tuple[int, ...] = ()) -> Context:
-    context = Context(model, [[] for _ in texts], layers)
-    context.reader = kind(model, layers)
-    context.length = np.array([len(text) for text in texts])
-    context._note_lengths()
-    if context.end:
-        context._read_first(texts)
-    return context
-
-
-@each(way=("sdpa", "eager", "lean"), case=(((3, 1, 0, 5, 2), (0, 2)), ((0,), ()), ((LEAST_COLUMNS - 20,), ())))
-def test_logits_are_those_of_ordinary_passes(way: str, case: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
-    """Trees of many sizes, texts of many lengths, some of which end; a cache that is outgrown."""
-    lengths, layers = case
-    attention, rng = "eager" if way == "eager" else "sdpa", np.random.default_rng(len(lengths))
-    model = tiny(VOCAB, attention=attention, positions=2 * LEAST_COLUMNS)
-    if way != "sdpa":  # the softmax of eager is in float32, where the least float64 is -inf
-        model = copy.deepcopy(model).float()
-    texts = [rng.integers(VOCAB, size=length).tolist() for length in lengths]
-    off = 1e-9 if model.dtype == torch.float64 else 1e-4
-    with torch.no_grad():
-        contexts = [_context(model, texts, kind, layers) for kind in (StaticReader, TransformersReader)]
-        assert isinstance(contexts[0].reader, StaticReader)
-        assert (contexts[0].reader._llama is not None) == (way == "lean")
-        for count, keep in ((1, 1), (3, 3), (9, 9), (2, 1), (11, 11), (5, 2), (17, 17)):
-            batch = len(contexts[0].length)
-            tokens = torch.from_numpy(rng.integers(VOCAB, size=(batch, count)))
-            position = torch.from_numpy(contexts[0].length)[:, None] + torch.arange(count)
-            sees = torch.from_numpy(np.tril(rng.random((batch, count, count)) < 0.7) | np.eye(count, dtype=bool))
-            found = [one.read(tokens, position, sees if count > 1 else None, keep) for one in contexts]
-            torch.testing.assert_close(*(one.logits for one in found), rtol=off, atol=off)
-            if layers:
-                torch.testing.assert_close(*(one.states for one in found), rtol=off, atol=off)
-            chosen = [sorted(rng.choice(count, rng.integers(count + 1), replace=False).tolist()) for _ in range(batch)]
-            rows = list(range(batch)) if count % 2 or batch == 1 else [row for row in range(batch) if row != 1]
-            for one in contexts:
-                one.commit(chosen, rows)
 
 
 # --- texts
