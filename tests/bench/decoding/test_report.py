@@ -10,7 +10,6 @@ from scipy.stats import ttest_ind
 
 pytest.importorskip("torch")
 
-from otspec.bench.decoding.benchmark import chart_groups
 from otspec.bench.decoding.cells import DecodingCell
 from otspec.bench.decoding.summary import DecodingSummary, by_task, summarise
 from otspec.bench.decoding.tables import (
@@ -25,7 +24,6 @@ from otspec.bench.decoding.tables import (
     task_tables,
 )
 from otspec.bench.intervals import difference, mean, quotient, ratio
-from otspec.reporting.charts import rows_of
 from tests.bench.decoding.fakes import ASSISTED, GENERATE, INTERVAL, NESTED, VANILLA, record
 
 BLOCK = DecodingCell("block", paths=1, depth=8)
@@ -116,23 +114,15 @@ def test_tables() -> None:
     assert rows["single"] == ("-", rows["nested"][0])
     assert rows["typical (lossy)"] == ("3.000", "-")
     assert rows["paper: global resolution"] == ("2.23", "2.54")
-    cold = efficiency_table([one for one in everything if not one.cell.temperature], "t")
-    assert "paper: global resolution" not in {row[0] for row in cold.rows}
-
-    table = decoding_table(summaries, "t", "interval")
-    assert [row[2] for row in table.rows if row[0] == "3"] == ["single"]
+    assert [row[2] for row in decoding_table(summaries, "t", "interval").rows if row[0] == "3"] == ["single"]
     table = speed_up_table(summaries, "t")
     assert table.header[2:] == ("over generate", "over vanilla", "over assisted", "over prompt-lookup")
-    assert "assisted: 5 tokens, heuristic; prompt-lookup: 8 tokens" in table.note
-    assert len({row[0] for row in table.rows}) == len(table.rows)  # so that no rules part them on screen
     times = [float(row[1]) for row in table.rows]
     assert times == sorted(times)
-
     choice = choice_table(records)
     assert choice is not None
-    assert [row[2:4] for row in choice.rows if row[-1] == "chosen"] == [
-        ("20 tokens, constant, confidence 0.4", "222.22")
-    ]
+    told = ("20 tokens, constant, confidence 0.4", "222.22")
+    assert [row[2:4] for row in choice.rows if row[-1] == "chosen"] == [told]
     assert len(choice.rows) == len(ASSISTED.candidates)
     assert choice_table([one for one in records if not one["trial"]]) is None
 
@@ -160,9 +150,7 @@ def test_figures_of_a_task_are_those_of_its_prompts() -> None:
     both = mean([found[task][1].efficiency for task in ("math", "qa")])
     assert by_rule["nested, K = 2, L = 8"][2] == both.shown(".2f")
     assert both.value == pytest.approx((tokens[:7].mean() / 4 + tokens[7:].mean() / 4) / 2)
-    assert {row[0]: row[1:] for row in speed_up.rows}["vanilla"] == ("-",) * 4
     assert [row[0] for row in times.rows] == ["math", "math", "qa", "qa", "all", "all"]
-    assert times.header == ("task", "rule", "prompt", "draft", "target", "verification", "rest", "prompts")
     assert times.rows[1][4] == f"{float(1e3 * seconds[:7].sum() / tokens[:7].sum()):.2f}"
     without = [record(VANILLA, 0, 10, 10)]
     assert by_task(without) == {}
@@ -190,12 +178,6 @@ def test_drafters_are_compared_by_means_over_repeats_welchs_test_and_speed_ups_o
     assert (fewer[0], *fewer[4:6]) == ("fr:9", f"{told.statistic:.2f}", f"{told.pvalue:.3f}")
     assert fewer[6].startswith("2.00 [2.00, 2.00]")
     assert fewer[7].startswith("4.00")
-    (group,) = [one for one in chart_groups(summaries) if one.picture == "drafters.png"]
-    (chart,) = group.charts
-    assert {(row["series"], row["x"]): row["y"] for row in rows_of(chart)} == {
-        (one.cell.name + (" (drafted by fr:9)" if one.cell.drafter else ""), 1): one.total.acceptance[0]
-        for one in compared(summaries)
-    }
     alone = [one for one in records if one["drafter"] == ""]  # nothing is compared
     assert drafters_table(summarise(alone), alone, "Drafters") is None
     only = [one for one in records if one["drafter"] == "fr:9"]
