@@ -34,17 +34,13 @@ def test_recorded_profiles_are_of_the_stated_size(name: str, count: int, vocab: 
     np.testing.assert_array_equal(source.position(3).draft_logits, other.position(3).draft_logits)
 
 
-def test_more_drafts_are_accepted_more_often_and_what_the_header_says() -> None:
+def test_the_header_says_what_was_recorded() -> None:
     source = open_source("smollm2")
     about = source.about  # type: ignore[attr-defined]
     assert about["target"] == ["smollm2", json.loads((SHIPPED / "smollm2/eagle/config.json").read_text())["target"]]
     assert (about["top_k"], about["rest_at"]) == (256, [1.0, 0.6])
-    one, two, four = (
-        np.mean([otspec.solve(source.position(index).problem(n, top_k=256)).plan.acceptance for index in range(64)])
-        for n in (1, 2, 4)
-    )
-    assert 0.3 < one < two - 0.05 < four - 0.1 < 0.9
-    assert one == pytest.approx(about["acceptance"], abs=0.1)  # of all
+    some = [optimum(source.position(index).problem(1, top_k=256)).acceptance for index in range(64)]
+    assert np.mean(some) == pytest.approx(about["acceptance"], abs=0.1)  # of all
 
 
 def test_what_is_sent_to_another_process_does_not_grow_with_the_file(

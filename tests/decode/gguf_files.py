@@ -10,29 +10,6 @@ from safetensors.numpy import load_file
 from otspec.extras import require
 from otspec.laws import FloatArray
 
-OUTSIDE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
-LAYERS = {
-    "input_layernorm": "attn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "post_attention_layernorm": "ffn_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-}
-"""Names of tensors: transformers' and llama.cpp's, outside of layers and in them."""
-
-
-def name_of(name: str) -> str:
-    """What llama.cpp calls a tensor of transformers' Llama."""
-    bare = name.removesuffix(".weight")
-    if bare in OUTSIDE:
-        return f"{OUTSIDE[bare]}.weight"
-    layer, _, inside = bare.removeprefix("model.layers.").partition(".")
-    return f"blk.{layer}.{LAYERS[inside]}.weight"
-
 
 def interleaved(weight: FloatArray, heads: int) -> FloatArray:
     """Rows of queries or keys, shape (heads * size, width), in llama.cpp's order.
@@ -75,11 +52,12 @@ def write_gguf(folder: Path, file: Path, pre: str = "gpt-2") -> None:
     writer.add_add_bos_token(True)
 
     heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config["num_hidden_layers"])
     for name, weight in load_file(folder / "model.safetensors").items():
         inside = name.removesuffix(".weight").rpartition(".")[2]
         ordered = interleaved(weight, heads[inside]) if inside in heads else weight
         kind = np.float32 if weight.ndim == 1 else np.float16
-        writer.add_tensor(name_of(name), np.ascontiguousarray(ordered, dtype=kind))
+        writer.add_tensor(names.get_name(name, (".weight",)), np.ascontiguousarray(ordered, dtype=kind))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -54,17 +54,6 @@ def test_what_is_on_disk_writes_the_same_text_by_transformers_passes(spread: Mod
     assert fingerprint(spread.target) == fingerprint(whole.target)
 
 
-def test_a_drafter_finds_its_target_and_the_states_that_it_reads(spread: Models) -> None:
-    with pytest.warns(UserWarning, match="spread"):
-        models = load_models("shipped", "eagle", max_memory={"cpu": "6MB"})
-    prompt = models.tokenizer("import os\n\n\ndef ", return_tensors="pt").input_ids
-    text = package.generate(models.target, models.draft, prompt, depth=3, temperature=0, max_new_tokens=9)
-    assert text.new_tokens == package.generate(
-        spread.target, spread.draft, prompt, depth=3, temperature=0, max_new_tokens=9
-    ).new_tokens  # fmt: skip
-    assert text.metrics.block_efficiency > 1.5
-
-
 def test_a_map_of_one_device_is_no_spread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("otspec.decode.models.passes.packed.LARGE", 1)
     with warnings.catch_warnings():
