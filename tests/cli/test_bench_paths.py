@@ -39,7 +39,6 @@ def test_rules_are_compared_on_recorded_trees(otspec: Otspec, monkeypatch: pytes
         ("bench paths --data nowhere.safetensors", "there is no file nowhere.safetensors"),
         ("bench paths --data all/results.jsonl", "holds no trees of ours; record trees with otspec record --paths K"),
         ("bench paths --data t.safetensors --solver nestled", "no solver 'nestled'"),
-        ("solve t.safetensors", "t.safetensors holds recorded trees, not positions"),
         ("bench paths --data all", "all holds no recorded trees; record some with otspec record --paths K --depth L"),
     ):
         assert message in otspec(words, 2).err, words

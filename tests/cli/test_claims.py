@@ -85,13 +85,6 @@ def test_a_claim_of_ones_own_is_checked_from_its_file(otspec: Otspec, monkeypatc
     assert "surer-than-luck" in otspec("claims --module mine.py --claim gr-*", 2).err
 
 
-def test_claims_need_no_list_and_a_false_one_is_news(otspec: Otspec) -> None:
-    named = EXAMPLE.replace("CLAIMS = [surer_than_luck]", "").replace("- p @ q", "- 0.5")
-    Path("named_alone.py").write_text(named)
-    said = otspec("claims --module named_alone.py --trials 200", 1).out
-    assert "Not as expected: surer-than-luck" in said
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [

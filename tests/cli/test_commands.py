@@ -16,6 +16,7 @@ from otspec.data import open_source
 from otspec.solver import REGISTRY
 from tests.cli.running import Otspec, lines_of
 from tests.cli.running import otspec_command as otspec_command  # for tests of other rooms
+from tests.test_catalogue import DOCUMENTED
 
 ROOT = Path(__file__).parents[2]
 LOG = Path("out/results.jsonl")
@@ -147,25 +148,6 @@ def test_a_run_is_compared_with_others_while_it_is_measured_and_afterwards(otspe
     assert not Path("new").exists()
 
 
-SOLVER = '''
-from dataclasses import dataclass
-
-from otspec.certificate import upper_bound
-from otspec.plans import Match
-from otspec.solver import Solution
-from otspec.solvers.base import SolverBase
-
-
-@dataclass(frozen=True)
-class FromTarget(SolverBase):
-    """Draw the output from p, and see whether it was drafted."""
-
-    tol: float = 1e-9
-    exact = False
-
-    def __call__(self, problem):
-        return Solution(Match(problem, problem.scheme.inclusion(), upper_bound(problem)), {})
-'''
 SCRIPT = """
 import sys
 from otspec.cli import main
@@ -186,7 +168,7 @@ def test_a_users_solver_is_measured_by_an_installed_command_and_anew_after_an_ed
     Path("bin").mkdir()
     Path("bin/otspec").write_text(SCRIPT)
     mine = Path("solver_of_mine.py")
-    mine.write_text(SOLVER)
+    mine.write_text(DOCUMENTED)
     line = "bench --data p.npz --k 4 --n 2 --positions 2 --out out --solver solver_of_mine:FromTarget,kseq"
     command, environment = [sys.executable, "bin/otspec", *line.split()], {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
@@ -194,7 +176,7 @@ def test_a_users_solver_is_measured_by_an_installed_command_and_anew_after_an_ed
     assert "Solvers on p.npz" in done.stdout
     first = lines_of(LOG)
     assert len(first) == 4
-    mine.write_text(SOLVER + "\n# faster now\n")
+    mine.write_text(DOCUMENTED + "\n# faster now\n")
     monkeypatch.syspath_prepend(Path.cwd())
     assert "2 records were measured with other code of their solvers: measured anew" in otspec(line).out
     anew = [one for one in lines_of(LOG) if one not in first]

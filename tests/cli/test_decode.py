@@ -123,10 +123,7 @@ def test_a_transcript_tells_what_became_of_every_draft(otspec: Otspec, saved: Pa
     assert len(blocks) == line["sequence_steps"]
     assert sum(len(block["accepted"]) >= 1 for block in blocks) == line["accepted"][0]
     refused = [path for block in blocks for path in block["rejected"]]
-    assert refused
     assert all(len(path) + len(block["accepted"]) <= 3 for block in blocks for path in block["rejected"])
-    # What stands in place of rejected tokens is none of them, unless the target drew one of them again.
-    assert sum(block["token"] in [path[0] for path in block["rejected"]] for block in blocks) < len(blocks)
     spelled = load_models(saved.target, None, "cpu").tokenizer.decode(refused[0])
     assert f"[{' '.join(spelled.split())}" in shown.replace("[ ", "[")
     otspec(f"{words} --method generate", 2)

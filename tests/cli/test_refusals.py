@@ -21,8 +21,6 @@ PLAIN: Rows = [
     ("solve p.npz --positions 9", "positions is 9"),
     ("claims --claim hit-submodula", "hit-submodular"),
     ("claims --show hit-submodular --list", "--list and --show: two things to do"),
-    ("claims --module not_there.py", "there is no file not_there.py"),
-    ("claims --module no.such.module", "there is no module no.such.module"),
     ("claims --module 'two words'", "'two words' is not the name of a module; write package.module, or path/to/file"),
 ]
 BENCH: Rows = [
@@ -58,7 +56,6 @@ BENCH_DECODE: Rows = [
 MODELS: Rows = [
     ("bench --seed 1 decode", "write it after decode"),
     ("decode --prompt a\udcffb", "prompt 1 holds '\\udcff' at character 1, half of a pair"),
-    ("decode --prompt a --settings nowhere.json", "there is no file nowhere.json; `otspec tune --out"),
     ("decode --prompt a --settings x.json --draft-top-k 2", "leave out --draft-top-k"),
     ("record --prompts half.jsonl --out r.safetensors", "prompt 2 holds '\\ud800' at character 0"),
     ("tune --seconds 0", "'--seconds': 0 s; grant the measurement some time"),
@@ -75,7 +72,6 @@ DECODE: Rows = [
             ("--method vanilla --paths 2", "vanilla has no paths; it takes no such settings"),
             ("--method assisted --batch 2", "assisted takes one prompt at a time; the batch is 2"),
             ("--solver nested,interval", "nested is a joint rule"),
-            ("--branching 2,1 --paths 2", "branching and paths: both say what is drafted"),
             ("--law greedy --method block", "block has no law; it takes depth"),
             ("--drafter oracle", "no drafter 'oracle'; known: fr"),
             ("--drafter-tokens 5", "--drafter-tokens is for --drafter fr or pa-fr or dynaspec or dynaspec-f"),
@@ -105,7 +101,6 @@ ALONE: Rows = [
     ),
     ("texts --temperature 0 --length 9 --out t.safetensors", "texts are drawn at finite ones above 0"),
     ("train shared --texts many --out new", "texts are 'many'; pass how many, magpie or magpie:N without --prompts"),
-    ("train shared --texts no.safetensors --out new", "no.safetensors holds no texts"),
 ]
 """Of a target with a chat template, without a draft model."""
 TRAIN: Rows = [
@@ -117,7 +112,6 @@ TRAIN: Rows = [
     ("sd2", "no token begins a text of"),
 ]
 ROUTER: Rows = [
-    ("none.py", "none.py cannot be read"),
     ("empty", "the files are empty"),
     ("text.txt --draft eagle", "'eagle' names the package's draft models for some targets; pass the target"),
 ]
