@@ -44,14 +44,13 @@ def _texts() -> list[list[int]]:
     return [TOKENIZER(prompt).input_ids for prompt in PROMPTS]
 
 
-def _sampling() -> Sampling:
-    return Sampling(LogitsProcessorList([TemperatureLogitsWarper(0.7), TopKLogitsWarper(5)]), do_sample=True)
+COLD = Sampling(LogitsProcessorList([TemperatureLogitsWarper(0.7), TopKLogitsWarper(5)]), do_sample=True)
 
 
-def _drafter(shape: Shape, sampling: Any = None, positions: int = 128, **settings: Any) -> Any:
+def _drafter(shape: Shape, sampling: Sampling = COLD, positions: int = 128, **settings: Any) -> Any:
     model = tiny(OWN, positions=positions)
     strategy = MultiDraft(model, branching=shape.branching, matching=_matching(), **settings)
-    made = strategy.prepare(VOCAB, sampling or _sampling(), torch.Generator().manual_seed(0)).drafter
+    made = strategy.prepare(VOCAB, sampling, torch.Generator().manual_seed(0)).drafter
     assert isinstance(made, ForeignDrafter)
     return made
 

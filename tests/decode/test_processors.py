@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from transformers import LogitsProcessorList, SynthIDTextWatermarkingConfig
+from transformers import LogitsProcessorList
 
 import otspec
 from otspec import ProblemError
-from otspec.decode import multi_draft, run
+from otspec.decode import multi_draft
 from otspec.decode.base.processors import Followed, for_trees
-from otspec.decode.methods import Vanilla
 from tests.decode.models import pair
 
 PROMPTS = torch.tensor([[1, 2, 3], [4, 5, 6]])
@@ -78,16 +77,6 @@ def test_greedy_text_is_transformers_own(kind: Any) -> None:
         for method in (multi_draft(draft, depth=4), multi_draft(draft, paths=2, depth=3)):
             drafted = target.generate(prompt, logits_processor=processors, custom_generate=method, **given)
             assert torch.equal(plain, drafted)
-
-
-def test_a_watermark_of_transformers_is_followed() -> None:
-    target, draft = pair(40)
-    mark = SynthIDTextWatermarkingConfig(keys=[654, 400, 836], ngram_len=3)
-    for prompt in PROMPTS.split(1):
-        given: dict[str, Any] = {"max_new_tokens": 12, "watermarking_config": mark, "do_sample": False}
-        drafted = run(target, Vanilla(), prompt, **given).sequences
-        assert torch.equal(drafted, otspec.generate(target, draft, prompt, paths=2, depth=3, **given).sequences)
-        assert torch.equal(drafted, target.generate(prompt, **given))
 
 
 def test_only_what_a_text_goes_on_from_is_kept() -> None:

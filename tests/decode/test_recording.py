@@ -5,7 +5,6 @@ Each law is computed by another way: from the start of its text, without a cache
 
 import copy
 import json
-from collections.abc import Callable
 from functools import partial
 from itertools import count, cycle
 from pathlib import Path
@@ -213,16 +212,6 @@ def test_the_likeliest_tokens_tell_every_rule_what_whole_laws_tell(tmp_path: Pat
 # --- files
 
 
-def kill_after_three_chunks(recording: Any, path: Path) -> None:
-    """Record in a process of its own, and kill it when three chunks are written."""
-
-    def work(die: Callable[[], None]) -> None:
-        chunks = count(1)
-        record(recording, path, lambda rows: die() if next(chunks) == 3 else None)
-
-    killed(work)
-
-
 @pytest.mark.parametrize(
     ("ask", "change", "message"),
     [(asked, {"seed": 1}, "its seed is 0, yours 1; delete"), (TREES, {"paths": 2}, "its paths is 3, yours 2; delete")],
@@ -232,7 +221,8 @@ def test_a_recording_that_is_killed_goes_on_and_ends_as_if_nothing_had_been(
     ask: Any, change: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     path, whole, other = (tmp_path / f"{name}.safetensors" for name in ("killed", "whole", "other"))
-    kill_after_three_chunks(ask(), path)
+    chunks = count(1)
+    killed(lambda die: record(ask(), path, lambda rows: die() if next(chunks) == 3 else None))
     assert not path.exists()
     with pytest.raises(DataError, match=f"belongs to another recording: {message}"):
         record(ask(**change), path)

@@ -78,7 +78,7 @@ def test_more_of_its_drafts_are_accepted() -> None:
                 models.target, draft, torch.tensor([prompt]), paths=1, depth=5, solver="block", temperature=0,
                 max_new_tokens=32, seed=0,
             )
-            for prompt in shipped.held_out(64)[:3]
+            for prompt in shipped.held_out(64)[:2]
         ]  # fmt: skip
         texts[name] = [one.sequences.tolist() for one in found]
         made[name] = sum(one.metrics.block_efficiency for one in found)
