@@ -150,10 +150,8 @@ def test_a_chain_that_never_delivers_reports_every_attempt() -> None:
 
 
 def test_a_chain_is_spelled_right_before_any_link_is_tried() -> None:
-    with pytest.raises(UnknownSolver, match="no solver 'simplex'"):
-        solve(PROBLEM, ["max_flow", "simplex"])
-    for spelling, message in (("simplex", "no solver 'simplex'; known: "), ("lp:speed=11", "no setting 'speed=11'")):
-        with pytest.raises(UnknownSolver, match=message):
+    for spelling in (["max_flow", "simplex"], "simplex"):
+        with pytest.raises(UnknownSolver, match="no solver 'simplex'; known: "):
             solve(PROBLEM, spelling, strict=False)
 
 

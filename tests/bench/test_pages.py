@@ -70,15 +70,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def page_of(kind: str, folder: Path) -> Path:
-    """The page of a run of a benchmark."""
-    run = run_of(kind, folder / kind)
-    report = kind_of(kind).report(run)
-    assert report is not None
-    write(report, run, [])
-    return run.path / "report.html"
-
-
 def test_the_page_is_one_file_that_loads_nothing(page: Path) -> None:
     found = Reader(page.read_text())
     loading = {"src", "href", "srcset", "data", "action"}
@@ -175,7 +166,11 @@ def test_charts_of_decoding_have_the_intervals_of_the_tables(tmp_path: Path, mon
 
 
 def test_charts_of_paths_have_what_rules_accept_and_how_deep_they_get(tmp_path: Path) -> None:
-    gains, accepted, reach, *_ = (chart["data"]["values"] for chart in charts_of(page_of("paths", tmp_path)))
+    run = run_of("paths", tmp_path / "paths")
+    report = kind_of("paths").report(run)
+    assert report is not None
+    write(report, run, [])
+    gains, accepted, reach, *_ = (chart["data"]["values"] for chart in charts_of(run.path / "report.html"))
     assert [(row["x"], row["y"], row["series"]) for row in gains] == [(at, pytest.approx(0.1), "nested") for at in "ab"]
     assert [row["series"] for row in accepted] == ["nested", "interval"]
     assert accepted[1]["x"] == pytest.approx(0.625)

@@ -7,9 +7,8 @@ pytest.importorskip("altair")
 import altair as alt
 from jsonschema import ValidationError  # type: ignore[import-untyped]
 
-from otspec.reporting.charts import Axis, Group, line_chart, rows_of
+from otspec.reporting.charts import Axis, line_chart, rows_of
 from otspec.reporting.page import answering
-from otspec.reporting.pictures import Part, sheet
 from otspec.reporting.style import LIGHT
 from tests.each import each
 from tests.reporting.examples import NAMES, STYLES, every_chart
@@ -29,12 +28,6 @@ def test_charts_and_their_pages_keep_to_the_grammar(name: str) -> None:
     if name == "places":  # which is no use if it lets all pass
         with pytest.raises(ValidationError):
             alt.Chart.from_dict({**answering(chart), "layer": [{"mark": {"type": "point", "colr": "red"}}]})
-
-
-def test_sheets_keep_to_the_grammar() -> None:
-    some = [CHARTS[name] for name in ("places", "columns", "bars")]
-    groups = [Group("Some", "What they are.", some), Group("", "", [CHARTS["dots"]], columns=1)]
-    alt.Chart.from_dict(sheet([Part("One", STYLES, groups), Part("", {}, groups)]).spec)
 
 
 def test_what_has_no_interval_bound_or_part_has_no_layers_for_them() -> None:

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from otspec.schemes.iid import power_increments
 from otspec.schemes.independent import product_increments
 from tests.each import each
 from tests.instances import P4, peaked_problem
+from tests.refusals import check_refused
 
 TINY = np.array([1e-25, 0.3, 1e-20, 0.1, 1e-18, 0.35, 0.0, 1e-30, 0.25])
 
@@ -79,24 +81,22 @@ TABLE = Table(DRAFTS, LAW, 6)
 """Correlated drafts over six tokens: 2 stands in a row of probability 0 only, 5 in none."""
 
 
-@each(
-    case=(
-        ([0, 1], [0.5, 0.5], 6, r"drafts have shape \(2,\)"),
-        (np.empty((0, 2), dtype=np.int64), [], 6, r"drafts have shape \(0, 2\)"),
-        ([[0.5, 1.0]], [1.0], 6, "token ids are integers"),
-        ([[0, 6]], [1.0], 6, "hold 6"),
-        ([[0, -1]], [1.0], 6, "hold -1"),
-        ([[0, 1], [1, 0]], [1.0], 6, "2 tuples of drafts have 1 probabilities"),
-        ([[0, 1]], [0.9], 6, "probabilities sums to 0.9"),
-        ([[2, 1], [0, 1], [2, 1]], [0.5, 0.25, 0.25], 6, r"the tuple \[2, 1\] appears twice"),
-        (DRAFTS, LAW, 2.5, r"vocab is 2\.5; pass an integer"),
-        ([[0, 1], [0]], [0.5, 0.5], 3, "drafts are ragged"),
-    )
-)
-def test_refuses(case: tuple[Any, Any, Any, str]) -> None:
-    drafts, law, vocab, message = case
-    with pytest.raises(ProblemError, match=message):
-        Table(drafts, law, vocab)
+REFUSED: list[tuple[Any, Any, Any, str]] = [
+    ([0, 1], [0.5, 0.5], 6, r"drafts have shape \(2,\)"),
+    (np.empty((0, 2), dtype=np.int64), [], 6, r"drafts have shape \(0, 2\)"),
+    ([[0.5, 1.0]], [1.0], 6, "token ids are integers"),
+    ([[0, 6]], [1.0], 6, "hold 6"),
+    ([[0, -1]], [1.0], 6, "hold -1"),
+    ([[0, 1], [1, 0]], [1.0], 6, "2 tuples of drafts have 1 probabilities"),
+    ([[0, 1]], [0.9], 6, "probabilities sums to 0.9"),
+    ([[2, 1], [0, 1], [2, 1]], [0.5, 0.25, 0.25], 6, r"the tuple \[2, 1\] appears twice"),
+    (DRAFTS, LAW, 2.5, r"vocab is 2\.5; pass an integer"),
+    ([[0, 1], [0]], [0.5, 0.5], 3, "drafts are ragged"),
+]
+
+
+def test_what_is_no_table_is_refused() -> None:
+    check_refused((partial(Table, *given), message) for *given, message in REFUSED)
 
 
 def test_rows_are_told_in_any_shape_and_in_their_order() -> None:

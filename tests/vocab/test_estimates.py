@@ -156,8 +156,6 @@ def test_files_keep_everything_and_say_where_it_comes_from(tmp_path: Path) -> No
     read = load_estimate(str(path))
     assert (read.kind, read.tau) == ("counts", 0.7)
     assert read.about == {"source": ["a.txt"], "window": 3, "seen": 83}
-    np.testing.assert_array_equal(read.matrix.toarray(), estimate.matrix.toarray())
-    np.testing.assert_array_equal(read.tokens, estimate.tokens)
     np.testing.assert_array_equal(read.level, found.occurrences)
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
     other = tmp_path / "other"

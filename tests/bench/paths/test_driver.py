@@ -36,17 +36,13 @@ def folder(tmp_path: Path, source: TreeSource) -> Iterator[RecordFolder]:
     made.close()
 
 
-def tree_of(source: TreeSource, index: int) -> Tree:
-    one = source.tree(index)
-    return Tree.of(one.paths, one.target, one.draft)
-
-
 def test_records_hold_what_rules_accept_and_the_means_are_of_them(source: TreeSource, folder: RecordFolder) -> None:
     steps: list[int] = []
     run(benchmark(source), folder, steps.append)
     assert sum(steps) == benchmark(source).count == len(folder.records) == 12 * 3
     for record in folder.records:
-        tree, accepted = tree_of(source, record["position"]), record["accepted"]
+        one, accepted = source.tree(record["position"]), record["accepted"]
+        tree = Tree.of(one.paths, one.target, one.draft)
         law = verifier_of_paths(record["rule"]).stop_law(tree)
         depths = np.array([tree.depth[node] for node in range(tree.size)])
         assert accepted == pytest.approx(sum(law.sum(axis=1) * depths))

@@ -122,15 +122,11 @@ def test_of_two_laws_the_tokens_of_likely_tuples_come_first() -> None:
     assert split.inner.tokens.tolist() == [2, 0, 1]
 
 
-def drawn_systems(seed: int, n: int) -> tuple[System, System]:
-    p, q = np.random.default_rng(seed).dirichlet(np.ones(12), 2)
-    split = Split.of(Problem(p, IID(q, n)))
-    return split.outer, split.inner
-
-
 @each(n=(2, 3), seed=range(5))
 def test_minimum_meets_its_slope_or_its_iterations(seed: int, n: int) -> None:
-    for system in drawn_systems(seed, n):
+    p, q = np.random.default_rng(seed).dirichlet(np.ones(12), 2)
+    split = Split.of(Problem(p, IID(q, n)))
+    for system in (split.outer, split.inner):
         size = system.tokens.size
         index, mass = system.sets(size)
         found = minimise(index, mass, system.slack, system.targets, 1e-3, 1000)

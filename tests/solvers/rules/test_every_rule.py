@@ -221,7 +221,7 @@ def test_a_gamma_that_is_too_small_is_refused_or_measured() -> None:
 def test_rejection_without_replacement_is_exact_or_a_bound(sizes: tuple[int, int], concentration: float) -> None:
     vocab, n = sizes
     rng = np.random.default_rng(vocab + n)
-    for _ in range(3):
+    for _ in range(2):
         p, q = rng.dirichlet(np.full(vocab, concentration), 2)
         exact = rejection(p, q, n, vocab**n)
         plan = RSD().rule(Problem(p, WithoutReplacement(q, n)), q)
