@@ -35,7 +35,7 @@ from otspec.extras import installed
 from otspec.laws import FloatArray, law_from_logits
 from tests import laws
 from tests.each import each
-from tests.oracles import Floats
+from tests.verification.catalogue import follows
 from tests.verification.tree_batches import by_block
 
 HERE = Path(__file__).parent
@@ -174,9 +174,6 @@ def test_a_request_whose_laws_are_none_gets_a_token_and_leaves_others_alone() ->
     assert found[:3] + found[4:] == right[:3] + right[4:]
 
 
-STEPS = 34
-"""Of a bisection: a probability is found to 1e-10."""
-LAST = 1 - 2.0**-53
 Q = np.array([0.1, 0.2, 0.3, 0.4])
 P = np.array([[0.4, 0.3, 0.2, 0.1], [0.12, 0.2, 0.3, 0.38]])
 
@@ -185,70 +182,31 @@ P = np.array([[0.4, 0.3, 0.2, 0.1], [0.12, 0.2, 0.3, 0.38]])
 def test_the_output_has_the_law_of_the_target(how: str) -> None:
     """A drafted token 3 ends the text, so that -1 fills up the chain; or a grammar excludes tokens, and refuses them.
 
-    The law of two tokens, exactly: over all chains, and of each over the uniforms, whose thresholds are bisected.  What
-    n-grams draft is drawn from no law: each chain has it by itself.
+    The law of two tokens, counted.  What n-grams draft is drawn from no law: each chain has it by itself.
     """
-    ends, masks, ngram = "ends" in how, "masks" in how, how == "n-gram"
-    drafted, chances, rows = [], [], []
+    ends, masks, ngram, times, rng = "ends" in how, "masks" in how, how == "n-gram", 160_000, np.random.default_rng(0)
+    drafted, rows = [], []
     for x, y in itertools.product(range(4), repeat=2):
         law = P[1] if (ends and x == 3) or not masks else np.where(np.arange(4) % 2 == 0, 0, P[1])
-        padded = (ends and x == 3) or law[y] == 0
-        drafted.append((x, PLACEHOLDER if padded else y))
-        chances.append(1.0 if ngram else Q[x] * Q[y])
+        drafted.append((x, PLACEHOLDER if (ends and x == 3) or law[y] == 0 else y))
         rows.append(np.stack((P[0], law / law.sum())))
-    targets, tokens = np.array(rows), np.array(drafted)
-
-    def outputs(*uniforms: Floats | float) -> Any:
-        each = np.stack(np.broadcast_arrays(*uniforms), axis=1)
-        times = len(each) // 16
-        return verified(np.tile(targets, (times, 1, 1)), np.tile(tokens, (times, 1)), each, None if ngram else Q)
-
-    both = bisected(lambda u: outputs(LAST, u, 0.5)[:, 2] >= 0)
-    one = bisected(lambda u: outputs(u, LAST, 0.5)[:, 1] >= 0)
-    kept = both + (1 - both) * one
-    after_one = drawn(lambda u: outputs(0.0, LAST, u)[:, 1])
-    after_none = drawn(lambda u: outputs(LAST, LAST, u)[:, 0])
-    joint, after = np.zeros((16, 4, 4)), targets[::4, 1]
-    for chain, (x, y) in enumerate(tokens):
-        joint[chain] = chances[chain] * (1 - kept[chain]) * after_none[:, chain, None] * after
-        joint[chain, x] += chances[chain] * (1 - both[chain]) * one[chain] * after_one[:, chain]
-        joint[chain, x, y] += chances[chain] * both[chain]
-    found = joint if ngram else joint.sum(axis=0)
-    assert np.abs(found - P[0][:, None] * after).max() < 1e-9
-
-
-def verified(targets: Floats, tokens: Any, uniforms: Floats, draft: Floats | None) -> Any:
-    """What comes out for chains of two tokens, given the numbers that they are verified by."""
-    flat, rows = tokens.reshape(-1), targets.reshape(-1, 4)
-    with pytest.MonkeyPatch.context() as patched, np.errstate(divide="ignore"):
-        patched.setattr(vllm, "_uniforms", lambda *_: torch.from_numpy(uniforms))
-        return Batch(
-            torch.from_numpy(flat).int(),
-            [2] * len(tokens),
-            torch.arange(2, len(flat) + 1, 2, dtype=torch.int32),
-            None if draft is None else torch.from_numpy(np.tile(draft, (len(flat), 1))),
-            torch.from_numpy(np.log(rows)),
-            torch.zeros(len(tokens), 1, dtype=torch.int64),
-            Metadata(torch.ones(len(tokens)), False, True, {}),
+    chains = rng.choice(16, times, p=None if ngram else np.outer(Q, Q).ravel())
+    torch.manual_seed(0)
+    with np.errstate(divide="ignore"):
+        found = Batch(
+            torch.from_numpy(np.array(drafted)[chains].ravel()).int(),
+            [2] * times,
+            torch.arange(2, 2 * times + 1, 2, dtype=torch.int32),
+            None if ngram else torch.from_numpy(np.tile(Q, (2 * times, 1))),
+            torch.from_numpy(np.log(np.array(rows)[chains].reshape(-1, 4))),
+            torch.zeros(times, 1, dtype=torch.int64),
+            Metadata(torch.ones(times), False, True, {}),
         ).call().numpy()  # fmt: skip
-
-
-def drawn(token: Callable[[Floats], Any]) -> Floats:
-    """The law of a token, shape (4, 16), given which one each chain has by the number that it is drawn with."""
-    bounds = np.repeat(np.arange(3), 16)
-    up_to = bisected(lambda uniforms: token(uniforms) <= bounds, 3).reshape(3, 16)
-    return np.diff([np.zeros(16), *up_to, np.ones(16)], axis=0)
-
-
-def bisected(holds: Callable[[Floats], Any], times: int = 1) -> Floats:
-    """Up to which number something holds of each of 16 chains, in turn so often, if it does up to some number."""
-    low = np.zeros(16 * times)
-    high = np.where(holds(low), 1.0, 0.0)
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        held = holds(np.minimum(middle, LAST))
-        low, high = np.where(held, middle, low), np.where(held, high, middle)
-    return (low + high) / 2
+    after = np.array(rows)[::4, 1]
+    drawn_on = (rng.random((times, 1)) >= after.cumsum(axis=1)[found[:, 0]]).sum(axis=1)
+    codes = 4 * found[:, 0] + np.where(found[:, 1] == PLACEHOLDER, drawn_on, found[:, 1])
+    for mine in [codes[chains == chain] for chain in range(16)] if ngram else [codes]:
+        assert follows(np.bincount(mine, minlength=16), P[0][:, None] * after)
 
 
 def test_nothing_waits_for_the_device() -> None:
