@@ -222,44 +222,22 @@ def test_no_swap_exceeds_a_place_that_was_made_longer() -> None:
 VERIFIERS = (*LABELS.values(), Nested())
 SHAPES = ((4, 1, 1, 1), (1, 1, 3, 1), (2, 2, 2), (3, 1, 2), (1, 1, 1), (5,), (6, 1, 1, 1, 1, 1))
 
-Shown = tuple[int, float]
-
 
 def _of_all(tree: Tree, grown: Grown, positions: Floats) -> tuple[int, Ints]:
-    """The winning path, and the nodes that a search by what could be shown refines, of a tree that is fully grown."""
-    branching, children = tree.shape.branching, tree.children
-    own = np.ones(tree.size)
-    for node in range(tree.inner, tree.size):
-        own[node] = positions[tree.node[:, -1] == node].max()
+    """The winning path of a tree that is fully grown, and inner nodes that are beaten whatever lies below them."""
+    beaten: list[int] = []
 
     def exact(node: int) -> tuple[float, int]:
         if node >= tree.inner:
-            return own[node], int(np.flatnonzero((tree.node[:, -1] == node) & (positions == own[node]))[0])
-        shown, path = max(
-            ((place_at(grown.owned[child], at), child), path)
-            for child in children[node].tolist()
-            for at, path in [exact(child)]
-        )
-        return coordinate(grown.places[node], *shown[0]) ** branching[tree.depth[node]], path
+            own = positions[tree.node[:, -1] == node].max()
+            return own, int(np.flatnonzero((tree.node[:, -1] == node) & (positions == own))[0])
+        found = [(child, *exact(child)) for child in tree.children[node].tolist()]
+        shown, path = max(((place_at(grown.owned[child], own), child), path) for child, own, path in found)
+        beaten.extend(child for child, *_ in found if (place_at(grown.owned[child], 1.0), child) < shown)
+        return coordinate(grown.places[node], *shown[0]) ** tree.shape.branching[tree.depth[node]], path
 
-    refined: set[int] = set()
-    solved = set(range(tree.inner, tree.size))
-
-    def shows(child: int) -> tuple[Shown, int]:
-        return place_at(grown.owned[child], own[child]), child
-
-    def improve(node: int) -> None:
-        if node in refined:
-            improve(max(shows(child) for child in children[node].tolist())[1])
-        refined.add(node)
-        shown, best = max(shows(child) for child in children[node].tolist())
-        own[node] = coordinate(grown.places[node], *shown) ** branching[tree.depth[node]]
-        if best in solved:
-            solved.add(node)
-
-    while 0 not in solved:
-        improve(0)
-    return exact(0)[1], np.array(sorted(refined))
+    path = exact(0)[1]
+    return path, np.flatnonzero(tree.lineage[: tree.inner, beaten].any(axis=1))
 
 
 def _trees(laws: Model, seed: int) -> list[Tree]:
@@ -274,14 +252,13 @@ def test_the_pick_is_that_of_all_labels_and_reads_no_other_laws(verifier: LabelV
             grown = grow(*_arrays(tree), verifier._sharings)
             for draw in range(4):
                 at = (family, seed, tree.shape.branching, draw)
-                path, read = _of_all(tree, grown, as_generator(draw, 1).random(tree.count))
+                path, unread = _of_all(tree, grown, as_generator(draw, 1).random(tree.count))
                 picked = verifier.pick(tree, draw)
                 assert picked.path == path, at
                 proposals = [grown.places[node].proposal for node in tree.node[path, :-1]]
                 off = 1e-12 if tree.count == 1 else 0.0  # an only path has the draft laws, which labels add up to
                 np.testing.assert_allclose(picked.proposal, proposals, rtol=off, err_msg=str(at))
-                # What is not refined is not read: laws that are none change nothing.
-                unread = np.setdiff1d(np.arange(tree.inner), read)
+                # What cannot win is not read: laws that are none change nothing.
                 target, draft = tree.target.copy(), tree.draft.copy()
                 target[unread], draft[unread] = np.nan, np.nan
                 again = verifier.pick(replace(tree, target=target, draft=draft), draw)
