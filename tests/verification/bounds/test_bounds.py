@@ -78,73 +78,8 @@ def _enumerated(pairs: list[Pair], shape: Shape) -> Ratios:
     return Ratios(np.array(texts), np.repeat(np.array(trees), often, axis=0))
 
 
-def _z(pairs: list[Pair], laws: Laws, text: Prefix) -> list[float]:
-    """q/p of the text's prefixes, the empty one first, from its chances; a draft probability of 0 counts as 1e-30."""
-    q = p = 1.0
-    ratios = [1.0]
-    for i, x in enumerate(text):
-        p, q = p * pairs[laws[text[:i]]][0][x], q * max(pairs[laws[text[:i]]][1][x], 1e-30)
-        ratios.append(q / p if p > 0 else np.inf)
-    return ratios
-
-
-def _position(z: list[float], window: int, cuts: Floats) -> int:
-    """J of the last level: where q/p is least in the window, if it is below the cut there, and else 0."""
-    level = len(z) - 1
-    j = min(range(max(1, level - window + 1), level + 1), key=lambda i: (round(np.log(z[i]), 9), i))
-    return j if z[j] < cuts[j - 1] * (1 - 1e-9) else 0
-
-
-def _chance(pairs: list[Pair], laws: Laws, text: Prefix, role: int, start: int = 0) -> float:
-    return float(np.prod([pairs[laws[text[:i]]][role][text[i]] for i in range(start, len(text))]))
-
-
-def _bound(pairs: list[Pair], count: int, window: int, cuts: Floats) -> float:
-    """The theorem's right-hand side for K paths, word by word."""
-    models = _all_models(pairs)
-    texts = {level: list(itertools.product(range(V), repeat=level)) for level in range(1, L + 1)}
-
-    def number(laws: Laws, u: Prefix) -> float:
-        """y(u), in the mean over the laws at and after u."""
-        total = 0.0
-        for level in range(len(u), L + 1):
-            for other in models:
-                mixed = {**other, **{u[:i]: laws[u[:i]] for i in range(len(u))}}
-                for text in texts[level]:
-                    if text[: len(u)] == u and _position(_z(pairs, mixed, text), window, cuts) == len(u):
-                        total += _chance(pairs, mixed, text, 0, len(u))
-        return total / len(models)
-
-    uncovered, covered = 0.0, 0.0
-    for laws in models:
-        for level in texts:
-            for text in texts[level]:
-                if _chance(pairs, laws, text, 0) > 0 and _position(_z(pairs, laws, text), window, cuts) == 0:
-                    uncovered += _chance(pairs, laws, text, 0)
-        leaves = [
-            (sum(number(laws, leaf[:j]) for j in range(1, L + 1)), _chance(pairs, laws, leaf, 1)) for leaf in texts[L]
-        ]
-        reached = 0.0
-        for worth in sorted({worth for worth, _ in leaves}):
-            mass = sum(chance for other, chance in leaves if other >= worth)
-            covered += (worth - reached) * (1 - max(1 - mass, 0.0) ** count)
-            reached = worth
-    return (uncovered + covered) / len(models)
-
-
 def _mean(pairs: list[Pair], value: Callable[[Model], float]) -> float:
     return float(np.mean([value(_model(pairs, laws)) for laws in _all_models(pairs)]))
-
-
-def test_the_sums_are_those_of_the_theorem() -> None:
-    rng = np.random.default_rng(1)
-    for pairs, count in itertools.product(QUARTERS[::3], (1, 2)):
-        exact = _enumerated(pairs, Shape.paths(count, L))
-        for window in (1, 2):
-            cuts = rng.choice([0.0, 0.3, 0.7, 1.0, 1.6, np.inf], L)
-            with np.errstate(divide="ignore"):
-                value = Sums.of(exact, window).value(np.log(cuts))
-            assert value == pytest.approx(_bound(pairs, count, window, cuts), abs=1e-12), (pairs, count, window, cuts)
 
 
 def test_one_path_has_the_value_of_block_verification() -> None:
@@ -156,10 +91,9 @@ def test_one_path_has_the_value_of_block_verification() -> None:
 
 
 def test_no_verifier_exceeds_it_and_nested_comes_close() -> None:
-    """On paths, and on a tree that branches."""
+    """On paths, and on trees that branch."""
     ratios = []
-    cases = [*itertools.product(QUARTERS[::3], [(2, 1)]), (QUARTERS[3], (3, 1)), (QUARTERS[0], (2, 2))]
-    for pairs, branching in cases:
+    for pairs, branching in itertools.product(QUARTERS[::3], [(2, 1), (1, 2)]):
         data = _enumerated(pairs, Shape(branching))
         limit = min(_best_cuts(Sums.of(data, window))[0] for window in (1, 2))
 
@@ -287,7 +221,7 @@ def test_cutting_planes_find_the_optimum_of_the_whole_program() -> None:
 
 
 def test_no_verifier_exceeds_it() -> None:
-    larger = [(3, (2, 1)), (2, (2, 1, 1)), (2, (2, 2)), (2, (1, 2, 1))]
+    larger = [(3, (2, 1)), (2, (2, 2)), (2, (1, 2, 1))]
     cases = *itertools.product([(2, (2, 1))], FAMILIES), *itertools.product(larger, FAMILIES[::4])
     for (vocab, branching), family in cases:
         laws = model(family, vocab, 13)
