@@ -18,6 +18,7 @@ from otspec.auditing.engines.laws import truncated  # noqa: E402
 from otspec.decode import shipped  # noqa: E402
 from otspec.errors import ProblemError  # noqa: E402
 from tests.each import each  # noqa: E402
+from tests.refusals import Refused, check_refused  # noqa: E402
 
 PROMPT = "import numpy as"
 PAIR = {"target": "shipped", "draft": "shipped", "drafts": 3}
@@ -152,12 +153,18 @@ def test_a_law_that_is_not_known_is_refused() -> None:
         ModelLaws(target, tokenizer)
 
 
-def test_settings_that_contradict_each_other(tmp_path: Path) -> None:
-    with pytest.raises(ProblemError, match="no method 'medusa' here; known: assisted, prompt-lookup"):
-        start("transformers", {"target": "shipped", "method": "medusa"})
-    with pytest.raises(ProblemError, match="method assisted needs a draft model"):
-        start("transformers", {"target": "shipped", "method": "assisted"})
-    with pytest.raises(ProblemError, match="method prompt-lookup takes no draft model"):
-        start("transformers", {**PAIR, "method": "prompt-lookup"})
-    with pytest.raises(ProblemError, match="takes no min_p"):
-        start("otspec", PAIR).texts(PROMPT, 1, 2, Sampling(min_p=0.1), 0, drafts=True)
+REFUSED: list[Refused] = [
+    (lambda: start("otspec", {"url": "x"}), "otspec has no setting 'url'; it has target, draft"),
+    (lambda: start("transformers", {}), "transformers needs the setting 'target'"),
+    (
+        lambda: start("transformers", {"target": "shipped", "method": "medusa"}),
+        "no method 'medusa' here; known: assisted, prompt-lookup",
+    ),
+    (lambda: start("transformers", {"target": "shipped", "method": "assisted"}), "method assisted needs a draft model"),
+    (lambda: start("transformers", {**PAIR, "method": "prompt-lookup"}), "method prompt-lookup takes no draft model"),
+    (lambda: start("otspec", PAIR).texts(PROMPT, 1, 2, Sampling(min_p=0.1), 0, drafts=True), "takes no min_p"),
+]
+
+
+def test_settings_that_are_none_or_contradict_each_other() -> None:
+    check_refused(REFUSED)

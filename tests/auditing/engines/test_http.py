@@ -93,30 +93,23 @@ class Handler(BaseHTTPRequestHandler):
         self.send(200, json.dumps({"choices": choices}))
 
 
-class Quiet(ThreadingHTTPServer):
-    """Does not print that a line was cut."""
+class Fake(ThreadingHTTPServer):
+    """A server in a thread, which does not print that a line was cut."""
 
-    script: Script
+    def __init__(self, script: Script) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.script = script
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.thread = Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread.start()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Nothing."""
 
-
-class Fake:
-    """A server in a thread."""
-
-    def __init__(self, script: Script) -> None:
-        self.script = script
-        self._server = Quiet(("127.0.0.1", 0), Handler)
-        self._server.script = script
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-
     def stop(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self.shutdown()
+        self.thread.join()
+        self.server_close()
 
 
 @pytest.fixture

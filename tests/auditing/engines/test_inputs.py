@@ -9,6 +9,7 @@ from otspec.auditing.engines.adapters import make, start
 from otspec.errors import ProblemError
 from tests.auditing.engines.engines import LAWS, QUICK, Faulty, markov
 from tests.each import each
+from tests.refusals import Refused, check_refused
 
 SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"texts": 0}, "texts is 0; pass an integer >= 1, at most 10,000,000"),
@@ -67,23 +68,15 @@ def test_engines_and_laws_that_do_not_fit(case: tuple[Any, dict[str, Any], type[
         audit_engine(engine, **{**QUICK, "prompts": ["x"], "laws": LAWS, **asked})
 
 
-def test_engines_by_name() -> None:
-    with pytest.raises(ProblemError, match="no engine 'tgi'; known: http, otspec, transformers, or a function"):
-        start("tgi", {})
-    with pytest.raises(ProblemError, match="mine makes Nothing, which lacks name, version, method, texts, acceptance"):
-        make("mine", Nothing, {})
+REFUSED: list[Refused] = [
+    (lambda: start("tgi", {}), "no engine 'tgi'; known: http, otspec, transformers, or a function"),
+    (lambda: make("mine", Nothing, {}), "mine makes Nothing, which lacks name, version, method, texts, acceptance"),
+    (lambda: audit_texts(["a"]), "there is nothing to compare the texts with"),
+    (lambda: audit_texts([], []), "there are no texts"),
+    (lambda: audit_texts([3], laws=FunctionLaws(markov)), "3 is no text; pass a string"),
+]
+
+
+def test_engines_and_texts_that_are_none() -> None:
+    check_refused(REFUSED)
     assert make("mine", Faulty, {}).name == "laws"
-    pytest.importorskip("transformers")
-    with pytest.raises(ProblemError, match="otspec has no setting 'url'; it has target, draft"):
-        start("otspec", {"url": "x"})
-    with pytest.raises(ProblemError, match="transformers needs the setting 'target'"):
-        start("transformers", {})
-
-
-def test_texts_without_an_engine() -> None:
-    with pytest.raises(ProblemError, match="there is nothing to compare the texts with"):
-        audit_texts(["a"])
-    with pytest.raises(ProblemError, match="there are no texts"):
-        audit_texts([], [])
-    with pytest.raises(ProblemError, match="3 is no text; pass a string"):
-        audit_texts([3], laws=FunctionLaws(markov))
