@@ -126,6 +126,7 @@ def test_a_text_is_two_calls_and_a_rule_is_told_when_it_begins(form: Form) -> No
         starts = calls = 0
 
         def start(self, rng: np.random.Generator) -> None:
+            assert self.calls == 2 * self.starts
             self.starts += 1
 
         def __call__(self, *handed: Any) -> Any:
