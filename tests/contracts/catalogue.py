@@ -140,19 +140,8 @@ def sharing(masks: int = 0, all_tokens: bool = True) -> Callable[[Models], Any]:
     return lambda of: shared(of.target, masks, None if all_tokens else tuple(range(0, of.vocab, 2)))
 
 
-PUBLISHED: Mapping[str, tuple[Callable[[int], published.Published], Callable[..., Floats]]] = {
-    "EAGLE": (published.eagle, published.logits_of_eagle),
-    "MLP": (published.mlp, published.logits_of_mlp),
-}
-"""Draft models as others publish them, by the size of the vocabulary; tests/decode/test_published.py has all."""
-
-
-def as_published(name: str) -> Entry:
-    """Drafts of one of these."""
-    make, said = PUBLISHED[name]
-    made = cache(make)
-    law = of_logits(said, lambda of: made(of.vocab))
-    return Entry(drafts_of(lambda of: published.read(make(of.vocab), of.target)), law, tolerance=1e-5)
+published_mlp = cache(published.mlp)
+"""As others publish it, by the size of the vocabulary; tests/decode/test_published.py has all formats."""
 
 
 # --- of fewer tokens
@@ -267,9 +256,6 @@ CATALOGUE: Mapping[str, Entry] = {
         drafts(tree="0,1,1.0,1.1,1.1.0", law="without_replacement"), plain(), ("temperature 0.6", "top-k")
     ),
     "uneven tree, kept": Entry(kept_of(kept, tree="0,1,1.0,1.1,0.0,1.1.0"), on(kept), vocab=4),
-    "uneven tree, eagle": Entry(
-        lambda of: MultiDraft(eagle(of.draft), tree="0,1,1.0,1.1,0.0"), of_eagle(lambda of: eagle(of.draft)), ("top-k",)
-    ),
     "speculative": Entry(lambda of: speculative(of.draft, 3), plain()),
     "block": Entry(lambda of: block(of.draft, 3), plain()),
     # Siblings drawn jointly, and paths of several models.
@@ -312,7 +298,10 @@ CATALOGUE: Mapping[str, Entry] = {
     "parallel, some tokens": Entry(drafts_of(sharing(2, False)), of_shared(sharing(2, False)), tolerance=1e-6),
     "medusa": Entry(drafts_of(lambda of: heads("medusa", of.target, 0.1)), of_heads("medusa")),
     "mlp": Entry(drafts_of(lambda of: heads("mlp", of.target, 0.1)), of_heads("mlp")),
-    **{f"{name}, published": as_published(name) for name in PUBLISHED},
+    "MLP, published": Entry(
+        drafts_of(lambda of: published.read(published_mlp(of.vocab), of.target)),
+        of_logits(published.logits_of_mlp, lambda of: published_mlp(of.vocab)), tolerance=1e-5,
+    ),
     # With another tokenizer.
     "foreign": Entry(foreign(), of_foreign(several=False), ("temperature 1", "top-k"), 4, vocabs=False),
     "foreign, redistributed": Entry(  # to the word that it does not have as well
@@ -342,9 +331,6 @@ CATALOGUE: Mapping[str, Entry] = {
     "dynamic tree, parallel": Entry(lambda of: DynamicTree(sharing(2, False)(of), 2, 3, 4), by_text=True),
     "dynamic tree, eagle": Entry(lambda of: DynamicTree(eagle(of.draft), 2, 2), by_text=True),
     "static tree": Entry(lambda of: DynamicTree(of.draft, tree="0,1,2,0.0,1.0,1.1,1.1.0"), settings=ALL, by_text=True),
-    "static tree, medusa": Entry(
-        lambda of: DynamicTree(heads("medusa", of.target, 0.1), tree="0,1,1.0,1.1,0.0"), by_text=True
-    ),
     "static tree, parallel": Entry(lambda of: DynamicTree(sharing(2, False)(of), tree="0,1,1.0,1.1"), by_text=True),
     "dynamic tree, kept": Entry(lambda of: DynamicTree(of.draft, 2, 2, draft_tokens=kept(of)), vocab=4, by_text=True),
     "dynamic tree, parallel, routed": Entry(
@@ -354,7 +340,6 @@ CATALOGUE: Mapping[str, Entry] = {
         vocab=4, vocabs=False, by_text=True,
     ),
     "dynamic tree, medusa": Entry(lambda of: DynamicTree(heads("medusa", of.target, 0.1), 2, 2), by_text=True),
-    "dynamic tree, mlp": Entry(lambda of: DynamicTree(heads("mlp", of.target, 0.1), 2, 2), by_text=True),
 }  # fmt: skip
 """All of them keep the law of the target."""
 
@@ -362,10 +347,10 @@ FEW = (
     *("paths", "paths of the user's own rule", "uneven tree", "without replacement", "a confident path", "kept"),
     *("redistributed", "frequent", "routed", "several models", "steered", "eagle", "shared", "parallel"),
     *("beside a copy", "beside a copy, eagle", "beside a copy, dynamic tree"),
-    *("medusa", "mlp", "EAGLE, published", "MLP, published", "foreign", "foreign, several models", "varying"),
-    *("vanilla", "prompt lookup", "lookahead", "static tree", "static tree, medusa", "static tree, parallel"),
+    *("medusa", "mlp", "MLP, published", "foreign", "foreign, several models", "varying"),
+    *("vanilla", "prompt lookup", "lookahead", "static tree", "static tree, parallel"),
     *("dynamic tree", "dynamic tree, steered", "dynamic tree, eagle", "dynamic tree, shared", "dynamic tree, parallel"),
-    *("dynamic tree, medusa", "dynamic tree, mlp"),
+    "dynamic tree, medusa",
 )
 """One of each class of strategies, drafters and draft models, for what laws and shapes do not change."""
 
