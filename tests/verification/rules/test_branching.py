@@ -59,17 +59,8 @@ def _by_hash(prefix: Prefix, laws: Sequence[Floats]) -> tuple[int, ...] | None:
     return chosen[: 3 - len(prefix)]
 
 
-def _stop(prefix: Prefix, laws: Sequence[Floats]) -> tuple[int, ...] | None:
-    """One path, that ends where its tokens are unlikely together."""
-    cumulated = np.prod([law[token] for law, token in zip(laws, prefix, strict=False)])
-    if not prefix:
-        return None
-    return () if cumulated < 0.4 else (1,) if len(prefix) == 2 else None
-
-
 CHOICES: dict[str, Choice] = {
     "hash": _by_hash,
-    "stop": _stop,
     "confident": lambda prefix, laws: None if laws[-1].max() >= 0.6 and len(prefix) < 2 else (2, 1)[: 3 - len(prefix)],
 }
 
@@ -90,9 +81,6 @@ def _chosen_trees(choice: Choice, laws: Model, exchangeable: bool) -> Iterator[t
             stems += [(chance * q, (*prefix, x), along) for x, q in enumerate(along[-1].tolist()) if q > 0]
             continue
         branching = (*(1,) * len(prefix), *below)
-        if not below:
-            yield chance, laws.tree([prefix], branching)
-            continue
         after = Model(_after(laws.target, prefix), _after(laws.draft, prefix))
         for more, tree in trees_of(after, Shape(tuple(below)), exchangeable):
             leaves = [(*prefix, *tree.prefix(int(node))) for node in tree.node[:, -1]]
