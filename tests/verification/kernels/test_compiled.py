@@ -35,7 +35,7 @@ compiled = {}
 
 
 def launch(kernel, *given, grid, warmup, **named):
-    "Compile it for what it is given, in place of running it."
+    "Compile it for what it is given first, in place of running it."
     given = dict(zip(kernel.arg_names, given)) | named
     always = {one.name for one in kernel.params if one.is_constexpr}
     types, fixed = {}, {}
@@ -47,10 +47,9 @@ def launch(kernel, *given, grid, warmup, **named):
             types[name], fixed[name] = "constexpr", value
         else:
             types[name] = "i32"
-    key = kernel.__name__, *types.values()
-    if key not in compiled:
+    if kernel.__name__ not in compiled:
         source = ASTSource(kernel, types, fixed)
-        compiled[key] = compile(source, target=GPUTarget("cuda", 90, 32), options=given)
+        compiled[kernel.__name__] = compile(source, target=GPUTarget("cuda", 90, 32), options=given)
 
 
 for path in Path(otspec.__file__).parent.rglob("*_kernels.py"):
@@ -82,8 +81,7 @@ for config, told in ((Qwen2Config, Conditioning(shifts=shifts)), (Qwen3Config, C
         num_key_value_heads=3, head_dim=64, attn_implementation="sdpa",
     ))
     StaticReader(model.eval().half(), (1, 2)).read(Inputs(where, where, None, 0, 8, told))
-names = {name for name, *_ in compiled}
-assert len(names) == 36, names
+assert len(compiled) == 36, list(compiled)
 """
 
 
