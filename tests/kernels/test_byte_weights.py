@@ -15,7 +15,7 @@ def _bits(exact: FloatArray) -> Bits:
     return (exact.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
-def _exact(bits: Bits) -> FloatArray:
+def exact(bits: Bits) -> FloatArray:
     return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
@@ -43,10 +43,10 @@ def test_weights_are_rounded_to_the_nearest_of_255() -> None:
 @pytest.mark.parametrize("outputs", [4, 5, 7, 30])
 def test_products(rows: int, outputs: int) -> None:
     block, matrix = _bits(RNG.normal(size=(rows, 37))), _matrix(outputs, 37)
-    found, wanted = np.full((rows, outputs), np.nan, np.float32), _times(_exact(block), matrix)
+    found, wanted = np.full((rows, outputs), np.nan, np.float32), _times(exact(block), matrix)
     multiply(block, matrix, found)
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(_exact(product(block, matrix)), wanted, rtol=2.0**-8, atol=1e-5)
+    np.testing.assert_allclose(exact(product(block, matrix)), wanted, rtol=2.0**-8, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_a_layer(batch: int, count: int, masked: bool, normed: bool) -> None:
 
     def turned(rows: FloatArray, gains: Gains) -> FloatArray:  # (B N, heads, size) to (B, heads, N, size)
         rows = normalised(rows, gains)
-        rows = rows * _exact(cosine)[:, None] + np.roll(rows, size // 2, -1) * _exact(sine)[:, None]
+        rows = rows * exact(cosine)[:, None] + np.roll(rows, size // 2, -1) * exact(sine)[:, None]
         return rows.reshape(batch, count, -1, size).transpose(0, 2, 1, 3)
 
-    before = _exact(hidden)
+    before = exact(hidden)
     projected = _times(normalised(before, norms[0]), weights.projections).reshape(len(hidden), -1, size)
     query, key, value = np.split(projected, [heads, heads + key_heads], axis=1)
-    all_keys, all_values = _exact(keys), _exact(values)
+    all_keys, all_values = exact(keys), exact(values)
     all_keys[:, :, start:stop] = turned(key, of_key)
     all_values[:, :, start:stop] = value.reshape(batch, count, -1, size).transpose(0, 2, 1, 3)
     group = heads // key_heads
@@ -93,6 +93,6 @@ def test_a_layer(batch: int, count: int, masked: bool, normed: bool) -> None:
 
     layer(hidden, weights, cosine, sine, 1e-5, start, _bits(mask), keys, values)
     scale = np.abs(wanted).max()
-    assert np.abs(_exact(hidden) - wanted).max() <= 0.02 * scale  # what goes from step to step is rounded
-    np.testing.assert_allclose(_exact(keys), all_keys, atol=0.05)
-    np.testing.assert_allclose(_exact(values), all_values, atol=0.05)
+    assert np.abs(exact(hidden) - wanted).max() <= 0.02 * scale  # what goes from step to step is rounded
+    np.testing.assert_allclose(exact(keys), all_keys, atol=0.05)
+    np.testing.assert_allclose(exact(values), all_values, atol=0.05)

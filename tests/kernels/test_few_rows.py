@@ -3,20 +3,16 @@
 import numpy as np
 
 from otspec.kernels.exponentials import exp32, exp64
-from otspec.kernels.few_rows import Bits, narrowed
-from otspec.laws import FloatArray
-
-
-def _exact(bits: Bits) -> FloatArray:
-    return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+from otspec.kernels.few_rows import narrowed
+from tests.kernels.test_byte_weights import exact
 
 
 def test_numbers_become_the_nearest_and_of_two_the_even_one() -> None:
     numbers = [0.0, -0.0, 1.0, 1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20, -3.3, 1e-40, 3.4e38, np.inf, -np.inf]
-    found = [float(_exact(np.array([narrowed(np.float32(one))], np.uint16))[0]) for one in numbers]
+    found = [float(exact(np.array([narrowed(np.float32(one))], np.uint16))[0]) for one in numbers]
     wanted = [0.0, 0.0, 1.0, 1.0, 1 + 2**-6, 1 + 2**-7, -3.296875, 2**-133, np.inf, np.inf, -np.inf]
     np.testing.assert_allclose(found, wanted, rtol=1e-7)
-    assert np.isnan(_exact(np.array([narrowed(np.float32(np.nan))], np.uint16))[0])
+    assert np.isnan(exact(np.array([narrowed(np.float32(np.nan))], np.uint16))[0])
 
 
 def test_powers_of_e() -> None:
