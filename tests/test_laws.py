@@ -126,6 +126,7 @@ REFUSED: list[Refused] = [
     (from_logits([0.0], temperature=10**400), "temperature is 1000"),
     (from_logits([0.0], top_p=[0.5]), r"top_p is \[0.5\]"),
     (from_logits([0.0], top_p=1.5), "top_p is 1.5"),
+    (from_logits([0.0], top_p=0.0), "top_p is 0"),
     (from_logits([0.0], top_k=1.5), "top_k is 1.5"),
     (lambda: Problem(P4, IID([0.5, 0.25, 0.25], 2)), "p has 4 tokens and the scheme 3"),
     (lambda: Problem(P4, Q4), "scheme is a ndarray; pass a draft scheme"),  # type: ignore[arg-type]
