@@ -8,12 +8,9 @@ import torch
 
 from otspec import ProblemError
 from otspec.verification.device import Links, TreeVerification, trees, verify_logits, verify_rows, verify_trees
-from otspec.verification.rules.buckets import buckets, chunk_kernels, cut, solving_kernels
-from otspec.verification.rules.buckets.buckets import bucket_of, count
-from otspec.verification.rules.buckets.cut import Problems, workspace_for
+from otspec.verification.rules.buckets import cut
 from otspec.verification.rules.token_wise import stages, walk_kernels
 from otspec.verification.tensors.groups import group, group_rows
-from otspec.verification.tensors.measures import Counts
 from otspec.verification.tensors.rows import DRIFT
 from otspec.verification.trees.group_kernels import check_by_groups
 from otspec.verification.trees.layout import branching_layout, linked_layout
@@ -204,49 +201,7 @@ def test_laws_that_are_none_are_told_by_their_groups(monkeypatch: pytest.MonkeyP
         assert (groups.size[2::2].sum(dim=1) == 2**62).all()  # a law, in place of one
 
 
-# --- rows by buckets: every number of a solution to the last bit
-
-
-def check_the_problems_of_the_buckets(name: str, counts: tuple[int, ...], vocab: int = 300) -> None:
-    """Every number of the solutions in Triton is that of torch; the first problem of the list is of an earlier wave."""
-    rows, most = len(counts), max(counts)
-    p, q = tensors(*row_batch(KINDS[name], np.random.default_rng([vocab, *counts]), vocab, most, rows)[:2])
-    masses = buckets.histogram(p, q, bucket_of(p, q, most), most)
-    expected = buckets.solve_buckets(*masses, Counts(torch.tensor(counts)[:, None], most))
-
-    listed = torch.tensor([0, *counts])
-    problems = Problems(listed[None], torch.tensor([rows + 1]), most)
-    work = workspace_for(rows + 1, most, p.device)  # one more than are listed
-    work.tables.zero_()
-    for plane, mass in zip((chunk_kernels.TARGET, chunk_kernels.SIZE), masses, strict=True):
-        work.longs[:rows, plane.value] = mass
-    factor = torch.full((rows + 2, count(most) + 1), torch.nan, dtype=torch.float64)
-    solving_kernels.solve(work, problems, listed, 1, factor)
-    assert torch.equal(factor[1:-1], expected.factor)
-    assert factor[[0, -1]].isnan().all()
-    places, columns = expected.exchanges, count(most) + 1
-    for mine, theirs in (("DENSITY", places.density), ("THRESHOLD", places.threshold)):
-        assert torch.equal(work.floats[:rows, getattr(chunk_kernels, mine).value], theirs), mine
-    assert torch.equal(work.longs[:rows, chunk_kernels.UNITS.value], places.size)
-    chunk = torch.arange(columns) // cut.TILE
-    for name in ("wanted", "served", "given", "alone", "heads"):
-        plane = getattr(chunk_kernels, name.upper()).value
-        found = work.longs[:rows, plane] + work.tables[:rows, plane][:, chunk]
-        assert torch.equal(found, getattr(places, name)), name
-
-
-@coarse
-def test_what_one_chunk_leaves_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TILE", "POINTS"):
-        monkeypatch.setattr(cut, name, 32)  # of 50 buckets
-    check_the_problems_of_the_buckets("tiny tails", (3, 2), vocab=2000)
-    # Of adversarial rows many tokens share few buckets, so that most drafts enter an exchange.
-    rng = np.random.default_rng(0)
-    p, q = straddling(3, "everywhere", vocab=600)
-    rows = 10
-    target, draft = (torch.from_numpy(law).expand(rows, -1).contiguous() for law in (p, q))
-    drafts = torch.from_numpy(rng.choice(601, size=(rows, 3), p=q))
-    check_rows(target, draft, drafts, torch.from_numpy(rng.random((rows, 4, 3))))
+# --- rows by buckets
 
 
 def check_rows(*given: Any) -> list[tuple[int, int]]:
@@ -254,6 +209,19 @@ def check_rows(*given: Any) -> list[tuple[int, int]]:
     found = pairs_of(verify_rows(*given, by="triton"))
     assert found == pairs_of(verify_rows(*given, by="buckets"))
     return found
+
+
+@coarse
+def test_what_one_chunk_leaves_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of adversarial rows many tokens share few buckets, so that most drafts enter an exchange."""
+    for name in ("TILE", "POINTS"):
+        monkeypatch.setattr(cut, name, 32)  # of 50 buckets
+    rng, rows = np.random.default_rng(0), 10
+    p, q = straddling(3, "everywhere", vocab=600)
+    target, draft = (torch.from_numpy(law).expand(rows, -1).contiguous() for law in (p, q))
+    drafts = torch.from_numpy(rng.choice(601, size=(rows, 3), p=q))
+    check_rows(target, draft, drafts, torch.from_numpy(rng.random((rows, 4, 3))))
+    check_rows(*tensors(*row_batch(KINDS["tiny tails"], rng, 2000, 3, 2)))
 
 
 @coarse
