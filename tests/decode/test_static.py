@@ -14,8 +14,10 @@ from otspec.decode.base import graphs
 from otspec.decode.methods import DynamicTree
 from otspec.decode.models.context import Context
 from otspec.decode.models.passes import static
+from otspec.decode.models.passes.llama_reader import LlamaReader
 from otspec.decode.models.passes.single_graph import GraphedSequence
 from otspec.decode.models.passes.static import LEAST_COLUMNS, StaticReader, can_stand
+from otspec.decode.models.passes.transformers_reader import TransformersReader
 from otspec.decode.models.passes.workspace import Workspace, filled_up
 from otspec.decode.step.loop import Decoder
 from tests.contracts.draft_models import DRAFT_MODELS
@@ -143,6 +145,20 @@ def test_a_text_takes_the_room_of_the_one_before() -> None:
     with torch.no_grad():
         one, other = Context(model, [[1, 2]]), Context(model, [[1, 2]])
     assert _workspace(one) is not _workspace(other)
+
+
+@pytest.mark.usefixtures("everywhere")
+@pytest.mark.parametrize(("texts", "tokens", "short"), [(1, 8, True), (1, 9, False), (2, 8, True), (3, 8, False)])
+def test_short_prompts_are_read_where_they_stay(
+    texts: int, tokens: int, short: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LlamaReader, "takes", staticmethod(lambda _: False))  # which comes first on a CPU
+    monkeypatch.setattr(static, "SHORT", 8)
+    monkeypatch.setattr(static, "MOST_ROWS", 16)
+    launched = calls_of(monkeypatch, TransformersReader, "read")
+    with torch.no_grad():
+        Context(copy.deepcopy(tiny(VOCAB)).float(), [[1] * tokens] * texts)
+    assert bool(launched) != short
 
 
 @pytest.mark.usefixtures("everywhere")
