@@ -1,7 +1,7 @@
 """What is said of texts: sums that merge, times of phases, and log-probabilities of tokens."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from otspec.decode.base.metrics import Clock, Metrics, PhaseSwitch
 from otspec.decode.methods import DynamicTree, PromptLookup, Vanilla, block, typical
 from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.step.strategy import Strategy
+from otspec.decode.verify import step
 from tests.decode.models import pair
 from tests.each import each
 
@@ -70,22 +71,47 @@ def test_texts_have_metrics_of_their_own() -> None:
     assert alone.metrics_of_texts[0].as_served() == alone.metrics.as_served()
 
 
-@each(strategy=(Vanilla(), block(pair()[1], 2, draft_top_k=3), typical(pair()[1], 2, 2)))
-def test_nothing_is_timed_twice(strategy: Strategy) -> None:
+@each(
+    case=[
+        (Vanilla(), "draw"),
+        (block(pair()[1], 2, draft_top_k=3), "merged_of_scores"),
+        (typical(pair()[1], 2, 2), "to_host"),
+    ]
+)
+def test_what_waits_for_the_device_is_timed_there_and_nothing_is_timed_twice(case: tuple[Strategy, str]) -> None:
     """A wait for the target's pass that was timed on the host as well would count the pass twice on a GPU."""
+    strategy, comes = case
     open_spans: list[str] = []
+    seen: set[tuple[str, str]] = set()
 
-    @contextmanager
-    def timed(clock: Clock, phase: str) -> Iterator[PhaseSwitch]:
-        assert not open_spans, (phase, open_spans)
-        open_spans.append(phase)
-        yield PhaseSwitch(phase, lambda *_: None, lambda: 0.0)
-        open_spans.pop()
+    def span(kind: str) -> Callable[..., Any]:
+        @contextmanager
+        def timed(clock: Clock, phase: str) -> Iterator[PhaseSwitch]:
+            assert not open_spans, (phase, open_spans)
+            open_spans.append(f"{phase} on {kind}")
+            yield PhaseSwitch(phase, lambda *_: None, lambda: 0.0)
+            open_spans.pop()
+
+        return timed
+
+    def noting(name: str) -> Callable[..., Any]:
+        plain = getattr(step, name)
+
+        def noted(*args: Any) -> Any:
+            seen.add((name, open_spans[-1]))
+            return plain(*args)
+
+        return noted
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Clock, "on_device", timed)
-        patched.setattr(Clock, "on_host", timed)
+        patched.setattr(Clock, "on_device", span("device"))
+        patched.setattr(Clock, "on_host", span("host"))
+        for name in ("draw", "merged_of_scores", "to_host", "compact_trees", "verify"):
+            patched.setattr(step, name, noting(name))
         run(pair()[0], strategy, torch.tensor([[1, 2, 3]]), max_new_tokens=7, seed=0)
+    assert (comes, "verification on device") in seen
+    hosts = {"compact_trees", "verify"}
+    assert all(where == f"verification on {'host' if name in hosts else 'device'}" for name, where in seen), seen
 
 
 # --- log-probabilities, against a pass over the whole text of each
