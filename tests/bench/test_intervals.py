@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from otspec.bench import intervals
 from otspec.bench.intervals import NONE, Estimate, Ratio, difference, estimate, mean, paired, quotient, ratio
 from tests.oracles import Floats
 
@@ -42,6 +43,16 @@ def test_intervals_are_those_of_the_delta_method_where_prompts_are_many() -> Non
         half = Z * np.sqrt((pull**2).sum())
         assert found.high - found.low == pytest.approx(2 * half, rel=0.05)
         assert (found.high + found.low) / 2 == pytest.approx(expected, abs=0.1 * half)
+    assert intervals.ratio_error(tokens, calls) == pytest.approx(value * np.sqrt((first**2).sum()), rel=1e-3)
+
+
+def test_few_prompts_and_prompts_that_are_alike() -> None:
+    """Without an interval, an error or a correction; leaving out any of six halves changes a product alike."""
+    ones, half = np.ones(6), np.repeat([1.0, 0.0], 3)
+    assert quotient(half, ones, ones, half[::-1]) == Estimate(0.25, 0.0, 0.25)  # of k (6 - k) / 36, k from Bin(6, 1/2)
+    assert (ratio(half[:5], ones[:5]).low, ratio(half[:4], ones[:4]).value) == (0.2, 0.75)
+    errors = [intervals.ratio_error(half[2:][:prompts], ones[:prompts]) for prompts in (1, 2, 3)]
+    assert [math.isnan(ratio(half[:4], ones[:4]).low), *map(math.isnan, errors)] == [True, True, False, False]
 
 
 def test_repeats_are_summed_by_prompt_and_paired_with_those_of_others() -> None:
@@ -52,7 +63,8 @@ def test_repeats_are_summed_by_prompt_and_paired_with_those_of_others() -> None:
     np.testing.assert_array_equal(figure.sums(mine, theirs), [[10, 1], [20, 2], [20, 2], [20, 2]])
     assert estimate(figure, mine).value == 111 / 222
     assert paired(quotient, figure, mine, theirs).value == 0.5
-    assert paired(quotient, figure, mine, None) == estimate(figure, mine.clear()) == NONE
+    assert paired(quotient, figure, mine, None) == paired(quotient, figure, mine, theirs.clear()) == NONE
+    assert estimate(figure, mine.clear()) == NONE
 
 
 def test_the_interval_of_a_mean_is_that_of_its_variance_and_keeps_the_skew() -> None:
