@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,9 @@ def test_a_race_is_fair_and_won_beyond_doubt_only() -> None:
     assert raced[1].speed_up == SpeedUp.of(plain, raced[1].per_token, comparisons=2)
     assert winner(raced).candidate == fast
     assert winner([raced[0], raced[2]]).candidate == PLAIN
+    assert winner([raced[0], replace(raced[1], speed_up=SpeedUp(1.0, 1.0, 1.0))]).candidate == PLAIN
+    _, alone = race([fast], timed, 7, 0.0, lambda: 0.0)
+    assert alone.speed_up == SpeedUp.of(plain, alone.per_token)
 
 
 # --- on clocks of our own
