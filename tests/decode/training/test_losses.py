@@ -141,29 +141,15 @@ def _refused(p: Any, q: Any, n: int) -> float:
     return 1 - upper_bound(Problem(p, IID(q, n)))
 
 
-@each(seed=range(6), ties=(False, True), n=(1, 2, 4, 16))
+@each(seed=range(6), ties=(False, True), n=(1, 2, 64))
 def test_the_value_is_what_the_best_rule_refuses(seed: int, ties: bool, n: int) -> None:
     """Never more, and less by no more than p of one step of the grid times its width."""
     p, q = _pair(seed, ties=ties)
-    found = Refusal(n)(*_told(p[None], q[None])).item()
+    found = loss_named(f"alpha:{n}")(*_told(p[None], q[None])).item()
     exact = _refused(p, q, n)
     assert exact - GRID * p.max() - 1e-6 <= found <= exact + 1e-6
     if n == 1:
         assert found == pytest.approx(tvd(*_told(p[None], q[None])).item(), abs=2e-6)
-
-
-@each(seed=range(4), n=(1, 3))
-def test_the_gradient_is_that_of_the_optimum(seed: int, n: int) -> None:
-    """The envelope theorem: the best set stays, and the exact optimum changes by as much, to first order."""
-    p, q = _pair(seed)
-    logits = torch.tensor(np.log(q), requires_grad=True)
-    Refusal(n)(TeacherTargets(torch.from_numpy(np.log(p))), Prediction(logits)).backward()
-    assert logits.grad is not None
-    rng = np.random.default_rng(seed)
-    for _ in range(3):
-        way = rng.normal(size=q.size)
-        ahead, behind = (_refused(p, softmax(np.log(q) + step * way), n) for step in (1e-4, -1e-4))
-        assert float(logits.grad.numpy() @ way) == pytest.approx((ahead - behind) / 2e-4, abs=0.02)
 
 
 def test_tokens_that_are_never_drafted_are_always_refused() -> None:
