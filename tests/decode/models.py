@@ -1,7 +1,8 @@
 """Tiny random models, in float64 so that two ways to compute a logit can be told apart from two logits."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from typing import Any
 
@@ -11,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
 
+from otspec.decode.models.target import Target  # noqa: E402
 from otspec.laws import law_from_logits  # noqa: E402
 from tests.oracles import Floats  # noqa: E402
 
@@ -94,6 +96,23 @@ def calls_of(patch: pytest.MonkeyPatch, owner: Any, name: str) -> list[tuple[Any
 
     patch.setattr(owner, name, noted)
     return seen
+
+
+@contextmanager
+def spoilt(value: float, length: int, tokens: slice = slice(None)) -> Iterator[None]:
+    """Targets whose logits are that of some tokens after so many tokens and more of the second of several texts."""
+    read = Target._pass
+
+    def spoil(self: Target, given: Any, depth: Any, sees: Any) -> Any:
+        found = read(self, given, depth, sees)
+        if len(given) > 1:
+            late = (self.context.after_texts + depth)[1] + 1 >= length
+            found.logits[1, :, tokens] = found.logits[1, :, tokens].masked_fill(late[:, None], value)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Target, "_pass", spoil)
+        yield
 
 
 class Words:

@@ -11,7 +11,7 @@ from otspec.decode.models.target import Target
 from otspec.decode.step.harness import Generation
 from otspec.decode.step.loop import Decoder
 from otspec.errors import ProblemError
-from tests.decode.models import calls_of, pair
+from tests.decode.models import calls_of, pair, spoilt
 from tests.each import each
 
 VOCAB = 8
@@ -63,15 +63,7 @@ def test_a_target_without_a_law_is_named_alike(verify_on: str, temperature: floa
     """After the same text and as many drafted tokens, in the same words."""
     words = []
     for ahead in (False, True):
-        with pytest.MonkeyPatch.context() as patch:
-            read = Target._pass
-
-            def spoilt(self: Target, tokens: torch.Tensor, *more: Any, read: Any = read) -> Any:
-                found = read(self, tokens, *more)
-                found.logits[(tokens == 5) & (torch.arange(len(tokens)) == 1)[:, None]] = torch.nan
-                return found
-
-            patch.setattr(Target, "_pass", spoilt)
+        with pytest.MonkeyPatch.context() as patch, spoilt(torch.nan, 6):
             settings = {"temperature": temperature, "verify_on": verify_on, "paths": paths, "depth": 2}
             with pytest.raises(ProblemError, match="text 1, after") as error:
                 texts(patch, ahead, *pair(VOCAB), **settings)
