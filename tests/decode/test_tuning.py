@@ -98,10 +98,10 @@ def test_along_a_stem_the_draft_reads_one_row() -> None:
 
 
 def test_what_is_tried() -> None:
-    sampled = families([4, 1, 1], [20, 100], {"temperature": 1.0, "top_k": 50}, 2048)
+    sampled = families([2, 1, 1], [20, 50, 100], {"temperature": 1.0, "top_k": 50}, 2048)
     assert sampled == [
         *(Family(1, "block"), Family(1, "block", draft_top_k=20)),
-        *(Family(4, "nested"), Family(4, "nested", draft_top_k=20), Family(4, "nested", stem=2), LOOKUP),
+        *(Family(2, "nested"), Family(2, "nested", draft_top_k=20), Family(2, "nested", stem=2), LOOKUP),
     ]
     greedy = families([1, 2, 9], [20], {"temperature": 0}, 8)
     assert [one.settings(3) for one in greedy] == [
@@ -113,9 +113,10 @@ def test_what_is_tried() -> None:
     methods = ["multi-draft", "multi-draft", "dynamic-tree", "prompt-lookup"]
     assert [Candidate(one, 5).method for one in greedy] == methods
     assert Candidate(greedy[2], 5).name == "dynamic trees, K = 2, L = 5"
-    assert Candidate(sampled[3], 5).name == "nested, K = 4, drafts of top-k 20, L = 5"
+    assert Candidate(sampled[0], 5).name == "block, K = 1, L = 5"
+    assert Candidate(sampled[3], 5).name == "nested, K = 2, drafts of top-k 20, L = 5"
     stem = sampled[-2]
-    for branching in ([1, 1, 4, 1, 1], [1, 1, 4], [1, 1], [1]):
+    for branching in ([1, 1, 2, 1, 1], [1, 1, 2], [1, 1], [1]):
         assert stem.settings(len(branching)) == {"branching": branching, "solver": "nested"}
         assert stem.widths(len(branching)) == np.cumprod(branching).tolist()
 
