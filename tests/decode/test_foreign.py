@@ -23,7 +23,7 @@ from otspec.decode.models.tokens.matching import Matching, matching_of
 from otspec.laws import law_from_logits
 from otspec.verification.trees.shape import Shape
 from otspec.vocab import embed, load_affinity, tli
-from tests.decode.models import Words, logits_after, tiny
+from tests.decode.models import logits_after, tiny
 from tests.decode.tokenizers_of import TEXT, byte_level
 from tests.oracles import Floats
 
@@ -155,23 +155,10 @@ def test_ways_to_ask_for_it() -> None:
     assert run(target, strategy, ids, max_new_tokens=12, seed=3, **both).new_tokens == function.new_tokens
     with pytest.raises(ProblemError, match=r"the tokenizers differ in .* matching=matching_of"):
         run(target, MultiDraft(draft, depth=3), ids, max_new_tokens=12, **both)
+    with pytest.raises(ProblemError, match="2 of the target's 420 tokens"):
+        otspec.generate(target, tiny(2), ids, max_new_tokens=4, **both)
     several = otspec.generate(target, [draft, tiny(OWN, seed=2)], ids, law="independent", max_new_tokens=12, **both)
     assert len(several.new_tokens[0]) == 12
-
-
-def test_pairs_that_cannot_be() -> None:
-    target, draft = tiny(VOCAB), tiny(OWN, seed=1, positions=128)
-    ids = TOKENIZER(PROMPTS[0], return_tensors="pt").input_ids
-    for model, asked, message in (
-        (draft, {}, "420 tokens and the draft model 330; pass tokenizer= and draft_tokenizer="),
-        (draft, {"tokenizer": TOKENIZER}, "420 tokens and the draft model 330"),
-        (draft, {"tokenizer": TOKENIZER, "draft_tokenizer": Words()}, "the draft_tokenizer, Words, is no fast"),
-        (tiny(2), {"tokenizer": TOKENIZER, "draft_tokenizer": DRAFT_TOKENIZER}, "2 of the target's 420 tokens"),
-    ):
-        with pytest.raises(ProblemError, match=message):
-            otspec.generate(target, model, ids, max_new_tokens=4, **asked)
-    with pytest.raises(ProblemError, match="420 tokens and the draft model 330"):
-        target.generate(ids, custom_generate=multi_draft(draft), max_new_tokens=4)
 
 
 # --- counts of what the target writes where a foreign draft model writes a token

@@ -130,7 +130,7 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
         for decode in (generate, assisted)
     ),
     (r"stop_strings of the target's generation_config are text \(\['end'\]\)", lambda: of((stopping(), DRAFT))()),
-    ("the target has 40 tokens and the draft model 37", of((TARGET, tiny(37, 2)))),
+    ("the target has 40 tokens and the draft model 37", of((TARGET, tiny(37, 2)), tokenizer=Words())),
     ("40 .* 37", lambda: TARGET.generate(PROMPTS, custom_generate=multi_draft(tiny(37, 2)), max_new_tokens=3)),
     ("hidden states after 3 layers are wanted, and .* has 2", of((TARGET, MedusaHeads.of(tiny(40, layers=3), 2)))),
     ("width 16, and the draft model was trained with 8", of((TARGET, looking(8)))),
