@@ -55,8 +55,9 @@ def test_what_is_measured_twice_counts_once_and_the_later_stands(tmp_path: Path)
     for position, wall_s in ((0, 1.0), (1, 2.0), (0, 3.0)):
         folder.append({"solver": "lp", "position": position, "wall_s": wall_s})
     assert [(one["position"], one["wall_s"]) for one in folder.records] == [(0, 3.0), (1, 2.0)]
-    folder.close()
     log = tmp_path / "results.jsonl"
+    assert len(log.read_text().splitlines()) == 3  # whatever becomes of the process
+    folder.close()
     assert len(log.read_text().splitlines()) == 2
     log.write_text(log.read_text() * 2)  # as two runs at once left it, before folders were locked
     folder = RecordFolder(tmp_path, {})
