@@ -114,8 +114,9 @@ def _register_all() -> None:
     """Import what registers solvers: late, so that a problem can be stated without loading them all."""
     import otspec.solvers  # noqa: F401
 
-    for name, solver in plugins(ENTRY_POINTS, taken=REGISTRY).items():
-        if name in REGISTRY:  # by its own decorator, when it was loaded
+    ours = {name for name, solver in REGISTRY.items() if solver.__module__.startswith("otspec.")}
+    for name, solver in plugins(ENTRY_POINTS, taken=ours).items():
+        if name in REGISTRY:  # by its own decorator, when its module was imported
             continue
         try:
             register(name)(solver)

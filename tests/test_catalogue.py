@@ -141,7 +141,8 @@ DOCUMENTED, SCHEME, ENUMERATED = (
     for block in (Path(__file__).parents[1] / "docs" / "own_solver.md").read_text().split("```python\n")[1:]
 )
 """The solver and the draft schemes that docs/own_solver.md shows."""
-OTHERS = f"""{DOCUMENTED}
+OTHERS = f"""import otspec.solver
+{DOCUMENTED}
 
 def reversed_law(q, n):
     from otspec import IID
@@ -150,6 +151,11 @@ def reversed_law(q, n):
 
 
 class Unfinished:
+    pass
+
+
+@otspec.solver.register("decorated")
+class Decorated(FromTarget):
     pass
 """
 
@@ -164,7 +170,7 @@ with warnings.catch_warnings(record=True) as caught:
     result = otspec.solve(problem, "from_target")
 assert result.success
 assert np.isclose(result.plan.acceptance, 0.6 * 0.36 + 0.3 * 0.51 + 0.1 * 0.75)
-assert "from_target" in {info.name for info in otspec.available()}
+assert {"from_target", "decorated"} <= {info.name for info in otspec.available()}
 assert otspec.audit("from_target", scheme="reversed", n=2).verdict is otspec.AuditVerdict.LOSSLESS
 print(*(warning.message for warning in caught), sep="\\n")
 """
@@ -178,7 +184,7 @@ def test_entry_points_bring_solvers_and_draft_laws(tmp_path: Path) -> None:
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text(
         "[otspec.solvers]\nfrom_target = others:FromTarget\nunfinished = others:Unfinished\n"
-        "absent = others:Absent\nlp = others:FromTarget\n"
+        "absent = others:Absent\nlp = others:FromTarget\ndecorated = others:Decorated\n"
         "[otspec.schemes]\nreversed = others:reversed_law\n"
     )
     shown = subprocess.run(
@@ -191,6 +197,7 @@ def test_entry_points_bring_solvers_and_draft_laws(tmp_path: Path) -> None:
     assert "'unfinished' of another package is ignored: Unfinished is not a dataclass" in shown.stdout
     assert "'absent' of others, in otspec.solvers, is ignored: AttributeError" in shown.stdout
     assert "'lp' of others, in otspec.solvers, is ignored: the name is taken" in shown.stdout
+    assert "decorated" not in shown.stdout
 
 
 def test_the_documented_schemes_are_sound_and_solved() -> None:
