@@ -119,6 +119,7 @@ def check_plan(plan: Plan, off: float = 0.0, atol: float = 1e-12) -> Enumeration
         Rounding of sums over all tuples.
     """
     found = enumerate_plan(plan)
+    assert plan.max_deviation <= off
     assert found.lowest >= 0
     assert found.normalisation <= 1e-12
     assert found.undue == 0
