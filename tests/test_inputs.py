@@ -1,8 +1,7 @@
 """What people hand over in place of an array or a generator: taken for what it is, or refused in a sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.testing import assert_array_equal
 
 import otspec
 from otspec import IID, Problem, ProblemError, TopK, UnknownSolver, WithoutReplacement, solve_batch
+from otspec.extras import installed
 from otspec.laws import as_float64, as_generator, as_laws
 from tests.each import each
 from tests.instances import P4, Q4, SCHEMES
@@ -25,32 +25,15 @@ get: Any = otspec.catalogue.get
 PROBLEM = Problem(P4, IID(Q4, 2))
 
 
-class Tensor:
-    """What torch hands over, as far as it is looked at; its `size` is a method."""
-
-    def __init__(self, values: Any) -> None:
-        self.values = np.asarray(values)
-
-    def size(self) -> tuple[int, ...]:
-        return self.values.shape
-
-    def detach(self) -> Tensor:
-        return self
-
-    def double(self) -> Tensor:
-        return Tensor(self.values.astype(np.float64))
-
-    def cpu(self) -> Tensor:
-        return self
-
-    def numpy(self) -> Any:
-        return self.values
+def tensor(values: Any) -> Any:
+    """Of torch, where it is installed."""
+    return import_module("torch").tensor(values) if installed("torch") else np.asarray(values)
 
 
-@each(drafts=([1, 2], (1, 2), Tensor([1, 2]), [np.int64(1), np.int32(2)], np.array([1, 2], dtype=np.uint8)))
+@each(drafts=([1, 2], (1, 2), tensor([1, 2]), [np.int64(1), np.int32(2)], np.array([1, 2], dtype=np.uint8)))
 def test_drafts_come_as_any_sequence_of_integers(drafts: Any) -> None:
     same = np.array([1, 2])
-    for law in (lambda values: values, Tensor, list):
+    for law in (lambda values: values, tensor, list):
         assert verify(law(P4), law(Q4), drafts, 5) == verify(P4, Q4, same, 5)
     for spelling in ("interval", "max_flow", "rrs", "global_resolution"):
         plan = solve(PROBLEM, spelling, strict=False).plan
@@ -61,9 +44,9 @@ def test_drafts_come_as_any_sequence_of_integers(drafts: Any) -> None:
 
 
 def test_a_set_of_tokens_comes_as_any_sequence() -> None:
-    assert PROBLEM.bound([1, 2]) == PROBLEM.bound(np.array([2, 1])) == PROBLEM.bound(Tensor([1, 2]))  # type: ignore[arg-type]
+    assert PROBLEM.bound([1, 2]) == PROBLEM.bound(np.array([2, 1])) == PROBLEM.bound(tensor([1, 2]))  # type: ignore[arg-type]
     assert PROBLEM.bound([]) == PROBLEM.bound(np.array([], dtype=np.int64)) == 1.0
-    assert_array_equal(as_float64("p", Tensor([0.5, 0.5])), [0.5, 0.5])
+    assert_array_equal(as_float64("p", tensor([0.5, 0.5])), [0.5, 0.5])
 
 
 @each(scheme=SCHEMES)
