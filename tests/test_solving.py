@@ -176,14 +176,6 @@ def test_size_guard_ends_in_limit_before_anything_is_built(spelling: str, scheme
     assert "truncate the drafts, or raise max_cells" in result.message
 
 
-def test_size_guard_counts_exactly_at_its_limit() -> None:
-    # Two drafts of 4 tokens: 4 + 6 sets, of at most 2 cells each.
-    assert solve(PROBLEM, "max_flow:max_cells=20").status is Status.OPTIMAL
-    result = solve(PROBLEM, "max_flow:max_cells=19", strict=False)
-    assert result.status is Status.LIMIT
-    assert result.message.startswith("20 network edges exceed max_cells = 19")
-
-
 @pytest.mark.parametrize(
     ("spelling", "message"),
     [
@@ -224,21 +216,17 @@ def test_the_default_is_the_solver_of_choice_for_the_scheme(scheme: DraftScheme,
     assert solve(problem).status is Status.OPTIMAL
 
 
-def test_by_default_tight_independent_drafts_are_solved_exactly() -> None:
-    # Both coins may fall on token 1, and always when they do it has to be put out: no finite weights do that.
-    result = solve(Problem([0.75, 0.25], Independent([[0.5, 0.5], [0.5, 0.5]])))
-    assert result.status is Status.OPTIMAL
-    assert result.plan.acceptance == pytest.approx(1.0, abs=TOL)
-    assert [one.stats.solver for one in result.tried] == ["distinct_drafters"]
-
-
-@each(seed=range(40))
-def test_by_default_every_law_is_solved(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    vocab = int(rng.integers(2, 6))
-    qs = rng.multinomial(4, np.ones(vocab) / vocab, size=2) / 4
-    p = rng.multinomial(8, np.ones(vocab) / vocab) / 8
-    assert solve(Problem(p, Independent(qs))).status is Status.OPTIMAL
+def test_by_default_every_law_is_solved() -> None:
+    """No finite weights solve two drafts that may both be a token that then has to be put out: another solver does."""
+    rng, tried = np.random.default_rng(0), []
+    for _ in range(40):
+        vocab = int(rng.integers(2, 6))
+        qs = rng.multinomial(4, np.ones(vocab) / vocab, size=2) / 4
+        result = solve(Problem(rng.multinomial(8, np.ones(vocab) / vocab) / 8, Independent(qs)))
+        assert result.status is Status.OPTIMAL
+        tried += [one.stats.solver for one in result.tried]
+    assert len(tried) > 1
+    assert set(tried) == {"distinct_drafters"}
 
 
 def in_a_chain(monkeypatch: pytest.MonkeyPatch, *links: Canned) -> None:

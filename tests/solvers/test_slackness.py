@@ -76,6 +76,8 @@ def test_two_drafters_are_cut_along_tokens(solved: list[Network], monkeypatch: p
     assert sum(network.left.size for network in solved) < problem.scheme.draft_sets().cells.size / 2
 
 
-def test_size_guard_holds_for_one_tuple_as_well() -> None:
+def test_size_guard_counts_exactly_and_holds_for_one_tuple_as_well() -> None:
+    # Two drafts of 4 tokens: 4 + 6 sets, of at most 2 cells each.
+    assert solve(SPLIT, Slackness(max_cells=20)).success
     with pytest.raises(Stopped, match="20 network edges exceed max_cells = 19"):
         Slackness(max_cells=19).conditional(SPLIT, np.array([0, 1]))

@@ -95,8 +95,6 @@ def test_limits_say_which_bound() -> None:
     result = solve(problem, "global_resolution:tau=1e-6", strict=False)
     assert result.status is Status.LIMIT
     assert "tokens at tau = 1e-06, more than max_tokens = 50" in result.message
-    result = solve(problem, ["global_resolution:tau=1e-6", "interval"])
-    assert (result.status, [one.status for one in result.tried]) == (Status.OPTIMAL, [Status.LIMIT])
     result = solve(peaked_problem(10, 2), "global_resolution:tau=1e-9:max_iterations=3", strict=False)
     assert result.status is Status.LIMIT
     assert "3 iterations leave the " in result.message
