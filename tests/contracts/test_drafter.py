@@ -8,15 +8,12 @@ import pytest
 import torch
 
 from otspec import ProblemError
-from otspec.decode import MultiDraft, run
+from otspec.decode import MultiDraft
 from otspec.decode.base.drafts import Drafts
-from otspec.decode.models.context import positions
-from otspec.decode.step.strategy import listed
 from otspec.decode.tuning.trials import Varying
 from tests.contracts.catalogue import CATALOGUE, FEW, Entry
 from tests.contracts.draft_models import models
 from tests.contracts.playing import Play, deeper
-from tests.decode.models import tiny
 from tests.each import each
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
@@ -150,19 +147,6 @@ def test_a_text_gets_the_laws_that_it_gets_alone(name: str) -> None:
         alone = begun(entry, settings, [text])
         if alone.depth and drafts is not None and len(drafts.laws) and drafts.rows is None:
             np.testing.assert_allclose(alone.draft(1).laws[0], drafts.laws[row], atol=1e-10)
-
-
-@pytest.mark.parametrize("name", [name for name in FEW if CATALOGUE[name].vocabs])
-def test_a_prompt_that_the_draft_model_cannot_read_is_refused(name: str) -> None:
-    of = models(8)
-    short = tiny(8, 3, 2, positions=12)
-    strategy = CATALOGUE[name].make(of._replace(draft=short, other=short))
-    prompt = torch.ones(1, 13, dtype=torch.int64)
-    if any(positions(model) == 12 for model in listed(strategy.draft)):
-        with pytest.raises(ProblemError, match="a prompt has 13 tokens, and the draft model reads 12"):
-            run(of.target, strategy, prompt, max_new_tokens=4)
-    else:
-        assert run(of.target, strategy, prompt, max_new_tokens=4).metrics.tokens == 4
 
 
 @each(name=list(CATALOGUE))

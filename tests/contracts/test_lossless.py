@@ -10,8 +10,11 @@ import pytest
 import torch
 from transformers import LogitsProcessorList
 
+from otspec import ProblemError
 from otspec.decode import run
 from otspec.decode.base.processors import Followed, for_trees
+from otspec.decode.models.context import positions
+from otspec.decode.step.strategy import listed
 from tests.contracts.catalogue import CATALOGUE, FEW, LOSSY, Entry, drafts, of_both, rules_for
 from tests.contracts.draft_models import Models, models
 from tests.contracts.enumeration import every_draft, law_of_step
@@ -167,12 +170,18 @@ def test_greedy_texts_token_for_token(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in FEW if CATALOGUE[name].vocabs])
 def test_the_draft_model_is_outgrown(name: str) -> None:
-    """Texts that get longer than a draft model can read are the target's all the same."""
+    """Texts that get longer than a draft model can read are the target's all the same; prompts that are it refuses."""
     of, prompts = prompts_of(CATALOGUE[name])
     short = tiny(of.vocab, 3, 2, positions=12)
     strategy = CATALOGUE[name].make(of._replace(draft=short, other=short))
     found = run(of.target, strategy, **batch_of(prompts[:1]), max_new_tokens=13, temperature=0)
     assert found.new_tokens == [greedy(of.vocab, tuple(prompts[0]), 13)]
+    prompt = torch.ones(1, 13, dtype=torch.int64)
+    if any(positions(model) == 12 for model in listed(strategy.draft)):
+        with pytest.raises(ProblemError, match="a prompt has 13 tokens, and the draft model reads 12"):
+            run(of.target, strategy, prompt, max_new_tokens=4)
+    else:
+        assert run(of.target, strategy, prompt, max_new_tokens=4).metrics.tokens == 4
 
 
 @pytest.mark.parametrize("name", [*FEW, *LOSSY])
