@@ -44,7 +44,7 @@ def test_drafts_come_as_any_sequence_of_integers(drafts: Any) -> None:
 
 
 def test_a_set_of_tokens_comes_as_any_sequence() -> None:
-    assert PROBLEM.bound([1, 2]) == PROBLEM.bound(np.array([2, 1])) == PROBLEM.bound(tensor([1, 2]))  # type: ignore[arg-type]
+    assert PROBLEM.bound([1, 2]) == PROBLEM.bound(np.array([2, 1])) == PROBLEM.bound(tensor([1, 2]))
     assert PROBLEM.bound([]) == PROBLEM.bound(np.array([], dtype=np.int64)) == 1.0
     assert_array_equal(as_float64("p", tensor([0.5, 0.5])), [0.5, 0.5])
 

@@ -21,17 +21,11 @@ from otspec.verification.reference import interval as interval_reference
 from otspec.verification.rules.buckets.buckets import AIMS, LADDER, acceptance, bucket_of, count, slopes_of
 from tests import laws
 from tests.each import each
-from tests.instances import SMALL, VARIED, Instance
+from tests.instances import SMALL, Instance
 from tests.verification.row_batches import KINDS, VALID, batch, check_places, exact, pairs_of, straddling, tensors
 
-IID_PROBLEMS = [
-    instance
-    for instance in (*SMALL, *VARIED)
-    if isinstance(instance.problem.scheme, IID) and instance.problem.vocab <= 40 and instance.problem.n <= 8
-]
 
-
-@each(instance=IID_PROBLEMS)
+@each(instance=[instance for instance in SMALL if isinstance(instance.problem.scheme, IID)])
 def test_places_are_kept_whole_and_the_acceptance_is_the_optimum(instance: Instance) -> None:
     problem = instance.problem
     assert isinstance(problem.scheme, IID)

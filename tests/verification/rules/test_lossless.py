@@ -96,8 +96,6 @@ def test_fixed_drafts_are_matched_as_often_as_the_target_writes_them(paths: list
 def drawn_trees(name: str) -> list[Tree]:
     if name == "match":
         return [fixed_tree(model("tiny", 3, 2), paths) for paths in FIXED.values()]
-    if name == "pick by plan":
-        return [model("tiny", 4, 3).tree([[0, 1], [0, 2], [3, 1], [3, 3]])]
     trees = [laws.tree(laws.sample(3, 3, 0)) for laws in (model("tiny", 3, 2), model("tied", 3, 2))]
     return [*trees, model("peaked", 9, 2).drawn((2, 1, 2), 0)] if name in LABELS else trees
 
