@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from otspec.errors import ProblemError
-from otspec.tolerances import MASS_TOL
+from otspec.tolerances import MASS_TOL, ROUNDING
 
 MOST = 2**31 - 1
 """Largest number of drafts or tokens: what token ids have room for."""
@@ -176,6 +176,19 @@ def as_laws(name: str, values: Any) -> FloatArray:
     laws = as_float64(name, values)
     if laws.ndim == 0 or laws.shape[-1] == 0:
         raise ProblemError(f"{name} has shape {laws.shape}; laws over the vocabulary have shape (..., V), V >= 1")
+    return laws / _totals(name, laws)
+
+
+def scale_laws(name: str, laws: FloatArray) -> FloatArray:
+    """`as_laws` of an array of the caller's, which is returned: it is divided in place where its totals are not 1."""
+    totals = _totals(name, laws)
+    if np.abs(totals - 1).max(initial=0.0) > ROUNDING:
+        laws /= totals
+    return laws
+
+
+def _totals(name: str, laws: FloatArray) -> FloatArray:
+    """Of laws, shape (..., V), with that axis; refuses what is none."""
     with np.errstate(over="ignore", invalid="ignore"):  # in what is not a law: beyond float64, or inf - inf
         totals = laws.sum(axis=-1, keepdims=True)
         right = np.abs(totals[..., 0] - 1) <= MASS_TOL
@@ -183,7 +196,7 @@ def as_laws(name: str, values: Any) -> FloatArray:
         right &= (laws >= 0).all(axis=-1)
         place = tuple(int(index) for index in np.argwhere(~right)[0])
         as_law(f"{name}[{', '.join(map(str, place))}]" if place else name, laws[place])
-    return cast(FloatArray, laws / totals)
+    return cast(FloatArray, totals)
 
 
 def as_tokens(tokens: Any) -> npt.NDArray[Any]:

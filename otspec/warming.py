@@ -98,7 +98,7 @@ def passes() -> None:
     cache = Cache(np.ones((2, 1, 1, 8, 4), np.uint16), np.ones((8, 4), np.uint16), np.ones((8, 4), np.uint16))
     laws, tokens, read = np.ones((2, 4)), np.zeros(2, np.int64), (model, cache, np.array([1, 1]), np.zeros(4, np.int64))
     after = read_text(model, cache, tokens[:1], rows[None], 0, 0)
-    found = tokens[:1], tokens[:1], laws[0, :1], laws[:1, :1].copy(), laws[1, :1], tokens[1:]
+    found = np.ones(1, np.bool_), tokens[:1], laws[0, :1], laws[:1, :2].copy(), tokens[1:]
     split_laws(np.ones((1, 4)), *found)
     for scores in (rows, laws[:1].astype(np.float32)):
         split_scores(scores, *found)

@@ -10,76 +10,83 @@ import numpy as np
 from otspec.jit import jit_inlined, jit_of_sums, jit_vectorised
 from otspec.kernels.exponentials import exp64, greatest
 from otspec.kernels.few_rows import Bits, Gains, widened
-from otspec.laws import FloatArray, IntArray
+from otspec.laws import BoolArray, FloatArray, IntArray
 
 BLOCK = 256
 """Tokens whose total is one number when a token is sought."""
+NONE = -1
+"""No token."""
 
 
 @jit_vectorised
 def split_laws(
-    laws: FloatArray, nodes: IntArray, columns: IntArray, uniform: FloatArray, drafted: FloatArray, rest: FloatArray,
-    drawn: IntArray,
-) -> None:  # fmt: skip
+    laws: FloatArray, wanted: BoolArray, columns: IntArray, uniform: FloatArray, target: FloatArray, drawn: IntArray
+) -> None:
     """Split laws into probabilities of tokens that can be drafted and a rest, and draw a token of every rest.
 
     Parameters
     ----------
     laws : shape (N, V)
         Used up: what can be drafted at a node becomes 0.
-    nodes : shape (R,)
-        Those that something is drafted after; one of several draft laws occurs as often.
+    wanted : shape (N,)
+        The nodes whose laws are split.
     columns : shape (k,)
         What can be drafted there.
     uniform : shape (N,)
         In [0, 1).
-    drafted : shape (R, k)
-        Written: probabilities of the columns.
-    rest : shape (N,)
-        Written: probability of all other tokens together.
+    target : shape (N, k + 1)
+        Written: probabilities of the columns, and of all other tokens together; elsewhere 0 and 1.
     drawn : shape (N,)
-        Written: one of these, in proportion to its probability; some token where none has any.
+        Written: one of the others, in proportion to its probability, some token where none has any; elsewhere `NONE`.
     """
     totals = np.empty((laws.shape[1] + BLOCK - 1) // BLOCK)
     for node in range(len(laws)):
-        _take_out(laws[node], node, nodes, columns, drafted, 1.0)
-        rest[node], drawn[node] = _draw(laws[node], uniform[node], totals)
+        if wanted[node]:
+            drawn[node] = _split(laws[node], 1.0, columns, uniform[node], target[node], totals)
+        else:
+            drawn[node] = _whole(target[node])
 
 
 @jit_vectorised
 def split_scores(
-    scores: Gains | Bits, nodes: IntArray, columns: IntArray, uniform: FloatArray, drafted: FloatArray,
-    rest: FloatArray, drawn: IntArray,
-) -> None:  # fmt: skip
+    scores: Gains | Bits, wanted: BoolArray, columns: IntArray, uniform: FloatArray, target: FloatArray, drawn: IntArray
+) -> None:
     """`split_laws` of the softmax of scores, shape (N, V), which stay as they are; NaN where that is none."""
     vocab = scores.shape[1]
     numbers, weights, totals = np.empty(vocab, np.float32), np.empty(vocab), np.empty((vocab + BLOCK - 1) // BLOCK)
     for node in range(len(scores)):
+        if not wanted[node]:
+            drawn[node] = _whole(target[node])
+            continue
         if scores.itemsize == numbers.itemsize:
             numbers[:] = scores[node]
         else:
             for token in range(vocab):
                 numbers[token] = widened(np.uint16(scores[node, token]))
         total = _weigh(numbers, weights)
-        _take_out(weights, node, nodes, columns, drafted, total)
-        mass, drawn[node] = _draw(weights, uniform[node], totals)
-        rest[node] = mass / total
+        drawn[node] = _split(weights, total, columns, uniform[node], target[node], totals)
 
 
 @jit_inlined
-def _take_out(
-    weights: FloatArray, node: int, nodes: IntArray, columns: IntArray, drafted: FloatArray, total: float
-) -> None:
-    """Write the share that the columns have of a total, in the rows of a node, if any; their weights become 0."""
-    found, share = False, 1.0 / total
-    for row in range(len(nodes)):
-        if nodes[row] == node:
-            found = True
-            for place in range(len(columns)):
-                drafted[row, place] = weights[columns[place]] * share
-    if found:
-        for place in range(len(columns)):
-            weights[columns[place]] = 0.0
+def _split(
+    weights: FloatArray, total: float, columns: IntArray, uniform: float, target: FloatArray, totals: FloatArray
+) -> int:
+    """Write the shares of a total that columns and the rest have, and draw of the rest; weights of columns become 0."""
+    share = 1.0 / total
+    for place in range(len(columns)):
+        target[place] = weights[columns[place]] * share
+        weights[columns[place]] = 0.0
+    rest, drawn = _draw(weights, uniform, totals)
+    target[len(columns)] = rest * share
+    return drawn
+
+
+@jit_inlined
+def _whole(target: FloatArray) -> int:
+    """Write that all is rest."""
+    target[:] = 0.0
+    target[-1] = 1.0
+    return NONE
 
 
 @jit_inlined

@@ -21,7 +21,7 @@ from otspec.decode.base.drafts import Drafts
 from otspec.decode.base.metrics import Clock
 from otspec.decode.base.sampling import Prefix, Sampling
 from otspec.decode.models.target import Target
-from otspec.decode.verify.laws import CompactTree, ReducedLaws, compact_trees
+from otspec.decode.verify.compact import CompactTree, compact_trees
 from otspec.decode.verify.step import Greedy, OnHost, _gone_on, _matched, step_verifier
 from otspec.decode.verify.verifiers import AcceptedTokens
 from otspec.verification import LayerVerification, Model, TokenWise
@@ -181,21 +181,19 @@ def _followed(tree: Topology, targets: Floats) -> Floats:
     for drawn in itertools.product(*(np.flatnonzero(target).tolist() for target in targets)):
         [extension] = _matched([tree], drawn)
         chance = math.prod(float(target[token]) for target, token in zip(targets, drawn, strict=True))
-        law[extension.nodes[-1] if extension.nodes else 0, extension.token] += chance
+        law[extension.last, extension.token] += chance
     return law
 
 
 def _judged(verifier: OnHost, drafts: Drafts, targets: Any, model: Model) -> list[Floats]:
     """Of drafts with laws: what a rule does with each tree as it is shown it."""
-    rows = verifier._to_host(drafts, targets)
-    shown = compact_trees(drafts, rows)
+    shown = compact_trees(drafts, verifier._to_host(drafts, targets))
     rule, laws = verifier.verifier, []
     if isinstance(rule, TokenWise | LayerVerification):
         rule = replace(rule, remember=1000)  # trees have nodes in common
     for tree, local in zip(drafts.trees, shown, strict=True):
         seen = rule.stop_law(local.tree)
-        whole = _spread if isinstance(rows, ReducedLaws) else _placed
-        laws.append(whole(tree, local, seen, model))
+        laws.append((_placed if local.drawn is None else _spread)(tree, local, seen, model))
     return laws
 
 
@@ -233,12 +231,14 @@ def _placed(tree: Topology, local: CompactTree, seen: Floats, model: Model) -> F
 def _spread(tree: Topology, local: CompactTree, seen: Floats, model: Model) -> Floats:
     """The same where all tokens that a node cannot draft were shown as one: it stands for each by the target's law."""
     law = np.zeros((tree.size, len(model.target(()))))
-    for node, (tokens, own) in enumerate(zip(local.tokens, seen, strict=True)):
-        apart = tokens[:-1][tokens[:-1] != NONE]
-        assert not own[:-1][tokens[:-1] == NONE].any()
-        law[node, apart] = own[:-1][tokens[:-1] != NONE]
+    assert local.drawn is not None
+    for node, (tokens, drawn, own) in enumerate(zip(local.tokens, local.drawn, seen, strict=True)):
+        apart = (tokens != NONE) & (node in tree.drafted_after)
+        assert not own[:-1][~apart].any()
+        law[node, tokens[apart]] = own[:-1][apart]
         target = model.target(tuple(tree.token[tree.line(node)].tolist()))
-        others = np.where(np.isin(np.arange(law.shape[1]), apart), 0.0, target)
-        assert (own[-1] > 0) <= (others[tokens[-1]] > 0)  # the token that the rest stands for is one of them
+        others = np.where(np.isin(np.arange(law.shape[1]), tokens[apart]), 0.0, target)
+        # The token that the rest stands for is one of them; where nothing is drafted, it may be drawn later.
+        assert (own[-1] > 0) <= (others[drawn] > 0) or (drawn == NONE and node not in tree.drafted_after)
         law[node] += own[-1] * others / max(others.sum(), 1e-300)
     return law

@@ -10,10 +10,14 @@ import torch
 from otspec import ProblemError
 from otspec.decode.base.draft_laws import DRAFT_LAWS, draft_law
 from otspec.decode.base.drafts import Drafts
+from otspec.decode.base.metrics import Clock
+from otspec.decode.base.sampling import Sampling
 from otspec.decode.methods import Typical
-from otspec.decode.verify.laws import CompactTree, LawRows, ReducedLaws, compact_trees, merged_to_host, to_host
+from otspec.decode.verify.compact import CompactTree, compact_trees
+from otspec.decode.verify.laws import LawRows, MergedLaws, merged_to_host, to_host
+from otspec.decode.verify.step import OnHostOfScores
 from otspec.decode.verify.verifiers import merges, verifier
-from otspec.verification import Tree, synthetic
+from otspec.verification import Nested, Tree, synthetic
 from otspec.verification.rules.catalogue import BY_PLAN
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import NONE, Topology
@@ -77,7 +81,7 @@ def _locally(trees: list[Tree]) -> list[CompactTree]:
     drafts = Drafts(trees, torch.tensor(np.concatenate([tree.draft for tree in trees])), K)
     laws = merged_to_host(target, drafts, _generator())
     assert torch.equal(target, before)
-    assert isinstance(laws, ReducedLaws)
+    assert isinstance(laws, MergedLaws)
     return compact_trees(drafts, laws)
 
 
@@ -96,7 +100,7 @@ def test_what_a_rule_does_with_a_tree_is_the_same(law: str, rule: Any, hostile: 
     for tree, local in zip(trees, _locally(trees), strict=True):
         whole, seen = made.stop_law(tree), made.stop_law(local.tree)
         for node in range(tree.size):
-            apart = local.tokens[node, : -1 if node < tree.inner else 0]
+            apart = local.tokens[node] if node < tree.inner else local.tokens[node, :0]
             np.testing.assert_allclose(seen[node, : apart.size], whole[node, apart], atol=1e-9)
             assert seen[node, -1] == pytest.approx(np.delete(whole[node], apart).sum(), abs=1e-9)
         assert seen.sum(axis=1) @ tree.depth == pytest.approx(whole.sum(axis=1) @ tree.depth, abs=1e-9)
@@ -121,12 +125,12 @@ def test_the_rest_stands_for_one_of_its_tokens_by_their_law(vocab: int) -> None:
     if vocab == 2:  # nothing to gain
         assert isinstance(laws, LawRows)
         return
-    assert isinstance(laws, ReducedLaws)
+    assert isinstance(laws, MergedLaws)
     others = target.copy()
     others[drafted] = 0.0
     for law, drawn in ((others, laws.drawn[::2]), (target, laws.drawn[1::2])):
         assert follows(np.bincount(drawn, minlength=vocab), law)
-    np.testing.assert_allclose(laws.rest[::2], others.sum(), rtol=1e-12)
+    np.testing.assert_allclose(laws.target[::2, -1], others.sum(), rtol=1e-12)
 
 
 def test_laws_of_more_tokens_than_foreseen_come_whole() -> None:
@@ -148,7 +152,7 @@ def test_laws_are_merged_where_drafts_are_few_enough(vocab: int, k: int, merged:
     draft = torch.zeros(1, vocab, dtype=torch.float64)
     draft[0, :k] = 1 / k
     laws = merged_to_host(target, Drafts([root], draft, k), _generator())
-    assert isinstance(laws, ReducedLaws) == merged
+    assert isinstance(laws, MergedLaws) == merged
 
 
 def test_where_nothing_was_drafted_one_number_is_all() -> None:
@@ -156,10 +160,25 @@ def test_where_nothing_was_drafted_one_number_is_all() -> None:
     target = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], dtype=torch.float64)
     drafts = Drafts([root, root], torch.empty(0, 3, dtype=torch.float64), 0)
     trees = compact_trees(drafts, merged_to_host(target, drafts, _generator()))
-    assert [(local.tree.target.tolist(), local.tokens.tolist()) for local in trees] == [
-        ([[1.0]], [[1]]),
-        ([[1.0]], [[2]]),
-    ]
+    assert [(local.tree.target.tolist(), local.token(0, 0)) for local in trees] == [([[1.0]], 1), ([[1.0]], 2)]
+
+
+def test_the_token_after_a_last_node_is_drawn_where_a_text_ends() -> None:
+    """On a CPU, of scores: nothing but what is drafted and what follows it is possible."""
+    shape, vocab = Shape((1, 1)), 9
+    trees = [Topology.merge(shape, np.array(tokens)) for tokens in ([2, 4], [4, 6], [6, 2])]
+    columns = torch.tensor([2, 4, 6])
+    follows = [(2, 4, 8), (4, 6, 1), (6, 2, 4)]
+    scores = torch.full((9, vocab), -torch.inf)
+    scores[range(9), torch.tensor(follows).flatten()] = 0.0
+    laws = torch.stack([(columns == token).double() for one in follows for token in one[:2]])
+    verifier = OnHostOfScores(Sampling([], True), Nested(), np.random.default_rng(0), _generator())
+    drafts = Drafts(trees, laws, columns=columns)
+    found = verifier.verify(drafts, scores, Clock(torch.device("cpu"))).extensions
+    assert [one.tokens(tree) for one, tree in zip(found, trees, strict=True)] == [list(one) for one in follows]
+    scores[5] = torch.nan  # after the last node of the second tree
+    with pytest.raises(ProblemError, match="no law"):
+        verifier.verify(drafts, scores, Clock(torch.device("cpu")))
 
 
 def test_what_is_no_law_is_named() -> None:

@@ -73,7 +73,7 @@ def test_texts_have_metrics_of_their_own() -> None:
 
 @each(
     case=[
-        (Vanilla(), "draw"),
+        (Vanilla(), "drawn_of_scores"),
         (block(pair()[1], 2, draft_top_k=3), "merged_of_scores"),
         (typical(pair()[1], 2, 2), "to_host"),
     ]
@@ -106,7 +106,7 @@ def test_what_waits_for_the_device_is_timed_there_and_nothing_is_timed_twice(cas
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Clock, "on_device", span("device"))
         patched.setattr(Clock, "on_host", span("host"))
-        for name in ("draw", "merged_of_scores", "to_host", "compact_trees", "verify"):
+        for name in ("drawn_of_scores", "merged_of_scores", "to_host", "compact_trees", "verify"):
             patched.setattr(step, name, noting(name))
         run(pair()[0], strategy, torch.tensor([[1, 2, 3]]), max_new_tokens=7, seed=0)
     assert (comes, "verification on device") in seen

@@ -44,7 +44,7 @@ def test_a_step_gets_what_the_host_says_for_the_same_uniforms(rule: str, branchi
         tokens, token = ON_THE_HOST[rule](tree, uniforms)
         assert tuple(tree.token[extension.nodes].tolist()) == tokens
         assert extension.token == token
-        assert extension.nodes == tree.line(extension.nodes[-1] if extension.nodes else 0)
+        assert extension.nodes == tree.line(extension.last)
 
 
 @each(rule=("nested", "interval", "block"), branching=((2,), (3, 1), (2, 2), (1, 1, 1), (4, 1, 1), (2, 3, 2)))

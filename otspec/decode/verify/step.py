@@ -23,7 +23,8 @@ from otspec.decode.base.sampling import Prefix, Sampling, softmax
 from otspec.decode.base.transfers import HostCopy, to_device
 from otspec.decode.models.target import TargetOutput
 from otspec.decode.verify.captured import DeviceRule
-from otspec.decode.verify.laws import LawRows, ReducedLaws, compact_trees, merged_of_scores, merged_to_host, to_host
+from otspec.decode.verify.compact import compact_trees
+from otspec.decode.verify.laws import LawsOnHost, drawn_of_scores, merged_of_scores, merged_to_host, to_host
 from otspec.decode.verify.on_device import can_be_stacked, verify_launched, verify_on_device
 from otspec.decode.verify.verifiers import AcceptedTokens, merges, verify
 from otspec.errors import ProblemError
@@ -162,7 +163,7 @@ class OnHost(StepVerifier):
         return _followed(drafts.trees, drawn, clock)
 
     def _drawn(self, seen: torch.Tensor) -> torch.Tensor:
-        """Tokens drawn from laws, shape (N,), `NONE` where a law is none."""
+        """Tokens drawn after nodes, shape (N,), `NONE` where a law is none."""
         laws = self.outcome(seen)
         return torch.where(laws.sum(dim=-1).isnan(), NONE, draw(laws, self.generator))
 
@@ -198,9 +199,21 @@ class OnHost(StepVerifier):
             on_host = self._to_host(drafts, seen)
         with clock.on_host("verification"):
             local = compact_trees(drafts, on_host)
-            return [verify(self.verifier, tree, one, self.rng) for tree, one in zip(drafts.trees, local, strict=True)]
+            found = [verify(self.verifier, tree, one, self.rng) for tree, one in zip(drafts.trees, local, strict=True)]
+            return self._ended(drafts.trees, found, seen)
 
-    def _to_host(self, drafts: Drafts, laws: torch.Tensor) -> LawRows | ReducedLaws:
+    def _ended(
+        self, trees: Sequence[Topology], found: list[AcceptedTokens], seen: torch.Tensor
+    ) -> list[AcceptedTokens]:
+        """The same with tokens after nodes without drafts, of which a CPU draws those that are wanted."""
+        starts = np.cumsum([0, *(tree.size for tree in trees)])
+        rows = [start + one.last for start, one in zip(starts, found, strict=False) if one.token == NONE]
+        if not rows:
+            return found
+        drawn = iter(_checked(self._drawn(seen[rows]).numpy()))
+        return [one if one.token != NONE else one._replace(token=next(drawn)) for one in found]
+
+    def _to_host(self, drafts: Drafts, laws: torch.Tensor) -> LawsOnHost:
         """All laws: what a verifier of the user's looks at is not known."""
         both = torch.cat((laws, drafts.over(laws.shape[1])))
         return to_host(both, max_support(self.sampling.support, drafts.support))
@@ -209,7 +222,7 @@ class OnHost(StepVerifier):
 class OnHostMerged(OnHost):
     """The same for verifiers that may be shown all tokens which a node cannot draft as one."""
 
-    def _to_host(self, drafts: Drafts, laws: torch.Tensor) -> LawRows | ReducedLaws:
+    def _to_host(self, drafts: Drafts, laws: torch.Tensor) -> LawsOnHost:
         return merged_to_host(laws, drafts, self.generator)
 
 
@@ -224,7 +237,10 @@ class OnHostOfScores(OnHostMerged):
         """The laws, shape (N, V)."""
         return softmax(seen)
 
-    def _to_host(self, drafts: Drafts, scores: torch.Tensor) -> LawRows | ReducedLaws:
+    def _drawn(self, seen: torch.Tensor) -> torch.Tensor:
+        return drawn_of_scores(seen, self.generator)
+
+    def _to_host(self, drafts: Drafts, scores: torch.Tensor) -> LawsOnHost:
         return merged_of_scores(scores, drafts, self.generator)
 
 
@@ -313,10 +329,9 @@ def _gone_on(tree: Topology, extension: AcceptedTokens, tokens: Sequence[int]) -
     tokens : sequence of int
         What the target puts after each node; `NONE` of nodes that are not gone on to.
     """
-    nodes, token = extension
-    while tokens[node := tree.node_of.get((nodes[-1] if nodes else 0, token), 0)] != NONE:
-        nodes, token = [*nodes, node], tokens[node]
-    return AcceptedTokens(nodes, token)
+    while tokens[node := tree.node_of.get((extension.last, extension.token), 0)] != NONE:
+        extension = AcceptedTokens([*extension.nodes, node], tokens[node])
+    return extension
 
 
 def _checked(chosen: IntArray) -> list[int]:

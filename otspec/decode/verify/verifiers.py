@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from otspec.decode.base.draft_laws import DraftLaw
-from otspec.decode.verify.laws import CompactTree
+from otspec.decode.verify.compact import CompactTree
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, draw
 from otspec.schemes import IID, DraftScheme
@@ -109,7 +109,12 @@ class AcceptedTokens(NamedTuple):
     nodes: list[int]
     """The accepted nodes of the drafted tree, in order."""
     token: int
-    """The token after them."""
+    """The token after them; `NONE` where it is not drawn yet."""
+
+    @property
+    def last(self) -> int:
+        """The node that the token comes after."""
+        return self.nodes[-1] if self.nodes else 0
 
     def tokens(self, tree: Topology) -> list[int]:
         """All that the text gets."""
@@ -119,6 +124,6 @@ class AcceptedTokens(NamedTuple):
 def verify(verifier: PathVerifier, tree: Topology, local: CompactTree, rng: np.random.Generator) -> AcceptedTokens:
     """Verify one drafted tree; of a batch, some may have no drafts, and get a draw from the target."""
     if tree.length == 0:
-        return AcceptedTokens([], int(local.tokens[0, draw(local.tree.target[0], rng)]))
+        return AcceptedTokens([], local.token(0, int(draw(local.tree.target[0], rng))))
     verified = verifier.verify(local.tree, rng)
-    return AcceptedTokens(tree.line(verified.node), int(local.tokens[verified.node, verified.token]))
+    return AcceptedTokens(tree.line(verified.node), local.token(verified.node, verified.token))
