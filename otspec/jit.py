@@ -33,7 +33,7 @@ F = TypeVar("F", bound=Callable[..., object])
 MARK = b"from otspec.jit import "
 """Sources with this line compile something."""
 
-CONSTANTS = ("jit.py", "tolerances.py", "schemes/draft_sets.py")
+CONSTANTS = ("jit.py", "kernels/intrinsics.py", "tolerances.py", "schemes/draft_sets.py")
 """The others that compiled code takes something from: an edit anywhere else leaves the machine code valid."""
 
 KEPT = 20

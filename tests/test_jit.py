@@ -6,11 +6,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import grimp
+import numba
+import numpy as np
 import pytest
 
 from otspec import jit
+from otspec.kernels.intrinsics import prefetch, wide_vectors
+from otspec.laws import FloatArray
 
 PACKAGE = Path(jit.__file__).parent
 ROOT = Path(__file__).parents[1]
@@ -144,3 +149,19 @@ def test_compiled_code_takes_nothing_from_a_source_that_is_left_out() -> None:
                         if not one.endswith("Array")
                     ]
     assert not wrong, wrong
+
+
+def test_llvm_is_told_what_a_kernel_asks_for() -> None:
+    def total(values: FloatArray) -> float:
+        wide_vectors()
+        found = 0.0
+        for value in values:
+            prefetch(values, 1 << 40)  # no such memory
+            found += value
+        return found
+
+    compiled: Any = numba.njit(total)
+    assert compiled(np.arange(4.0)) == total(np.arange(4.0)) == 6.0
+    [code] = compiled.inspect_llvm().values()
+    assert '"prefer-vector-width"="512"' in code
+    assert "call void @llvm.prefetch" in code

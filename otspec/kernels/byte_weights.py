@@ -11,12 +11,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from otspec.jit import jit_of_sums, jit_vectorised
+from otspec.jit import jit_inlined, jit_of_sums, jit_vectorised
 from otspec.kernels.exponentials import exp32
 from otspec.kernels.few_rows import Bits, Gains, add_and_normalise, gate, narrowed, normalise, turn, widened
+from otspec.kernels.intrinsics import prefetch, wide_vectors
 
 LEAST_OUTPUTS = 4
 """Outputs that are computed together."""
+AHEAD, LINE = 8192, 64
+"""Bytes of weights that are fetched ahead, at least as long as memory takes to answer; and those that come together."""
 NOTHING = np.float32(-1e30)
 """The score of what is not attended to: finite, so that a row that attends to nothing has a mean."""
 
@@ -75,11 +78,21 @@ def multiply(rows: Bits, matrix: ByteMatrix, into: Gains) -> None:
             into[row, output] = into[row, output] * matrix.scales[output] + matrix.bias[output]
 
 
+@jit_inlined
+def _fetch(weights: NDArray[np.int8], at: int, outputs: int) -> None:
+    """Begin to read what lies `AHEAD` of outputs, so that no product waits for it."""
+    size = weights.shape[1]
+    for byte in range(at * size, (at + outputs) * size, LINE):
+        prefetch(weights, byte + AHEAD)
+
+
 @jit_vectorised
 def _one(row: Gains, weights: NDArray[np.int8], into: Gains) -> None:
     """By four outputs; the last four may have been computed before."""
+    wide_vectors()
     for first in range(0, len(weights), 4):
         at = min(first, len(weights) - 4)
+        _fetch(weights, at, 4)
         a, b, c, d = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
         for column in range(len(row)):
             value = row[column]
@@ -93,8 +106,10 @@ def _one(row: Gains, weights: NDArray[np.int8], into: Gains) -> None:
 @jit_vectorised
 def _two(row: Gains, other: Gains, weights: NDArray[np.int8], into: Gains) -> None:
     """By two outputs."""
+    wide_vectors()
     for first in range(0, len(weights), 2):
         at = min(first, len(weights) - 2)
+        _fetch(weights, at, 2)
         a, b, c, d = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
         for column in range(len(row)):
             upper, lower = np.float32(weights[at, column]), np.float32(weights[at + 1, column])
@@ -108,8 +123,10 @@ def _two(row: Gains, other: Gains, weights: NDArray[np.int8], into: Gains) -> No
 @jit_vectorised
 def _four(first: Gains, second: Gains, third: Gains, fourth: Gains, weights: NDArray[np.int8], into: Gains) -> None:
     """By two outputs."""
+    wide_vectors()
     for start in range(0, len(weights), 2):
         at = min(start, len(weights) - 2)
+        _fetch(weights, at, 2)
         a, b, c, d = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
         e, f, g, h = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
         for column in range(len(first)):
