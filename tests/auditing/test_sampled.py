@@ -102,7 +102,7 @@ def test_a_bias_within_groups_is_seen_and_what_is_known_of_groups_is_said() -> N
     audit = otspec.audit(collapsing, instances=[large[1:]])
     assert audit.verdict is AuditVerdict.NOT_LOSSLESS
     assert audit.outcome.draws < 5000
-    assert audit.instances[0].tv_interval[0] == 0  # of groups
+    assert (audit.instances[0].tv_interval[0], audit.instances[0].tv_tokens) == (0, 1)  # of groups, and of tokens
     lossless = otspec.audit(as_sampler(rules.naive), instances=[large[1:]], resolution=COARSE)
     assert lossless.verdict is AuditVerdict.LOSSLESS
     assert lossless.instances[0].tv_tokens > COARSE
@@ -153,6 +153,8 @@ def test_vocabularies_have_two_tokens_more_than_drafts_and_large_ones_are_groupe
     cells = cells_of(p / p.sum(), q)
     assert set(cells[:100]).isdisjoint(cells[100:])
     assert cells.max() + 1 <= MAX_CELLS
+    for law in (p, q):  # the likeliest of both stand alone
+        assert (np.bincount(cells)[cells[np.argsort(-law)[:8]]] == 1).all()
     assert np.array_equal(cells_of(p[100:120], q[100:120]), np.arange(20))
     assert np.unique(cells).size == cells.max() + 1
 
