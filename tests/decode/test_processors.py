@@ -83,6 +83,8 @@ def test_only_what_a_text_goes_on_from_is_kept() -> None:
     (followed,) = for_trees(LogitsProcessorList([ByState()]), PROMPTS[:1], 40)
     assert isinstance(followed, Followed)
     text, scores = PROMPTS[:1], torch.zeros(1, 40)
+    padded = PROMPTS[1:, :2]  # of a batch with a longer prompt
+    assert torch.equal(followed.ask(0, 0, padded, scores), ByText()(padded, scores.clone()))
     for token in range(9):
         followed.ask(0, 0, text, scores)
         for draft in (7, 8):
@@ -114,11 +116,13 @@ class Shared:
 
 
 Theirs = type("Theirs", (Locked,), {"__module__": "xgrammar.contrib.hf"})
+Bare = type("Bare", (ByState,), {"__module__": "outlines", "__deepcopy__": lambda self, memo: object.__new__(Bare)})
+"""Whose copies lack its state, and fail."""
 
 
 @pytest.mark.parametrize(
     ("one", "name"),
-    [(Locked(), "Locked"), (Shared(), "Shared"), (Theirs(), "Theirs")],
+    [(Locked(), "Locked"), (Shared(), "Shared"), (Theirs(), "Theirs"), (Bare(), "Bare")],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_state_that_cannot_be_copied_is_refused_by_name(one: Any, name: str) -> None:
