@@ -1,7 +1,4 @@
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +10,7 @@ from otspec.errors import DataError
 from otspec.plans import Match, Pick, load
 from otspec.plans.storage import save
 from tests.instances import P4, Q4, SCHEMES
-from tests.oracles import Floats
+from tests.plans.test_tables import FIRST, Claims
 from tests.spellings import every_spelling
 
 OF_SEVERAL_DRAFTS = {"iid-3": IID(Q4, 3), "one": IID(Q4, 1), "distinct-3": WithoutReplacement(Q4, 3)}
@@ -62,22 +59,9 @@ def test_a_large_plan_comes_back_and_shares_what_was_shared(tmp_path: Path) -> N
         back.problem.p[0] = 1.0
 
 
-@dataclass(frozen=True)
-class Foreign:
-    """A pick rule of somebody else's: the first draft."""
-
-    @cached_property
-    def proposal(self) -> Floats:
-        return Q4
-
-    def weights(self, drafts: Any) -> Floats:
-        return np.array([1.0, 0.0])
-
-
 def test_a_class_of_somebody_else_is_refused_by_name(tmp_path: Path) -> None:
-    plan = Pick(Problem(P4, IID(Q4, 2)), Foreign(), 1.0)
-    assert plan.conditional(np.array([0, 1])).sum() == pytest.approx(1.0)
-    with pytest.raises(ProblemError, match=r"consists of a tests\.plans\.test_storage:Foreign, .* or pickle"):
+    plan = Pick(Problem(P4, IID(Q4, 2)), Claims(Q4, FIRST), 1.0)
+    with pytest.raises(ProblemError, match=r"consists of a tests\.plans\.test_tables:Claims, .* or pickle"):
         plan.save(tmp_path / "plan.npz")
     assert not any(tmp_path.iterdir())
 
