@@ -1,6 +1,5 @@
 """Batches of rows of tensors: laws of many kinds, drafts and uniforms; and rows that are no problems."""
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -27,12 +26,6 @@ KINDS: dict[str, Kind] = {
     "tiny tails": laws.tail(1e-300),
     "points": laws.one_of(laws.point_target(laws.model), laws.point_draft(laws.model), both_points),
 }
-
-
-def exact(law: Floats) -> list[Fraction]:
-    """A law in rational numbers."""
-    values = [Fraction(float(value)) for value in law]
-    return [value / sum(values) for value in values]
 
 
 def check_places(solution: Any) -> None:

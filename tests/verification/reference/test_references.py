@@ -18,18 +18,19 @@ from otspec.extras import installed
 from otspec.verification.device import verify_rows
 from otspec.verification.reference import buckets as bucket_reference
 from otspec.verification.reference import interval as interval_reference
+from otspec.verification.reference.interval import law
 from otspec.verification.rules.buckets.buckets import AIMS, LADDER, acceptance, bucket_of, count, slopes_of
 from tests import laws
 from tests.each import each
 from tests.instances import SMALL, Instance
-from tests.verification.row_batches import KINDS, VALID, batch, check_places, exact, pairs_of, straddling, tensors
+from tests.verification.row_batches import KINDS, VALID, batch, check_places, pairs_of, straddling, tensors
 
 
 @each(instance=[instance for instance in SMALL if isinstance(instance.problem.scheme, IID)])
 def test_places_are_kept_whole_and_the_acceptance_is_the_optimum(instance: Instance) -> None:
     problem = instance.problem
     assert isinstance(problem.scheme, IID)
-    solution = interval_reference.solve(exact(problem.p), exact(problem.scheme.q), problem.n)
+    solution = interval_reference.solve(law(problem.p.tolist()), law(problem.scheme.q.tolist()), problem.n)
     check_places(solution)
     acceptance = sum(min(token.p, token.g) for token in solution.tokens)
     assert float(acceptance) == pytest.approx(optimum(problem).acceptance, abs=1e-12)
@@ -37,7 +38,7 @@ def test_places_are_kept_whole_and_the_acceptance_is_the_optimum(instance: Insta
 
 @each(name=list(KINDS), vocab=(1, 2, 6, 30), n=(1, 2, 3))
 def test_the_reference_picks_its_proposal_and_keeps_places_whole(name: str, vocab: int, n: int) -> None:
-    p, q = (exact(law) for law in KINDS[name](np.random.default_rng([vocab, n]), vocab))
+    p, q = (law(values.tolist()) for values in KINDS[name](np.random.default_rng([vocab, n]), vocab))
     solution = bucket_reference.solve(p, q, n)
     check_places(solution)
     # It attains the optimum of the laws of the buckets.
