@@ -138,6 +138,8 @@ def test_buckets_hold_tokens_of_nearly_equal_ratio_in_ascending_order() -> None:
     p, q = rng.gamma(0.3, size=(2, 500))
     p[:20], q[10:30] = 0.0, 0.0
     p[30:33], q[40:43] = 1e-300, 1e-300
+    p[50:52], q[50:52] = 2.0**-REACH * np.array([1.0001, 0.9999]), 1.0  # on either side of both ends
+    p[52:54], q[52:54] = 1.0, 2.0**-REACH * np.array([1.0001, 0.9999])
     for grain in (0.005, 0.02, 0.3, 1.0):
         tokens, buckets, rank_of_bucket, target, size = bucket(p, q, grain)
         rank, k = np.full(500, -1), size.size
