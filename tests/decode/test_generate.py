@@ -13,7 +13,7 @@ from transformers import GenerationConfig, StoppingCriteria
 import otspec
 from otspec import ProblemError
 from otspec.decode import multi_draft, run
-from otspec.decode.methods import assisted, block, speculative, typical
+from otspec.decode.methods import block, speculative, typical
 from tests.decode.families import family
 from tests.decode.models import Streamer, Words, greedy_text, pair, tiny
 
@@ -61,15 +61,7 @@ def test_a_generation_configuration_speaks_for_what_is_not_given() -> None:
     assert decoded(**more, generation_config=GenerationConfig()).new_tokens == plain
     assert decoded(**more, generation_config=GenerationConfig(do_sample=False), do_sample=True).new_tokens == plain
     assert decoded(do_sample=True, seed=1).new_tokens == decoded(seed=1).new_tokens
-
-
-def test_greedy_decoding_by_another_name() -> None:
-    greedy = greedily(PROMPTS.tolist(), 6)
-    config = GenerationConfig(do_sample=False, max_new_tokens=6)
-    for settings in ({"do_sample": False}, {"do_sample": False, "temperature": 0}, {"generation_config": config}):
-        given: dict[str, Any] = {"max_new_tokens": 6, **settings}
-        assert decoded(**given, seed=2).new_tokens == greedy, settings
-        assert assisted(TARGET, DRAFT, PROMPTS[:1], **given).new_tokens == greedy[:1]
+    assert decoded(do_sample=False, temperature=0).new_tokens == greedily(PROMPTS.tolist(), 12)
 
 
 # --- models

@@ -54,8 +54,6 @@ def test_texts_that_were_cut_off_are_gone_on_with(tmp_path: Path) -> None:
     assert told == [6]
     with pytest.raises(DataError, match="texts whose seed is 0, not 1"):
         write(path=path, seed=1)
-    with pytest.raises(DataError, match="texts whose prompts is"):
-        own_texts(tiny(), [[2]], 6, 5, batch=2, path=path)
     for prompts, length, why in (([[]], 5, "a prompt is empty"), ([[1]], 66, "at most 1 . 64 positions")):
         with pytest.raises(ProblemError, match=why):
             own_texts(tiny(), prompts, 2, length)
