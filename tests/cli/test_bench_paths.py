@@ -37,8 +37,6 @@ def test_rules_are_compared_on_recorded_trees(otspec: Otspec, monkeypatch: pytes
         (f"{line} --out all --seed 1", "all holds another run: its seed is 0, yours 1"),
         (f"{line} --reference interval", "'interval' is not among the rules of this run, nested, block"),
         ("bench paths --data nowhere.safetensors", "there is no file nowhere.safetensors"),
-        ("bench paths --data all/results.jsonl", "holds no trees of ours; record trees with otspec record --paths K"),
-        ("bench paths --data t.safetensors --solver nestled", "no solver 'nestled'"),
         ("bench paths --data all", "all holds no recorded trees; record some with otspec record --paths K --depth L"),
     ):
         assert message in otspec(words, 2).err, words

@@ -12,8 +12,6 @@ Rows = list[tuple[str, str]]
 PLAIN: Rows = [
     ("solve nowhere.npz", "there is no file nowhere.npz"),
     ("solve deep.safetensors", "deep.safetensors cannot be read: maximum recursion depth"),
-    ("solve p.npz --solver lp2", "no solver 'lp2'; known: canonical"),
-    ("solve p.npz --top-p 2", "'--top-p': 2; it is a probability in (0, 1]"),
     ("solve p.npz --n 1.5", "'--n': Input should be a valid integer"),
     ("solve p.npz --out .", ". is a folder; name a file"),
     ("solve p.npz --out nowhere/x", "there is no folder nowhere; make it first"),
@@ -68,7 +66,6 @@ DECODE: Rows = [
     *(
         (f"--prompt a {words}", message)
         for words, message in (
-            ("--method magic", "no method 'magic'; known: multi-draft, vanilla"),
             ("--method vanilla --paths 2", "vanilla has no paths; it takes no such settings"),
             ("--method assisted --batch 2", "assisted takes one prompt at a time; the batch is 2"),
             ("--solver nested,interval", "nested is a joint rule"),
@@ -78,7 +75,6 @@ DECODE: Rows = [
             ("--frequencies few.npy", "--frequencies is for --drafter fr or pa-fr; pass that too"),
             ("--drafter fr", "pass --frequencies FILE, such as np.save writes"),
             ("--drafter tli", "no draft model with another tokenizer comes with"),
-            ("--drafter fr:x", "'fr:x' keeps 'x' tokens; write a number from 1 on"),
             ("--drafter fr --frequencies binary.txt", "cannot be read as token frequencies"),
             ("--drafter fr --frequencies few.npy --method vanilla", "no draft_tokens"),
             ("--device abacus", "no device 'abacus' here"),
