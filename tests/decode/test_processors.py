@@ -116,7 +116,7 @@ class Shared:
 
 
 Theirs = type("Theirs", (Locked,), {"__module__": "xgrammar.contrib.hf"})
-Bare = type("Bare", (ByState,), {"__module__": "outlines", "__deepcopy__": lambda self, memo: object.__new__(Bare)})
+Bare = type("Bare", (ByState,), {"__module__": "outlines", "__deepcopy__": lambda self, _: object.__new__(type(self))})
 """Whose copies lack its state, and fail."""
 
 
