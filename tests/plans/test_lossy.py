@@ -38,7 +38,7 @@ def test_it_accepts_as_much_as_any_rule_at_its_price(scheme: Any, price: float) 
     assert found.membership == pytest.approx(best_at(problem, price), abs=within)
     assert plan.acceptance == pytest.approx(found.membership, abs=1e-9)
     assert -1e-9 <= plan.gap <= within
-    assert plan.deviation == pytest.approx(2 * plan.price, abs=1e-12)
+    assert plan.deviation == pytest.approx(plan.max_deviation, abs=1e-12)
 
 
 def test_it_is_the_solvers_own_plan_at_no_price_and_never_pays_more_than_it_takes() -> None:
@@ -47,6 +47,8 @@ def test_it_is_the_solvers_own_plan_at_no_price_and_never_pays_more_than_it_take
     assert best_lossy_plan(problem, 0).acceptance == pytest.approx(alpha, abs=1e-15)
     assert best_lossy_plan(problem, 1).price == pytest.approx(1 - alpha, abs=1e-15)
     assert best_lossy_plan(problem, 1).acceptance == pytest.approx(1, abs=1e-15)
+    close = Problem(0.98 * Q4 + 0.02 * P4, IID(Q4, 1))
+    assert best_lossy_plan(close, 1e-3).acceptance == pytest.approx(otspec.solve(close).plan.acceptance + 1e-3)
     always = best_lossy_plan(Problem(Q4, IID(Q4, 1)), 0.5)
     assert always.price == 0
     assert always.acceptance == pytest.approx(1)
