@@ -2,6 +2,7 @@ import itertools
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -78,7 +79,10 @@ def test_grid_of_temperatures_truncations_and_drafters_where_a_method_has_settin
     assert "pace" not in replace(NESTED, pace="goodput").settings
 
 
-def test_records_are_whole_and_none_is_measured_twice(tmp_path: Path) -> None:
+def test_records_are_whole_and_none_is_measured_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock on which a text takes 1000 seconds, so that most of them are spent on the rest."""
+    clock = SimpleNamespace(perf_counter=itertools.count(0, 1000).__next__)
+    monkeypatch.setattr("otspec.bench.decoding.driver.time", clock)
     cells = [VANILLA, replace(NESTED, depth=2)]
     asked = benchmark(cells, first=2)
     folder = RecordFolder(tmp_path, asked.identity)
@@ -91,6 +95,7 @@ def test_records_are_whole_and_none_is_measured_twice(tmp_path: Path) -> None:
         assert one["lossless"]
         assert one["message"] == ""
         assert one["seed"] == one["prompt"]
+        assert sum(one["seconds"].values()) == pytest.approx(1000, abs=1e-6)
         assert one["of_texts"] == [{name: one[name] for name in AS_SERVED}]
         drafted, steps_of = one["num_drafts"], one["sequence_steps"]
         assert drafted == 0 if one["method"] == "vanilla" else 0 < drafted <= steps_of
