@@ -164,18 +164,17 @@ def test_where_nothing_was_drafted_one_number_is_all() -> None:
 
 
 def test_the_token_after_a_last_node_is_drawn_where_a_text_ends() -> None:
-    """On a CPU, of scores: nothing but what is drafted and what follows it is possible."""
-    shape, vocab = Shape((1, 1)), 9
-    trees = [Topology.merge(shape, np.array(tokens)) for tokens in ([2, 4], [4, 6], [6, 2])]
-    columns = torch.tensor([2, 4, 6])
-    follows = [(2, 4, 8), (4, 6, 1), (6, 2, 4)]
-    scores = torch.full((9, vocab), -torch.inf)
-    scores[range(9), torch.tensor(follows).flatten()] = 0.0
-    laws = torch.stack([(columns == token).double() for one in follows for token in one[:2]])
+    """On a CPU, of scores: nothing is possible but what follows, which is what was drafted, but for the last text."""
+    follows = [(2, 4, 8), (4, 6, 1), (6, 2, 4), (6, 0, 0)]
+    columns, drafted = torch.tensor([2, 4, 6]), [2, 4, 4, 6, 6, 2, 2, 4]
+    trees = [Topology.merge(Shape((1, 1)), np.array(drafted[at : at + 2])) for at in range(0, 8, 2)]
+    scores = torch.full((12, 9), -torch.inf)
+    scores[range(12), torch.tensor(follows).flatten()] = 0.0
+    drafts = Drafts(trees, torch.stack([(columns == token).double() for token in drafted]), columns=columns)
     verifier = OnHostOfScores(Sampling([], True), Nested(), np.random.default_rng(0), _generator())
-    drafts = Drafts(trees, laws, columns=columns)
     found = verifier.verify(drafts, scores, Clock(torch.device("cpu"))).extensions
-    assert [one.tokens(tree) for one, tree in zip(found, trees, strict=True)] == [list(one) for one in follows]
+    texts = [one.tokens(tree) for one, tree in zip(found, trees, strict=True)]
+    assert texts == [list(follows[0]), list(follows[1]), list(follows[2]), [6]]
     scores[5] = torch.nan  # after the last node of the second tree
     with pytest.raises(ProblemError, match="no law"):
         verifier.verify(drafts, scores, Clock(torch.device("cpu")))
