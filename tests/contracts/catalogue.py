@@ -267,7 +267,7 @@ CATALOGUE: Mapping[str, Entry] = {
     "top_k, of all tokens": Entry(drafts(branching=(3, 1), law="top_k"), plain()),
     "hub pairs": Entry(drafts(branching=(2, 2), law="hub_pairs"), plain()),
     "hub pairs, then one, by SpecHub": Entry(drafts(branching=(2, 1), law="hub_pairs", solver="spechub"), plain()),
-    "several models": Entry(of_both(paths=2, depth=2), of_each(plain())),
+    "several models": Entry(of_both(paths=2, depth=2), of_each(plain()), vocab=4),
     # Drafts sampled in a way of their own.
     "drafts top-k": Entry(drafts(draft_top_k=2), plain(top_k=2), ("temperature 1", "greedy"), 4, every_rule=True),
     "drafts cold, of all tokens": Entry(
