@@ -14,7 +14,7 @@ from otspec.decode.base.metrics import Clock
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.methods import Typical
 from otspec.decode.verify.compact import CompactTree, compact_trees
-from otspec.decode.verify.laws import LawRows, MergedLaws, merged_to_host, to_host
+from otspec.decode.verify.laws import LawRows, MergedLaws, _over_columns, _split_over_columns, merged_to_host, to_host
 from otspec.decode.verify.step import OnHostOfScores
 from otspec.decode.verify.verifiers import merges, verifier
 from otspec.verification import Nested, Tree, synthetic
@@ -161,6 +161,22 @@ def test_where_nothing_was_drafted_one_number_is_all() -> None:
     drafts = Drafts([root, root], torch.empty(0, 3, dtype=torch.float64), 0)
     trees = compact_trees(drafts, merged_to_host(target, drafts, _generator()))
     assert [(local.tree.target.tolist(), local.token(0, 0)) for local in trees] == [([[1.0]], 1), ([[1.0]], 2)]
+
+
+def test_laws_over_columns_are_the_same_on_a_device_and_by_a_kernel() -> None:
+    """But for the last level, where a device draws a token of every law."""
+    trees, columns = _trees(Shape((2, 1)), "iid", 5, True), torch.arange(1, VOCAB, 3)
+    target = torch.tensor(np.concatenate([tree.target for tree in trees]))
+    draft = torch.rand(sum(tree.inner for tree in trees), columns.numel(), dtype=torch.float64, generator=_generator())
+    drafts = Drafts(trees, draft / draft.sum(dim=1, keepdim=True), columns=columns)
+    there = _over_columns(target.clone(), drafts, columns, _generator())
+    here = _split_over_columns(target.clone(), drafts, columns, _generator())
+    for one, other in zip(there[:3], here[:3], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert (np.delete(here.drawn, drafts.nodes) == NONE).all()
+    assert (there.drawn[drafts.nodes] == here.drawn[drafts.nodes]).all()
+    rest = np.delete(np.arange(VOCAB), columns)
+    assert (np.isin(there.drawn, rest) | (there.target[:, -1] == 0))[drafts.nodes].all()
 
 
 def test_the_token_after_a_last_node_is_drawn_where_a_text_ends() -> None:

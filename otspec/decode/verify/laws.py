@@ -102,7 +102,8 @@ def merged_to_host(laws: torch.Tensor, drafts: Drafts, generator: torch.Generato
     """
     vocab, k = laws.shape[1], drafts.support
     if drafts.columns is not None and not _pays(drafts.support, drafts.laws.shape[1]):
-        return _over_columns(laws, drafts, drafts.columns, generator)
+        over = _split_over_columns if laws.device.type == "cpu" else _over_columns
+        return over(laws, drafts, drafts.columns, generator)
     if k is None or not _pays(k, vocab):
         return to_host(torch.cat((laws, drafts.over(vocab))), None)
     top = drafts.over(vocab).topk(k + 1, dim=-1)  # one more than foreseen, which shows whether that was all
@@ -154,8 +155,6 @@ def _over_columns(laws: torch.Tensor, drafts: Drafts, columns: torch.Tensor, gen
 
     The target's laws are used up: what can be drafted at a node is no longer in them.
     """
-    if laws.device.type == "cpu":
-        return _split_over_columns(laws, drafts, columns, generator)
     nodes = to_device(drafts.nodes, laws.device)
     inner = laws.index_select(0, nodes)
     target = laws.new_zeros(len(laws), len(columns) + 1)
