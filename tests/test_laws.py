@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chisquare
 
 from otspec import IID, Problem
-from otspec.laws import as_drafts, as_law, draw, draw_from_cumulative, law_from_logits
+from otspec.laws import as_drafts, as_law, as_laws, draw, draw_from_cumulative, law_from_logits, scale_laws
 from otspec.tolerances import MASS_TOL
 from tests.each import each
 from tests.instances import P4, Q4, VARIED, Instance
@@ -20,7 +20,11 @@ from tests.refusals import Refused, check_refused
 
 @each(drift=[0.9 * MASS_TOL, -0.9 * MASS_TOL])
 def test_rounding_is_divided_out(drift: float) -> None:
-    assert_allclose(as_law("p", np.array([0.25, 0.75]) * (1 + drift)), [0.25, 0.75], rtol=1e-15)
+    drifted = np.array([[0.25, 0.75], [0.5, 0.5]]) * np.array([[1 + drift], [1.0]])
+    assert_allclose(as_law("p", drifted[0]), [0.25, 0.75], rtol=1e-15)
+    assert as_laws("p", drifted) is not drifted
+    assert scale_laws("p", drifted) is drifted
+    assert_allclose(drifted, [[0.25, 0.75], [0.5, 0.5]], rtol=1e-15)
     logits = np.random.default_rng(0).normal(scale=3, size=150_000).astype(np.float32)
     law = as_law("p", np.exp(logits) / np.exp(logits).sum())
     assert law.dtype == np.float64
