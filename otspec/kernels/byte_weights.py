@@ -60,7 +60,7 @@ class ByteLayer(NamedTuple):
 @jit_vectorised
 def multiply(rows: Bits, matrix: ByteMatrix, into: Gains) -> None:
     """What a linear layer makes of rows; shapes (R, inputs) and (R, outputs)."""
-    wide = np.empty(rows.shape, np.float32)
+    wide = np.zeros((len(rows) + 1, rows.shape[1]), np.float32)
     for row in range(len(rows)):
         for column in range(rows.shape[1]):
             wide[row, column] = widened(rows[row, column])
@@ -68,10 +68,13 @@ def multiply(rows: Bits, matrix: ByteMatrix, into: Gains) -> None:
     while done + 4 <= len(rows):
         _four(wide[done], wide[done + 1], wide[done + 2], wide[done + 3], matrix.weights, into[done : done + 4])
         done += 4
-    if done + 2 <= len(rows):
-        _two(wide[done], wide[done + 1], matrix.weights, into[done : done + 2])
-        done += 2
-    if done < len(rows):
+    if done + 3 == len(rows):  # weights are read once
+        spare = np.empty((4, into.shape[1]), np.float32)
+        _four(wide[done], wide[done + 1], wide[done + 2], wide[done + 3], matrix.weights, spare)
+        into[done:] = spare[:3]
+    elif done + 2 == len(rows):
+        _two(wide[done], wide[done + 1], matrix.weights, into[done:])
+    elif done < len(rows):
         _one(wide[done], matrix.weights, into[done])
     for row in range(len(rows)):
         for output in range(into.shape[1]):
