@@ -72,7 +72,14 @@ def test_a_targets_own_configuration_is_told_and_can_be_left_out(otspec: Otspec,
         (record,) = lines_of("out.jsonl")
         assert record["own_config"] == acting  # min-p does nothing to greedy text
         texts.append(record["new_tokens"][0])
-    assert texts[0] != texts[1]
+    model = load_models("own", None, "cpu").target
+    ids = torch.tensor([tokenizer()("import os").input_ids])
+    own, plain = (
+        model.generate(ids, do_sample=False, max_new_tokens=24, repetition_penalty=one)[0, ids.shape[1] :].tolist()
+        for one in (5.0, 1.0)
+    )
+    assert own != plain
+    assert texts == [own, plain]
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,8 @@ def test_a_rule_of_ones_own() -> None:
     assert plan.acceptance == pytest.approx(0.6, abs=1e-15)
     assert plan.gap == pytest.approx(0.4, abs=1e-15)
     assert_allclose(enumerate_plan(plan).output, P4, rtol=0, atol=1e-15)
+    # Draft 3 is accepted with p/q = 1/4; else the output is 0 or 1, short by 0.3 and 0.1.
+    assert_allclose(plan.conditional(np.array([3, 0])), [0.75 * 0.75, 0.75 * 0.25, 0.0, 0.25], rtol=1e-14)
     # Where every tuple is tried the law of the pick is not taken on trust: p would be optimal, and it is q.
     trusted = Pick(plan.problem, Claims(P4, FIRST), bound=1.0)
     assert trusted.gap == pytest.approx(0.0, abs=1e-15)

@@ -104,7 +104,12 @@ def test_rows_are_told_in_any_shape_and_in_their_order() -> None:
     assert_allclose(TABLE.prob(asked), [[0.4, 0.0], [0.0, 0.3], [0.0, 0.2]], rtol=1e-15)
     assert_array_equal(TABLE.support().drafts, DRAFTS[:4])
     assert TABLE.support_size() == 4
+    # With order 1, 3, 0, ...: the tuples (0, 1), (1, 0), (1, 4) give token 1, and (3, 3) gives token 3.
+    assert_allclose(TABLE.priority_law(np.array([1, 3, 0, 4, 2, 5])), [0, 0.7, 0, 0.3, 0, 0], rtol=0, atol=1e-15)
     assert TABLE.prefix_order(np.full(6, 1 / 6)) is None
+    assert_array_equal(TABLE.draft_sets().tokens, [[0, 1], [1, 4], [3, -1]])
+    assert_allclose(TABLE.draft_sets().mass, [0.5, 0.2, 0.3], rtol=1e-15)
+    assert_array_equal(TABLE.compact().drafts, [[0, 1], [1, 0], [2, 2], [1, 3]])
 
 
 # --- sets of drafts

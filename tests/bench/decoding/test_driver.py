@@ -1,5 +1,8 @@
 import itertools
+import json
+import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +20,7 @@ from otspec.bench.records import KEY, RecordFolder
 from otspec.bench.spellings import every_rule
 from otspec.decode.base.metrics import AS_SERVED
 from tests.bench.decoding.fakes import ASSISTED, GENERATE, INTERVAL, NESTED, VANILLA, benchmark
+from tests.processes import killed
 
 
 def kept(asked: DecodingBenchmark, path: Path) -> RecordFolder:
@@ -148,3 +152,30 @@ def test_a_cell_whose_solver_fails_or_whose_time_is_spent_gets_no_more_prompts(t
     assert one["tokens"] == 0
     (one,) = kept(benchmark([VANILLA], budget_s=1e-6, repeats=2), tmp_path / "short").records
     assert 1 <= one["tokens"] < 5
+
+
+def test_a_run_that_is_killed_loses_nothing_and_measures_nothing_twice(tmp_path: Path) -> None:
+    """With trials, repeats and two temperatures."""
+    cells = [VANILLA, replace(NESTED, depth=2), replace(GENERATE, temperature=0.0), ASSISTED]
+    asked, trials = benchmark(cells, repeats=2, first=2, max_new_tokens=3), len(CANDIDATES) * 3
+    after = trials + 9
+
+    def work(die: Callable[[], None]) -> None:
+        folder = RecordFolder(tmp_path, asked.identity)
+        run(asked, folder, lambda steps: die() if len(folder.records) == after else None)
+
+    killed(work)
+    log = tmp_path / "results.jsonl"
+    before = log.read_text()
+    assert len(before.splitlines()) == after
+    log.write_text(before + '{"method": "van')  # killed while it wrote
+    assert len(kept(asked, tmp_path).records) == asked.count
+    assert log.read_text().startswith(before)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    counts = Counter(keys_of(lines))
+    assert set(counts.values()) == {1}
+    assert sum(trial for _, trial, _, _ in counts) == trials
+    assert {one["tokens"] for one in lines} == {3}
+    assert all(math.isfinite(sum(one["seconds"].values())) for one in lines)
+    texts = [(repeat, prompt) for _, trial, repeat, prompt in keys_of(lines) if not trial]
+    assert texts == sorted(texts)  # it went on where it stopped
