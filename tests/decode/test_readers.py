@@ -10,15 +10,17 @@ from torch import nn
 from torch.nn.functional import linear
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.head import with_head_for, without_head
 from otspec.decode.models.passes import packed
 from otspec.decode.models.passes.llama_reader import LlamaReader
 from otspec.decode.models.passes.packed import PackedLinear, PackedMatrix, pack
 from otspec.decode.models.passes.reader import reader_of
-from otspec.decode.models.passes.signature import Inputs
+from otspec.decode.models.passes.signature import Conditioning, Inputs
 from otspec.decode.models.passes.transformers_reader import TransformersReader
 from otspec.errors import ProblemError
+from tests.decode import published
 from tests.decode.models import tiny
 from tests.each import each
 
@@ -54,10 +56,36 @@ PLAIN: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@each(of=PLAIN)
-def test_the_same_bits(of: tuple[str, dict[str, Any]]) -> None:
-    model = _model(of[0], **of[1])
-    lean, plain = reader_of(model), TransformersReader(model)
+EAGLES = {
+    "EAGLE": published.eagle(97),
+    "EAGLE-3": published.eagle3(97, tuple(range(0, 97, 3))),
+    "EAGLE-3, normed": published.eagle3(97, norm_before_residual=True, norm_output=True),
+}
+
+
+def _model_of(name: str, noise: float = 0.1) -> Any:
+    """A model in float32."""
+    if name in PLAIN:
+        architecture, settings = PLAIN[name]
+        return _model(architecture, noise, **settings)
+    with torch.no_grad():
+        model = published.read(EAGLES[name], tiny(97, layers=3)).float()
+        for weights in model.model.layers.parameters():
+            weights.data *= 10 * noise if weights.ndim == 2 else 1.0
+    return model
+
+
+def _told(model: Any, *shape: int) -> Conditioning:
+    """What is read beside so many tokens, if the model reads such."""
+    drawn = torch.randn(*shape, model.config.hidden_size, generator=torch.Generator().manual_seed(3))
+    return Conditioning(added=drawn.to(model.dtype) if isinstance(model, Eagle) else None)
+
+
+@pytest.mark.parametrize("name", [*PLAIN, *EAGLES])
+def test_the_same_bits(name: str) -> None:
+    model = _model_of(name)
+    after = (model.config.num_hidden_layers,)
+    lean, plain = reader_of(model, after), TransformersReader(model, after)
     assert isinstance(lean, LlamaReader)
     generator = torch.Generator().manual_seed(2)
 
@@ -68,15 +96,17 @@ def test_the_same_bits(of: tuple[str, dict[str, Any]]) -> None:
         first, start = tokens(2, 90), 90
         for reader in (lean, plain):
             present = torch.ones(2, 90, dtype=torch.bool)
-            reader.read(Inputs(first, torch.arange(90).expand(2, -1), present=present))
+            position, told = torch.arange(90).expand(2, -1), _told(model, 2, 90)
+            reader.read(Inputs(first, position, present=present, conditioning=told))
         for count in (1, 2, 5, 8, 33):
             block, position = tokens(2, count), start + torch.arange(count).expand(2, -1)
             hidden = torch.rand(2, 1, count, start + count, generator=generator) < 0.5
             mask = torch.zeros(hidden.shape).masked_fill_(hidden, torch.finfo(torch.float32).min)
             for seen in (mask, None) if count == 1 else (mask,):
-                given = Inputs(block, position, seen, start, count)
-                own, theirs = (reader.read(given).logits for reader in (lean, plain))
-                assert torch.equal(own, theirs)
+                given = Inputs(block, position, seen, start, count, _told(model, 2, count))
+                own, theirs = (reader.read(given) for reader in (lean, plain))
+                assert torch.equal(own.logits, theirs.logits)
+                assert torch.equal(own.states, theirs.states)
             start += count
         for entries, block in zip(lean.blocks[0].entries, plain.blocks, strict=True):
             assert torch.equal(entries[:, :, :start], block.entries[0, :, :, :start])
@@ -159,35 +189,37 @@ def test_what_was_multiplied_for_other_rows_is_not_taken_for_these() -> None:
     assert matrix._asked is None  # nothing is held once all were asked
 
 
-def _laws(reader: Any, dtype: torch.dtype, rows: int) -> torch.Tensor:
+def _laws(reader: Any, model: Any, rows: int) -> torch.Tensor:
     """Laws after each of some rows behind two prompts, shape (2, rows, V)."""
+    dtype = model.dtype
     tokens = torch.randint(97, (2, 20 + rows), generator=torch.Generator().manual_seed(0))
     position = torch.arange(20 + rows).expand(2, -1)
     unseen = torch.ones(rows, 20 + rows).triu(21).bool()
     mask = torch.zeros(1, 1, rows, 20 + rows, dtype=dtype).masked_fill_(unseen, torch.finfo(dtype).min)
     with torch.no_grad():
-        reader.read(Inputs(tokens[:, :20], position[:, :20], present=torch.ones(2, 20, dtype=torch.bool)))
-        logits = reader.read(Inputs(tokens[:, 20:], position[:, 20:], mask, 20, rows)).logits
+        present = torch.ones(2, 20, dtype=torch.bool)
+        reader.read(Inputs(tokens[:, :20], position[:, :20], present=present, conditioning=_told(model, 2, 20)))
+        logits = reader.read(Inputs(tokens[:, 20:], position[:, 20:], mask, 20, rows, _told(model, 2, rows))).logits
     laws: torch.Tensor = logits.double().softmax(-1)
     return laws
 
 
 @needs_onednn
 @pytest.mark.usefixtures("any_size")
-@each(of={name: PLAIN[name] for name in ("llama", "mistral", "qwen2", "qwen3")}, rows=[1, 4, 20, 33])
-def test_laws_of_packed_models(of: tuple[str, dict[str, Any]], rows: int) -> None:
+@each(name=["llama", "mistral", "qwen2", "qwen3", *EAGLES], rows=[1, 4, 20, 33])
+def test_laws_of_packed_models(name: str, rows: int) -> None:
     """In float32 to rounding; in bfloat16, by kernels of ours up to 64 rows, no further from float32's than
     transformers' own pass is."""
-    exact = _model(of[0], 0.05, **of[1])
+    exact = _model_of(name, 0.05)
     half, both = copy.deepcopy(exact).bfloat16(), []
-    wanted = _laws(TransformersReader(exact), torch.float32, rows)
-    theirs = 0.5 * (_laws(TransformersReader(half), torch.bfloat16, rows) - wanted).abs().sum(-1)
+    wanted = _laws(TransformersReader(exact), exact, rows)
+    theirs = 0.5 * (_laws(TransformersReader(half), half, rows) - wanted).abs().sum(-1)
     for model in (exact, half):
         pack(model)
         reader = reader_of(model)
         assert isinstance(reader, LlamaReader)
         assert (reader._few is None) == (type(model.lm_head) is nn.Linear or model.dtype == torch.float32)
-        both.append(0.5 * (_laws(reader, model.dtype, rows) - wanted).abs().sum(-1))
+        both.append(0.5 * (_laws(reader, model, rows) - wanted).abs().sum(-1))
     assert both[0].max() <= 1e-5
     assert both[1].mean() <= 1.5 * theirs.mean() + 1e-3 <= 0.05
 

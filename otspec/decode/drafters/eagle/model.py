@@ -221,11 +221,12 @@ class Eagle(DraftVocabMixin, ConditionedLayers):
             with torch.no_grad():
                 for stand_in in (self.model.embed_tokens, self.lm_head):
                     stand_in.weight.zero_()  # else a fingerprint would be of chance
-            keep_fingerprint(self)
+            keep_fingerprint(self)  # before the head is the target's
         self._lent = (vectors,)  # in a tuple, lest it become a parameter, which would learn
         if not config.own_head:
             self.lm_head = lent_head(target, self.dtype, self._rows())
-        if not config.published and isinstance(target.get_output_embeddings(), PackedLinear) and not self.training:
+        if isinstance(target.get_output_embeddings(), PackedLinear) and not self.training:
+            keep_fingerprint(self)
             pack_layers(self, in_bytes=True)
 
     def _rows(self) -> torch.Tensor | slice:
@@ -259,15 +260,34 @@ class Eagle(DraftVocabMixin, ConditionedLayers):
     @property
     def is_lean(self) -> bool:
         """As `Conditioned.is_lean`."""
-        return not self.config.published and self._cap is None
+        return self._cap is None
 
     @property
     def is_served(self) -> bool:
         """Whether engines compute the same: they know published layers, and no soft cap behind them."""
         return self.config.published and self._cap is None
 
+    @property
+    def last_norm(self) -> nn.Module:
+        """As `Conditioned.last_norm`."""
+        return self.norm if self.config.published else super().last_norm
+
+    @property
+    def gives_normed(self) -> bool:
+        """As `Conditioned.gives_normed`."""
+        return not self.config.published or bool(self.config.norm_output)
+
+    def begin(self, tokens: torch.Tensor, added: torch.Tensor | None) -> torch.Tensor:
+        """As `Conditioned.begin`; tokens from V on are masks."""
+        if not self.config.published:
+            return super().begin(tokens, added)
+        vectors = self.vectors(tokens)
+        both = torch.cat((vectors, torch.zeros_like(vectors) if added is None else added), dim=-1)
+        read: torch.Tensor = self.fc(both) if self.config.arithmetic == "eagle1" else both
+        return read
+
     def vectors(self, tokens: torch.Tensor) -> torch.Tensor:
-        """As `Conditioned.vectors`, shape (..., hidden); tokens from V on are masks."""
+        """As `Conditioned.vectors`; tokens from V on are masks."""
         config, vocab = self.config, self.config.vocab_size
         if config.own_embedding:
             found = super().vectors(tokens)
@@ -346,18 +366,15 @@ class Eagle(DraftVocabMixin, ConditionedLayers):
         The last of the hidden states are the outputs that go back in.
         """
         assert input_ids is not None
-        vectors = self.vectors(input_ids)
+        read = self.begin(input_ids, added)
         told: Any = {"attention_mask": attention_mask, "position_ids": position_ids, "past_key_values": past_key_values}
         if not self.config.published:
-            read = vectors if added is None else vectors + added
             found = super().forward(inputs_embeds=read, logits_to_keep=logits_to_keep, **told, **settings)
             found.logits = softly_capped(found.logits, self._cap)
             return found
-        read = torch.cat((vectors, torch.zeros_like(vectors) if added is None else added), dim=-1)
-        read = self.fc(read) if self.config.arithmetic == "eagle1" else read
         outputs = self.model(inputs_embeds=read, use_cache=settings.get("use_cache"), **told).last_hidden_state
         normed = self.norm(outputs)
-        states = (vectors,) * self.config.num_hidden_layers + (normed if self.config.norm_output else outputs,)
+        states = (read,) * self.config.num_hidden_layers + (normed if self.gives_normed else outputs,)
         logits = softly_capped(self.lm_head(normed[:, -logits_to_keep:]), self._cap)
         return CausalLMOutputWithPast(logits=logits, past_key_values=past_key_values, hidden_states=states)
 

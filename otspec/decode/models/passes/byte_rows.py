@@ -77,6 +77,8 @@ def _byte_matrix(product: object) -> ByteMatrix | None:
 
 def _byte_layer(weights: Layer) -> ByteLayer | None:
     """The weights of a layer, products of one input together."""
+    if weights.is_eagle:
+        return None
     found = [_byte_matrix(one) for one in (weights.query, weights.out, weights.gate, weights.down)]
     if any(one is None for one in found):
         return None

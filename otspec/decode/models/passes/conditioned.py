@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol, runtime_checkable
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 
 from otspec.laws import IntArray
@@ -21,16 +22,40 @@ class Conditioned(OtspecModule):
     """
 
     get_input_embeddings: Any
+    model: Any
 
     @property
     def is_lean(self) -> bool:
-        """Whether what it is told is added to its vectors or its up-projections, and all else is the decoder."""
+        """Whether all that it computes besides a decoder's layers is what is said here, and shifts of these layers."""
         return True
 
+    def begin(self, tokens: torch.Tensor, added: torch.Tensor | None) -> torch.Tensor:
+        """What goes into the first layer, shape (..., hidden), and twice as wide where that reads two vectors.
+
+        Parameters
+        ----------
+        tokens : Tensor of int, shape (...)
+        added : Tensor, shape (..., hidden), optional
+            What is read beside them.
+        """
+        vectors = self.vectors(tokens)
+        return vectors if added is None else vectors + added
+
     def vectors(self, tokens: torch.Tensor) -> torch.Tensor:
-        """What the decoder begins with of tokens, shape (..., hidden), but for what is added to it."""
+        """What stands for tokens, shape (..., hidden)."""
         vectors: torch.Tensor = self.get_input_embeddings()(tokens)
         return vectors
+
+    @property
+    def last_norm(self) -> nn.Module:
+        """What the head reads the last layer's outputs through; without weights it is none."""
+        norm: nn.Module = self.model.norm
+        return norm
+
+    @property
+    def gives_normed(self) -> bool:
+        """Whether hidden states after all layers are those behind the last norm, as a decoder's are."""
+        return True
 
 
 class DraftVocabMixin:

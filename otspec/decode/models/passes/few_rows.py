@@ -52,6 +52,8 @@ class Weights(NamedTuple):
     """Those of a layer."""
 
     layer: Layer
+    before_attention: torch.Tensor
+    """Shape (d,): the weights of the norm."""
     query: Dense
     key: Dense
     value: Dense
@@ -62,15 +64,17 @@ class Weights(NamedTuple):
 
     @classmethod
     def of(cls, layer: Layer) -> Weights | None:
-        """Those of a layer; None if they are held in another way, or multiply what has a bias."""
+        """Those of a layer; None if they are held in another way, or multiply what has a bias or is not normed."""
         found = (layer.query, layer.key, layer.value, layer.out, layer.gate, layer.up, layer.down)
-        if not all(isinstance(one, Dense) for one in found):
+        before = None if layer.is_eagle else layer.before_attention
+        if before is None or not all(isinstance(one, Dense) for one in found):
             return None
-        weights = cls(layer, *cast("tuple[Dense, ...]", found))
-        biased = {one.bias is None for one in weights[1:4]}
-        alike = len(biased) == 1 and all(one.bias is None for one in weights[4:])
-        whole = all(one.weight.is_contiguous() for one in weights[1:])
-        sized = all(size % OUT == 0 for one in weights[1:] for size in one.weight.shape)
+        dense = cast("tuple[Dense, ...]", found)
+        weights = cls(layer, before, *dense)
+        biased = {one.bias is None for one in dense[:3]}
+        alike = len(biased) == 1 and all(one.bias is None for one in dense[3:])
+        whole = all(one.weight.is_contiguous() for one in dense)
+        sized = all(size % OUT == 0 for one in dense for size in one.weight.shape)
         sized &= len(weights.gate.weight) % OUT_OF_TWO == 0
         return weights if alike and whole and sized else None
 
@@ -128,15 +132,12 @@ class Pass:
         """What comes out of a layer, shape (B, N, d), from what goes in."""
         from otspec.decode.models.passes.few_rows_kernels import begin, gate_up, project
 
-        layer, query, key, value, onward, gate, up, down = self._weights[number]
-        last = number == len(self._weights) - 1
-        after = layer.before_attention if last else self._weights[number + 1].layer.before_attention
+        layer, before, query, key, value, onward, gate, up, down = self._weights[number]
+        after = before if number == len(self._weights) - 1 else self._weights[number + 1].before_attention
         if number == 0:
             hidden = hidden.contiguous()
             scaled, squares, own = self._room_between(hidden)
-            begin[(squares.shape[1],)](
-                hidden, layer.before_attention, scaled, squares, self._total, **own, ROWS=self._rows
-            )
+            begin[(squares.shape[1],)](hidden, before, scaled, squares, self._total, **own, ROWS=self._rows)
         of_three = [len(one.weight) for one in (query, key, value)]
         projected = hidden.new_empty(*self._shape, sum(of_three))
         project[(sum(of_three) // OUT,)](

@@ -16,7 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from otspec.decode.models.passes.fused import Layer, Llama, Through
 from otspec.decode.models.passes.packed import Packed, PackedMatrix, as_bits
-from otspec.kernels.few_rows import Gains, add_and_normalise, gate, normalise, turn
+from otspec.kernels.few_rows import Gains, add_and_normalise, gate, turn
 
 MOST_ROWS = 64
 """Over all texts; with more the products take longer than all else."""
@@ -26,7 +26,7 @@ class Weights(NamedTuple):
     """Those of a layer."""
 
     before_attention: Gains
-    """Shape (d,): the weights of the norm."""
+    """Shape (d,): the weights of the norm; (0,) if there is none."""
     projections: PackedMatrix
     """Queries, keys and values."""
     of_query: Gains
@@ -119,13 +119,12 @@ class Pass:
         """What comes out of a layer, shape (B, N, d), from what goes in."""
         weights, llama, rows = self._weights[number], self._llama, self._rows
         last = number == len(self._weights) - 1
-        after = weights.before_attention if last else self._weights[number + 1].before_attention
-        into = self._into.reshape(rows.shape[1:])
+        after = weights.before_mlp if last else self._weights[number + 1].before_attention  # the last is nobody's
+        into, normed = self._into.reshape(rows.shape[1:]), self._normed
         if number == 0:
-            self._hidden[0] = hidden
-            normalise(rows[0], weights.before_attention, llama.epsilon, into)
+            self._hidden[0], normed = llama.layers[0].begin(hidden, llama.epsilon)
         keys, values = self._cache[2 * number], self._cache[2 * number + 1]
-        projected = as_bits(weights.projections.product(self._normed))
+        projected = as_bits(weights.projections.product(normed))
         turn(
             projected.reshape(len(into), -1), self._cosine, self._sine, weights.of_query, weights.of_key,
             llama.epsilon, self._start, self._asked, keys, values,

@@ -31,8 +31,12 @@ FIXED_ANGLES = ("default", "linear", "llama3")
 class Layer(NamedTuple):
     """The weights of a layer, of which nothing is copied."""
 
-    before_attention: torch.Tensor
-    """Shape (d,): the weights of the norm."""
+    before_attention: torch.Tensor | None
+    """Shape (d,): the weights of the norm, if there is one."""
+    beside: torch.Tensor | None
+    """Shape (d,): those of the norm of what a first layer's attention reads beside tokens, if it reads such."""
+    around_normed: bool
+    """Whether what goes around that attention is normed."""
     query: Product
     key: Product
     value: Product
@@ -52,7 +56,9 @@ class Layer(NamedTuple):
         """The weights of a module."""
         attention, mlp = layer.self_attn, layer.mlp
         return cls(
-            layer.input_layernorm.weight,
+            getattr(layer.input_layernorm, "weight", None),
+            layer.hidden_norm.weight if hasattr(layer, "hidden_norm") else None,
+            getattr(layer, "norm_before_residual", False),
             product_of(attention.q_proj),
             product_of(attention.k_proj),
             product_of(attention.v_proj),
@@ -64,6 +70,28 @@ class Layer(NamedTuple):
             product_of(mlp.up_proj),
             product_of(mlp.down_proj),
         )
+
+    @property
+    def is_eagle(self) -> bool:
+        """Whether it is a first layer of EAGLE's, whose attention does not begin behind one norm."""
+        return self.before_attention is None or self.beside is not None
+
+    def begin(self, hidden: torch.Tensor, epsilon: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """What goes around the attention, shape (B, N, d), and what goes into it, (B, N, d) or twice as wide.
+
+        Parameters
+        ----------
+        hidden : Tensor
+            What goes into the layer.
+        epsilon : float
+            Of its norms.
+        """
+        if self.beside is None:
+            return hidden, normed(hidden, self.before_attention, epsilon)
+        token, hidden = hidden.chunk(2, dim=-1)
+        beside = normed(hidden, self.beside, epsilon)
+        both = torch.cat((normed(token, self.before_attention, epsilon), beside), dim=-1)
+        return beside if self.around_normed else hidden, both
 
 
 Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
@@ -88,8 +116,11 @@ class Llama:
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
         config: Any = model.config
         self.layers = [Layer.of(layer) for layer in model.model.layers]
-        self.embedding, self.norm = model.model.embed_tokens.weight, model.model.norm.weight
-        self._vectors = model.vectors if isinstance(model, Conditioned) else self._embedded
+        self.embedding = model.model.embed_tokens.weight
+        self._begin = model.begin if isinstance(model, Conditioned) else self._embedded
+        norm = model.last_norm if isinstance(model, Conditioned) else model.model.norm
+        self.norm: torch.Tensor | None = getattr(norm, "weight", None)
+        self.gives_normed = model.gives_normed if isinstance(model, Conditioned) else True
         self.head = None if isinstance(model.lm_head, nn.Identity) else product_of(model.lm_head)
         self.epsilon = float(config.rms_norm_eps)
         self.heads, self.key_heads = config.num_attention_heads, config.num_key_value_heads
@@ -112,8 +143,9 @@ class Llama:
             and is_plain(model)
         )
 
-    def _embedded(self, tokens: torch.Tensor) -> torch.Tensor:
-        return embedding(tokens, self.embedding)
+    def _embedded(self, tokens: torch.Tensor, added: torch.Tensor | None) -> torch.Tensor:
+        vectors = embedding(tokens, self.embedding)
+        return vectors if added is None else vectors + added
 
     @property
     def count(self) -> int:
@@ -127,9 +159,8 @@ class Llama:
         return cosine[0], sine[0]
 
     def begin(self, given: Inputs) -> torch.Tensor:
-        """What goes into the first layer, shape (B, N, d), a tensor of its own."""
-        vectors, added = self._vectors(given.tokens), given.conditioning.added
-        return vectors if added is None else vectors + added
+        """What goes into the first layer, shape (B, N, d) or twice as wide, a tensor of its own."""
+        return self._begin(given.tokens, given.conditioning.added)
 
     def read(self, given: Inputs, through: Through) -> Outputs:
         """Logits of the last tokens of a block, and hidden states where layers are wanted.
@@ -147,11 +178,11 @@ class Llama:
             hidden = through(number, hidden)
             states.append(hidden)
         features = None
-        if self.count in self.wanted:
-            states[-1] = rms_norm(hidden, self.norm.shape, self.norm, self.epsilon)
+        if self.gives_normed and self.count in self.wanted:
+            states[-1] = normed(hidden, self.norm, self.epsilon)
             last = states[-1][:, -given.keep :]
         else:
-            last = rms_norm(hidden[:, -given.keep :], self.norm.shape, self.norm, self.epsilon)
+            last = normed(hidden[:, -given.keep :], self.norm, self.epsilon)
         if self.wanted:
             features = torch.stack([states[layer] for layer in self.wanted], dim=2)
         return Outputs(last if self.head is None else self.head(last), features)
@@ -174,22 +205,24 @@ class Llama:
 
         def layer_of(number: int, hidden: torch.Tensor) -> torch.Tensor:
             layer, (batch, count, _) = self.layers[number], hidden.shape
-            normed = rms_norm(hidden, layer.before_attention.shape, layer.before_attention, self.epsilon)
-            query = layer.query(normed).view(batch, count, self.heads, self.size)
-            key = layer.key(normed).view(batch, count, self.key_heads, self.size)
-            value = layer.value(normed).view(batch, count, self.key_heads, self.size)
-            if layer.of_query is not None:
-                query = rms_norm(query, layer.of_query.shape, layer.of_query, self.epsilon)
-            if layer.of_key is not None:
-                key = rms_norm(key, layer.of_key.shape, layer.of_key, self.epsilon)
+            hidden, read = layer.begin(hidden, self.epsilon)
+            query = layer.query(read).view(batch, count, self.heads, self.size)
+            key = layer.key(read).view(batch, count, self.key_heads, self.size)
+            value = layer.value(read).view(batch, count, self.key_heads, self.size)
+            query, key = normed(query, layer.of_query, self.epsilon), normed(key, layer.of_key, self.epsilon)
             query = query * cosine + query.roll(half, -1) * sine
             key = key * cosine + key.roll(half, -1) * sine
             attended = attend(number, query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2))
             hidden = hidden + layer.out(attended.transpose(1, 2).reshape(batch, count, -1))
-            normed = rms_norm(hidden, layer.before_mlp.shape, layer.before_mlp, self.epsilon)
-            gate, up = layer.gate(normed), layer.up(normed)
+            read = normed(hidden, layer.before_mlp, self.epsilon)
+            gate, up = layer.gate(read), layer.up(read)
             if shifts is not None:
                 up = up + shifts[number]
             return hidden + layer.down(silu(gate) * up)
 
         return layer_of
+
+
+def normed(rows: torch.Tensor, gain: torch.Tensor | None, epsilon: float) -> torch.Tensor:
+    """Rows by their root mean squares, times the weights of a norm, shape (d,); as they are where there is none."""
+    return rows if gain is None else rms_norm(rows, gain.shape, gain, epsilon)
