@@ -71,7 +71,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "no-generator": (lambda: verify(P4, Q4, [0], None), "rng is None; pass a generator, .* or an integer"),
     "negative-seed": (lambda: IID(Q4, 2).sample(-1), "rng is -1; pass"),
     "decomposed": (lambda: canonical_decomposition(solve(PROBLEM).plan), "the plan is a Pick, and only a Coupling"),
-    "more-than-an-int": (lambda: IID(Q4, 10**30), "n is more than 2,147,483,647"),
+    "more-than-an-int": (lambda: IID(Q4, 2**31), "n is more than 2,147,483,647"),
     "integrals": (lambda: solve(Problem(P4, IID(Q4, 5000))).plan.conditional([0] * 5000), "draw the output with"),
     "nan-in-a-row": (lambda: solve_batch([P4, [1, np.nan, 0, 0]], [Q4, Q4], 2), "P\\[1\\]\\[1\\] is nan"),
     "no-problem": (lambda: solve(P4, Q4), r"the problem is a ndarray; pass otspec\.Problem\(p, otspec\.IID"),
@@ -98,7 +98,7 @@ def test_what_cannot_be_meant_is_refused_in_a_sentence(case: tuple[Callable[[], 
 
 
 def test_drafts_without_number_are_solved_and_counted_at_once() -> None:
-    problem = Problem(P4, IID(Q4, 10**9))
+    problem = Problem(P4, IID(Q4, 2**31 - 1))  # the most
     assert solve(problem).success
     assert problem.scheme.support_size() > 2**60
     assert WithoutReplacement(np.full(100_000, 1e-5), 90_000).set_count() > 2**60

@@ -82,7 +82,7 @@ OF_LOGITS: dict[str, tuple[Any, dict[str, Any], Any]] = {
     "all but greedy": ([1.0, 3.0, 2.0], {"temperature": 1e-310}, [0, 1, 0]),
     "top-k": (LOGITS, {"top_k": 2}, TWO),
     "top-k of more": (LOGITS, {"top_k": 9}, LAW),
-    "top-k at a tie": (np.zeros(4), {"top_k": 3}, [1 / 3, 1 / 3, 1 / 3, 0]),
+    "top-k at a tie": (np.log([0.1, 0.1, 0.7, 0.1]), {"top_k": 3}, [1 / 9, 1 / 9, 7 / 9, 0]),
     "top-p after top-k": (LOGITS, {"top_k": 2, "top_p": 0.5}, [0, 1, 0, 0]),  # 4/7 of the mass, before it 0.4
     "masked": ([0.0, -np.inf, 0.0], {"top_k": 3}, [0.5, 0, 0.5]),
     "half precision": (np.array([0.0, 1.0], dtype=np.float16), {}, [1 / (1 + math.e), math.e / (1 + math.e)]),
@@ -105,7 +105,7 @@ def from_logits(logits: Any, **settings: Any) -> Callable[[], object]:
     return lambda: law_from_logits("logits", logits, **settings)
 
 
-TOO_MUCH = np.array([0.25, 0.75]) * (1 + 1.1 * MASS_TOL)
+TOO_MUCH = P4 * (1 + 1.1 * MASS_TOL)
 REFUSED: list[Refused] = [
     (lambda: as_law("p", []), r"p has shape \(0,\)"),
     (lambda: as_law("p", 0.5), r"p has shape \(\)"),
@@ -113,6 +113,7 @@ REFUSED: list[Refused] = [
     (lambda: as_law("p", [1.5, -0.5]), r"p\[1\] is -0.5; .* from_logits"),
     (lambda: as_law("p", [0.5, 0.4871]), r"p sums to 0.9871 \(allowed: 1 \+/- 1e-05\)"),
     (lambda: as_law("p", TOO_MUCH), "sums to"),
+    (lambda: as_laws("p", [Q4, TOO_MUCH]), r"p\[1\] sums to"),
     (lambda: as_law("p", ["a", "b"]), "p is not an array of real numbers"),
     (lambda: as_drafts(1, 2, 4), r"shape \(\).*n = 2"),
     (lambda: as_drafts([0, 1, 2], 2, 4), r"shape \(3,\).*n = 2"),
