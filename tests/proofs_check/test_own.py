@@ -13,6 +13,9 @@ from otspec.proofs_check import CLAIMS
 from otspec.proofs_check.oracles import prefixes, psi_independent
 from otspec.proofs_check.own import draft_laws, hits, paths, plans
 from otspec.verification import PathVerifier, Tree
+from tests.each import each
+from tests.instances import PAIRS
+from tests.laws import Pair
 
 P, Q = np.array([0.6, 0.3, 0.1]), np.array([0.2, 0.3, 0.5])
 
@@ -50,6 +53,11 @@ def test_counterexamples_to_an_order_leave_no_order_of_ties(name: str) -> None:
     ]
     assert orders
     assert min(values[prefixes(order)].min() for order in orders) > values.min() + 1e-3
+
+
+@each(pair={name: pair for name, pair in PAIRS.items() if pair[0].size <= 4}, n=(1, 2, 3))
+def test_list_matching_survives_hostile_laws(pair: Pair, n: int) -> None:
+    assert CLAIMS["own-list-matching"].margin_of({"p": pair[0], "q": pair[1], "n": n}) >= -1e-12
 
 
 def test_a_solver_without_a_plan_contradicts() -> None:
