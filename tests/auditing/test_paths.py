@@ -5,10 +5,7 @@ import pytest
 
 import otspec
 from otspec import AuditVerdict
-from otspec.auditing.rules.path_cases import case_of
-from otspec.auditing.rules.paths import chains
 from otspec.verification import Block, Model, tree_law
-from otspec.verification.trees.shape import Shape
 from tests.auditing.forms import MODELS, NoBlock
 from tests.auditing.known_bugs import drawn_from, token_wise_law
 from tests.oracles import Floats, Ints
@@ -32,27 +29,18 @@ def test_accepting_more_than_any_lossless_rule_is_a_finding_by_itself() -> None:
     assert any("accepts more than any lossless rule can: on 2 of 2" in finding.message for finding in audit.findings)
 
 
-def test_a_rule_of_chains_sees_what_engines_hold() -> None:
-    case = case_of("tiny", MODELS[0], Shape.paths(2, 2), None)
-    for _, tree in case.trees():
-        target, draft, paths = chains(tree)
-        assert target.shape == (2, 3, 2)
-        assert draft.shape == (2, 2, 2)
-        for path, (p, q) in zip(paths.tolist(), zip(target, draft, strict=True), strict=True):
-            for level in range(3):
-                np.testing.assert_allclose(p[level], MODELS[0].target(tuple(path[:level])))
-                if level < 2:
-                    np.testing.assert_allclose(q[level], MODELS[0].draft(tuple(path[:level])))
+def second(target: Floats, draft: Floats, paths: Ints) -> dict[tuple[int, ...], float]:
+    return token_wise_law(1.0)(target[1:], draft[1:], paths[1:])
 
 
 def test_a_rule_of_chains_passes_whatever_the_other_path_is() -> None:
     """The same tokens are other nodes of other trees."""
-    law = token_wise_law(1.0)
     model = Model(lambda prefix: np.array([0.6, 0.4]), lambda prefix: np.array([0.7, 0.3]))
-    for rule, method in ((law, "exact"), (law, "sampled"), (drawn_from(law), "sampled")):
-        audit = otspec.audit_paths(rule, 2, 2, models=[model], method=method, resolution=0.1)
-        assert audit.verdict is AuditVerdict.LOSSLESS
-        assert audit.outcome.method == method
+    for law, models in ((token_wise_law(1.0), [model]), (second, MODELS)):
+        for rule, method in ((law, "exact"), (law, "sampled"), (drawn_from(law), "sampled")):
+            audit = otspec.audit_paths(rule, 2, 2, models=models, method=method, resolution=0.1)
+            assert audit.verdict is AuditVerdict.LOSSLESS
+            assert audit.outcome.method == method
 
 
 def test_a_draft_law_that_the_rule_is_not_told_of() -> None:
