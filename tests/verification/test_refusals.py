@@ -10,7 +10,7 @@ from otspec import verification
 from otspec.verification import Model, Nested, TokenWise, accepted_length, causal_bound
 from tests.refusals import Refused, check_refused
 
-MODEL = verification.synthetic("tiny", 3)
+MODEL, LARGE = verification.synthetic("tiny", 3), verification.synthetic("tiny", 100)
 TREE = MODEL.tree([[0, 1], [0, 2]])
 MODELS: Any = partial(verification.synthetic, "tiny", 2)
 WRONG: Any = None
@@ -26,7 +26,9 @@ REFUSED: list[Refused] = [
     (lambda: accepted_length(Nested(), lambda seed: seed, (2, 1)), "the model is .*; pass otspec.verification.Model"),  # type: ignore
     (lambda: accepted_length(Nested(), MODELS(0), 3), "branching is 3; pass the number of children"),  # type: ignore[arg-type]
     (lambda: accepted_length(Nested(), MODELS(0), (2, 1), rng=-1), "rng is -1; pass a generator"),
-    (lambda: verification.Block().verify(WRONG, 0), "the tree is None; pass what"),
+    (lambda: verification.bound(LARGE, 2, 2), "make 10101 prefixes, more than 2000"),
+    (lambda: verification.path_law(verification.Block(), LARGE, 3, 2), "make 1000000000000 trees, more than 1000000"),
+    (lambda: verification.path_law(WRONG, MODEL, 2, 2), "the verifier is None; pass one such as"),
     (lambda: Nested(parts=10**6), "sigma is 0.5 and parts is 1000000; they are at most 100 and 1024"),
     (lambda: Nested(grain=10**400), "it is finite and >= 0"),
     (lambda: Nested(sigma=True), "sigma is True; it is finite and >= 0"),

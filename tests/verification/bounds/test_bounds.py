@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from otspec import IID, Problem, ProblemError, optimum
+from otspec import IID, Problem, optimum
 from otspec.verification import Block, Model, Nested, bound, causal_bound, path_law, tree_bound, tree_law
 from otspec.verification.bounds.causal_bound import Ratios, Sums, _best_cuts, bound_of, log_ratio
 from otspec.verification.reference.enumeration import prefixes
@@ -188,11 +188,6 @@ def test_one_step_and_one_path() -> None:
         small = model(family, 3, 2)
         block = path_law(Block(), small, 1, 2).mean_accepted
         assert bound(small, 1, 2) == pytest.approx(block, abs=SOLVED), family
-
-
-def test_large_models_are_refused() -> None:
-    with pytest.raises(ProblemError, match="make 10101 prefixes, more than 2000"):
-        bound(model("tiny", 100), 2, 2)
 
 
 def _meets(laws: Model, chain: list[Prefix], branching: tuple[int, ...], prefix: Prefix = ()) -> float:

@@ -159,19 +159,16 @@ REFUSED: list[Refused] = [
         call(target=TARGET[0], draft=DRAFT[0], rows=(TOKENS[:, 1:], TOKENS)),
         r"the rows of target are torch.int64 of shape \(4, 9\)",
     ),
+    (
+        call(target=TARGET[0, :1], draft=DRAFT[0, :1], rows=(0 * TOKENS, 99 * TOKENS[:, :7].bool()), check=True),
+        r"slot \d of tree \d has row 99 of 1 of draft",
+    ),
     (call(target=TARGET.to("meta")), "target is on meta, and tokens on cpu; move them to one"),
 ]
 
 
 def test_what_is_wrong_is_named() -> None:
     check_refused(REFUSED)
-
-
-def test_a_row_that_there_is_not_is_named() -> None:
-    rows = torch.zeros_like(TOKENS), torch.zeros_like(TOKENS[:, :7])
-    rows[1][1, 2] = 99
-    with pytest.raises(ProblemError, match="slot 2 of tree 1 has row 99 of 1 of draft"):
-        verify_trees(TARGET[0, :1], torch.full((1, 6), 1 / 6), TOKENS, PATHS, UNIFORMS, rows=rows, check=True)
 
 
 ROW_CALLS: dict[str, Callable[..., RowVerification]] = {

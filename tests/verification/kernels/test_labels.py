@@ -16,8 +16,8 @@ from otspec.verification.rules.nested.tensors import grow, pick, pick_nested, sp
 from otspec.verification.tensors.rows import rows_of
 from otspec.verification.trees.batch import TreeBatch
 from otspec.verification.trees.layout import Layout, branching_layout, follow, linked_layout
-from tests import laws
 from tests.each import each
+from tests.engines import vllm_requests
 from tests.verification.kernels.setting import batch_over, even_batch, interpreted, on, scattered_links
 from tests.verification.row_batches import KINDS as ROW_KINDS
 from tests.verification.row_batches import tensors
@@ -137,13 +137,7 @@ def test_a_slot_whose_parent_is_on_no_level_is_let_be() -> None:
 # --- block verification of chains
 
 
-KINDS: dict[str, laws.Kind] = {
-    "model": laws.model,
-    "zeros": laws.zeros(laws.model, 0.3),
-    "same": laws.same(laws.model),
-    "ties": laws.tied_ratios,
-    **{name: ROW_KINDS[name] for name in ("tiny tails", "points")},
-}
+KINDS = vllm_requests.KINDS | {name: ROW_KINDS[name] for name in ("tiny tails", "points")}
 
 
 def chains(name: str, rows: int, length: int, vocab: int) -> tuple[Any, ...]:

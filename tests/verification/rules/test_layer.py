@@ -24,7 +24,6 @@ def test_a_single_level_accepts_what_the_rule_accepts(rule: str) -> None:
     for family in FAMILIES:
         laws = model(family, 3, 5)
         plan = otspec.solve(Problem(np.asarray(laws.target(())), IID(np.asarray(laws.draft(())), 3)), rule).plan
-        assert plan is not None
         lifted = path_law(LayerVerification(rule, remember=10), laws, 3, 1).mean_accepted
         assert lifted == pytest.approx(plan.acceptance, abs=1e-9 if rule == "max_flow" else EXACT), family
 
@@ -46,6 +45,5 @@ def test_masses_are_chances_of_acceptance() -> None:
 
 def test_rules_that_do_not_tell_are_refused() -> None:
     plan = otspec.solve(Problem([0.5, 0.3, 0.2], WithoutReplacement([0.2, 0.3, 0.5], 2)), "rsd").plan
-    assert plan is not None
     with pytest.raises(ProblemError, match=r"a Sequential does not tell what each draft gets; .*interval"):
         scores(plan, np.array([0, 1]))
