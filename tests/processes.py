@@ -1,4 +1,4 @@
-"""Processes of their own, which are killed in the middle of what they do."""
+"""Processes of their own: what they print, and what they leave when they are killed in the middle."""
 
 import os
 import signal
@@ -12,6 +12,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+
+
+def printed(code: str, folder: Path = ROOT, **environment: str) -> str:
+    """What a new Python prints that runs some code in a folder; an empty variable of its environment is left out."""
+    own = {name: value for name, value in {**os.environ, **environment}.items() if value or name not in environment}
+    ran = subprocess.run([sys.executable, "-c", code], cwd=folder, env=own, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """Solvers by name: spelled with settings, registered, described; and those of other packages."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -19,6 +17,7 @@ from otspec.solver import Solution, Solver, TupleSolver, register, settings_of
 from otspec.solvers import LP, MaxFlow
 from otspec.tolerances import TOL
 from tests.oracles import optimal_acceptance
+from tests.processes import printed
 
 
 @pytest.fixture
@@ -185,17 +184,11 @@ def test_entry_points_bring_solvers_and_draft_laws(tmp_path: Path) -> None:
         "absent = others:Absent\nlp = others:FromTarget\ndecorated = others:Decorated\n"
         "[otspec.schemes]\nreversed = others:reversed_law\n"
     )
-    shown = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{SHOWN}"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert shown.returncode == 0, shown.stderr
-    assert "'unfinished' of another package is ignored: Unfinished is not a dataclass" in shown.stdout
-    assert "'absent' of others, in otspec.solvers, is ignored: AttributeError" in shown.stdout
-    assert "'lp' of others, in otspec.solvers, is ignored: the name is taken" in shown.stdout
-    assert "decorated" not in shown.stdout
+    shown = printed(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{SHOWN}")
+    assert "'unfinished' of another package is ignored: Unfinished is not a dataclass" in shown
+    assert "'absent' of others, in otspec.solvers, is ignored: AttributeError" in shown
+    assert "'lp' of others, in otspec.solvers, is ignored: the name is taken" in shown
+    assert "decorated" not in shown
 
 
 def test_the_documented_schemes_are_sound_and_solved() -> None:

@@ -3,7 +3,6 @@
 import ast
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 from otspec import jit
 from otspec.kernels.intrinsics import prefetch, wide_vectors
 from otspec.laws import FloatArray
+from tests.processes import printed
 
 PACKAGE = Path(jit.__file__).parent
 ROOT = Path(__file__).parents[1]
@@ -50,11 +50,8 @@ def package(tmp_path: Path) -> Path:
 
 def run(package: Path, code: str, **environment: str) -> str:
     """What Python prints beside that package, with a cache directory of its own."""
-    settings = {**os.environ, "XDG_CACHE_HOME": str(package.parent / "cache"), "NUMBA_CACHE_DIR": "", **environment}
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=package.parent, env=settings, capture_output=True, text=True, check=True
-    )
-    return ran.stdout.strip()
+    settings = {"XDG_CACHE_HOME": str(package.parent / "cache"), "NUMBA_CACHE_DIR": "", **environment}
+    return printed(code, package.parent, **settings).strip()
 
 
 def test_an_edit_of_a_called_file_is_seen_and_damaged_machine_code_is_made_anew(package: Path) -> None:

@@ -1,14 +1,13 @@
 """What is built from a checkout: every package, from real folders."""
 
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 import otspec
+from tests.processes import printed
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"otspec": "otspec", "solvers": "otspec.solvers", "proofs_check": "otspec.proofs_check"}
@@ -38,8 +37,7 @@ def test_no_folder_of_code_lacks_an_init_file() -> None:
 def test_one_module_each_whatever_it_is_reached_by() -> None:
     names = "otspec.solvers.lp", "otspec.proofs_check.claims"
     code = f"import sys, {', '.join(names)}; print(*(name for name in sys.modules if name.endswith(('.lp', 'claims'))))"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert found.stdout.split() == list(names)
+    assert printed(code).split() == list(names)
 
 
 def test_changelog_citation_and_package_name_one_version() -> None:

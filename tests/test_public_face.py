@@ -2,8 +2,6 @@
 
 import pickle
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +11,12 @@ from numpy.testing import assert_array_equal
 import otspec
 from otspec.solver import REGISTRY
 from tests.instances import P4, Q4, SCHEMES
+from tests.processes import printed
 
 
 def loaded_after(code: str) -> set[str]:
     """The modules that a new Python has loaded after running some code."""
-    shown = subprocess.run(
-        [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"], capture_output=True, text=True, check=True
-    )
-    return set(shown.stdout.split())
+    return set(printed(f"{code}\nimport sys\nprint(*sys.modules)").split())
 
 
 def test_importing_the_package_loads_none_of_it() -> None:

@@ -1,14 +1,9 @@
 """Warming up: nothing of ours is compiled, or read from disk, by what a user of nested labels does after it."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 from otspec.extras import installed
-
-ROOT = Path(__file__).parents[1]
+from tests.processes import printed
 
 PREPARED = """
 import json, sys
@@ -71,12 +66,7 @@ for settings in {"paths": 2, "depth": 2}, {"branching": (2, 2)}, {"paths": 1, "d
 def added(calls: str, warm: bool = True) -> list[str]:
     """The functions, with the types of their arguments, that some calls meet for the first time, in a new process."""
     code = PREPARED.replace("{warm}", str(warm)) + calls + "print(json.dumps(sorted(compiled() - before)))"
-    settings = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=settings, capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
-    found: list[str] = json.loads(ran.stdout.splitlines()[-1])
+    found: list[str] = json.loads(printed(code).splitlines()[-1])
     return found
 
 

@@ -2,9 +2,6 @@
 
 import importlib
 import inspect
-import os
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +18,7 @@ from otspec.engines import vllm
 from otspec.engines.vllm import plug_in
 from tests.each import each
 from tests.engines.vllm_requests import Batch, Metadata
+from tests.processes import printed
 
 ROOT = Path(__file__).parents[2]
 VLLM = """
@@ -120,15 +118,15 @@ def test_a_version_may_lack_arguments_that_have_defaults(engine: Make) -> None:
         module.rejection_sample(**ONE, fly_window_size=None)
 
 
-BARE = """
+BARE = f"""
 import sys, types
 from otspec.engines import vllm
 theirs = types.ModuleType(vllm.MODULE)
-exec(sys.argv[1], theirs.__dict__)
-vllm.require = {vllm.MODULE: theirs}.get
+exec({VLLM!r}, theirs.__dict__)
+vllm.require = {{vllm.MODULE: theirs}}.get
 vllm.plug_in()
 assert theirs.rejection_sample.__otspec__
-kept_out = {"numba", "llvmlite", "scipy", "triton"}, {"torch._dynamo", "torch._inductor"}
+kept_out = {{"numba", "llvmlite", "scipy", "triton"}}, {{"torch._dynamo", "torch._inductor"}}
 found = [name for name in sys.modules if name.partition(".")[0] in kept_out[0]]
 found += [name for name in sys.modules if ".".join(name.split(".")[:2]) in kept_out[1]]
 assert not found, sorted(found)
@@ -137,7 +135,4 @@ assert not found, sorted(found)
 
 
 def test_the_entry_point_loads_nothing_that_compiles() -> None:
-    environment = {**os.environ, "OTSPEC_VLLM": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", BARE, VLLM]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
+    printed(BARE, OTSPEC_VLLM="1")

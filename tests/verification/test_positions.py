@@ -1,9 +1,6 @@
 """One position, of laws and of logits, and batches of positions."""
 
 import math
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -13,6 +10,7 @@ import otspec
 from otspec import IID, Problem, ProblemError, Verification
 from tests.each import each
 from tests.laws import Kind, model, unreachable
+from tests.processes import printed
 from tests.refusals import Refused, check_refused
 from tests.verification.catalogue import follows
 
@@ -149,11 +147,7 @@ if hasattr(os, "fork"):
 
 
 def test_threads_and_a_forked_process_solve_batches_at_once() -> None:
-    environment = {**os.environ, "NUMBA_NUM_THREADS": "3"}
-    ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", THREADS], capture_output=True, text=True, env=environment
-    )
-    assert set(ran.stdout.split()) == {"True"}, ran.stderr
+    assert set(printed(THREADS, NUMBA_NUM_THREADS="3").split()) == {"True"}
 
 
 def test_a_batch_is_a_sequence_of_plans_and_samples() -> None:

@@ -17,28 +17,23 @@ LAW = FunctionLaws(lambda before: [0.5, 0.3, 0.2])
 SHORT: dict[str, Any] = {"texts": 2000, "length": 2, "control_bias": 0.1, "greedy_length": 2}
 
 
-def drawn(count: int, length: int, sampling: Sampling, seed: int, drafts: bool, off: float) -> Any:
+def arrays(
+    prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool, off: float = 0.0
+) -> Any:
+    """Three tokens as an array."""
     law = np.array([0.5 - off * drafts, 0.3 + off * drafts, 0.2])
     law = np.eye(3)[law.argmax()] if sampling.greedy else law ** (1 / sampling.temperature)
     return np.random.default_rng((seed, drafts)).choice(3, (count, length), p=law / law.sum())
 
 
-def arrays(
-    prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool, off: float = 0.0
-) -> Any:
-    """Three tokens as an array."""
-    return drawn(count, length, sampling, seed, drafts, off)
-
-
 def strings(prompt: str, count: int, length: int, sampling: Sampling, seed: int, drafts: bool, off: float = 0.0) -> Any:
-    return ["".join("abc"[token] for token in text) for text in drawn(count, length, sampling, seed, drafts, off)]
+    found = arrays(prompt, count, length, sampling, seed, drafts=drafts, off=off)
+    return ["".join("abc"[token] for token in text) for text in found]
 
 
-def texts(*request: Any, drafts: bool, **settings: Any) -> Any:
+def texts(*request: Any, **settings: Any) -> Any:
     """Three tokens as texts."""
-    _, count, length, sampling, seed = request
-    found = drawn(count, length, sampling, seed, drafts, settings.get("off", 0.0))
-    return [Text(tuple(text), "") for text in found.tolist()]
+    return [Text(tuple(text), "") for text in arrays(*request, **settings).tolist()]
 
 
 def test_a_law_may_depend_on_the_prompt() -> None:

@@ -1,11 +1,10 @@
 """All kernels are compiled for a GPU as they are launched: the compiler needs none, and forbids what is interpreted."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.processes import printed
 
 pytest.importorskip("transformers")
 pytest.importorskip("triton")
@@ -86,7 +85,4 @@ assert len(compiled) == 36, list(compiled)
 
 
 def test_the_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
-    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}
-    environment.pop("TRITON_INTERPRET", None)
-    ran = subprocess.run([sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
+    printed(COMPILE, TRITON_CACHE_DIR=str(tmp_path), TRITON_INTERPRET="")
