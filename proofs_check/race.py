@@ -16,7 +16,7 @@ STEP = 0.25
 LATEST = 60.0
 """No race lasts longer, but with probability exp(-60)."""
 
-STEEPEST = 2e+280
+STEEPEST = 1e280
 """p/q above this counts as this: such a token is hardly ever drafted, and powers of it stay finite."""
 
 
