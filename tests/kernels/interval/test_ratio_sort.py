@@ -38,11 +38,11 @@ def test_order_is_exact(name: str, vocab: int) -> None:
     p, q = _ratios(name, max(vocab, 8))
     p, q = p[:vocab], q[:vocab]
     order, target, size = np.empty(vocab, dtype=np.int32), np.empty(vocab), np.empty(vocab)
-    k = sort_by_ratio(p, q, 1.0, 1.0, np.empty((2, vocab), dtype=np.uint64), order, target, size)
+    k = sort_by_ratio(p, q, 0.5, 2.0, np.empty((2, vocab), dtype=np.uint64), order, target, size)
     reachable = np.flatnonzero(q)
     assert k == reachable.size
     assert np.array_equal(np.sort(order[:k]), reachable)
-    assert np.array_equal(target[:k], p[order[:k]])
-    assert np.array_equal(size[:k], q[order[:k]])
+    assert np.array_equal(target[:k], 0.5 * p[order[:k]])
+    assert np.array_equal(size[:k], 2 * q[order[:k]])
     with np.errstate(over="ignore"):
-        assert np.array_equal(target[:k] / size[:k], np.sort(p[reachable] / q[reachable]))
+        assert np.array_equal(target[:k] / size[:k], np.sort(0.5 * p[reachable] / (2 * q[reachable])))
