@@ -26,8 +26,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
 """What the configurations say besides, by the names that transformers has for the architectures."""
 
 
-@cache
-def family(name: str, vocab: int = VOCAB, seed: int = 0, **settings: Any) -> Any:
+def made(name: str, vocab: int = VOCAB, seed: int = 0, noise: float = 0.4, **settings: Any) -> Any:
     """A decoder whose laws are far from uniform and depend on the text, in float64."""
     ends = {"bos_token_id": 0, "eos_token_id": None, "pad_token_id": None}
     told = {**SIZES, **ends, "max_position_embeddings": 64, **FAMILIES.get(name, {}), **settings}
@@ -36,5 +35,9 @@ def family(name: str, vocab: int = VOCAB, seed: int = 0, **settings: Any) -> Any
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(config).double().eval()
         for weights in model.parameters():
-            weights += (0.4 if weights.ndim == 2 else 0.2) * torch.randn_like(weights)
+            weights += (noise if weights.ndim == 2 else noise / 2) * torch.randn_like(weights)
     return model
+
+
+family = cache(made)
+"""One of each for all tests."""

@@ -5,38 +5,22 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config
 
 from otspec.decode.models.passes.few_rows import FewRows
 from otspec.decode.models.passes.fused import Llama
 from otspec.decode.models.passes.signature import Conditioning, Inputs
 from otspec.decode.models.passes.static import StaticReader
+from tests.decode.families import made
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="Triton is not interpreted")
 
-SIZES: dict[str, Any] = {
-    "vocab_size": 64,
-    "hidden_size": 48,
-    "intermediate_size": 96,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 32,
-    "max_position_embeddings": 512,
-    "attn_implementation": "sdpa",
-}
-CONFIGS = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
-"""Neither biases nor norms of heads, biases, norms of heads."""
+SIZES = {"hidden_size": 48, "intermediate_size": 96, "head_dim": 32, "max_position_embeddings": 512}
 
 
-def _model(name: str) -> Any:
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(CONFIGS[name](**SIZES, initializer_range=0.3)).eval()
-    for weights in model.parameters():
-        if weights.ndim == 1:  # biases that are not 0, and norms that are not 1
-            torch.nn.init.normal_(weights, mean=1.0, std=0.3)
-    return model
+def _model(name: str, **settings: Any) -> Any:
+    """With biases that are not 0, and norms that are not 1."""
+    return made(name, 64, noise=0.3, **{**SIZES, **settings}).float()
 
 
 def _read(model: Any, batch: int, rows: int, shifts: torch.Tensor | None) -> tuple[list[torch.Tensor], StaticReader]:
@@ -64,7 +48,7 @@ SHIFTS = torch.randn(2, 2, 1, 96, generator=torch.Generator().manual_seed(2))
 
 @pytest.mark.parametrize(
     ("name", "batch", "rows", "shifts"), [("llama", 2, 3, SHIFTS), ("qwen2", 1, 7, None), ("qwen3", 3, 5, None)]
-)
+)  # neither biases nor norms of heads, biases, norms of heads
 @pytest.mark.usefixtures("no_gradients")
 def test_it_is_as_exact_as_the_pass_by_torch(
     name: str, batch: int, rows: int, shifts: torch.Tensor | None, monkeypatch: pytest.MonkeyPatch
@@ -89,8 +73,7 @@ def test_it_is_as_exact_as_the_pass_by_torch(
 @pytest.mark.usefixtures("no_gradients")
 def test_others_are_read_by_torch() -> None:
     """Sizes that no kernel takes, and more rows than are few."""
-    odd = AutoModelForCausalLM.from_config(LlamaConfig(**SIZES | {"intermediate_size": 72})).eval()
-    assert FewRows.of(Llama(odd)) is None
+    assert FewRows.of(Llama(_model("llama", intermediate_size=72).half())) is None
     assert FewRows.of(Llama(_model("llama"))) is None
     few = FewRows.of(Llama(_model("llama").bfloat16()))
     assert few is not None

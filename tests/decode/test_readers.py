@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import linear
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoModelForCausalLM
 
 from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.models.fingerprint import fingerprint
@@ -21,6 +21,7 @@ from otspec.decode.models.passes.signature import Conditioning, Inputs
 from otspec.decode.models.passes.transformers_reader import TransformersReader
 from otspec.errors import ProblemError
 from tests.decode import published
+from tests.decode.families import made
 from tests.decode.models import tiny
 from tests.each import each
 
@@ -32,15 +33,9 @@ LLAMA3 = {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_fac
 
 def _model(architecture: str = "llama", noise: float = 0.1, **settings: Any) -> Any:
     """A random model of a few layers in float32, with weights that are far from their small beginnings."""
-    sizes: dict[str, Any] = {"vocab_size": 97, "hidden_size": 48, "intermediate_size": 88, "num_hidden_layers": 3}
+    sizes: dict[str, Any] = {"hidden_size": 48, "intermediate_size": 88, "num_hidden_layers": 3}
     sizes |= {"num_attention_heads": 6, "num_key_value_heads": 6, "max_position_embeddings": 512}
-    config = AutoConfig.for_model(architecture, **sizes | settings)
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").eval()
-        for value in model.parameters():
-            value.data += noise * torch.randn_like(value)
-    return model
+    return made(architecture, 97, 1, noise, **sizes | settings).float()
 
 
 # --- the lean pass
@@ -118,10 +113,6 @@ def _changed(change: Any) -> Any:
     return model
 
 
-def _adapt(model: Any) -> None:
-    model.layers[0].mlp.up_proj.__class__ = type("Adapted", (nn.Linear,), {})
-
-
 @each(
     model=[
         tiny(),
@@ -132,7 +123,7 @@ def _adapt(model: Any) -> None:
         _model(rope_parameters={"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}),
         _changed(lambda model: model.layers[1].mlp.register_forward_hook(lambda *_: None)),
         _changed(lambda model: setattr(model.norm, "forward", model.norm.forward)),
-        _changed(_adapt),
+        _changed(lambda model: setattr(model.layers[0].mlp.up_proj, "__class__", type("Adapted", (nn.Linear,), {}))),
     ]
 )
 def test_what_is_not_plain_goes_through_transformers(model: Any) -> None:

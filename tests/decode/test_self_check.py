@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
 
 import otspec
 from otspec import ProblemError
 from otspec.decode import model_after
 from otspec.decode.models.self_check import check_reading
 from otspec.verification import Nested, accepted_length
+from tests.decode.families import made
 from tests.decode.models import law_after, pair, tiny
 from tests.each import each
 
@@ -24,14 +24,7 @@ FROM_PADDING = ("roberta", "data2vec-text")
 
 
 def _of(architecture: str) -> Any:
-    """A tiny random model of an architecture, whatever it calls its sizes."""
-    sizes: dict[str, Any] = {"vocab_size": 50, "max_position_embeddings": 64, "n_positions": 64, "is_decoder": True}
-    sizes |= {"hidden_size": 32, "n_embd": 32, "intermediate_size": 32, "num_hidden_layers": 2, "n_layer": 2}
-    sizes |= {"num_attention_heads": 4, "n_head": 4, "num_key_value_heads": 2, "bos_token_id": None}
-    config = AutoConfig.for_model(architecture, **sizes, eos_token_id=None)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").eval()
+    return made(architecture, 50, is_decoder=True, pad_token_id=1).float()
 
 
 @each(architecture=[*READ, *FROM_PADDING])

@@ -3,20 +3,13 @@
 tests/contracts has their laws at every node and those of the texts; test_refusals.py has what is refused.
 """
 
-import copy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    LogitsProcessorList,
-    SuppressTokensLogitsProcessor,
-    TopKLogitsWarper,
-)
+from transformers import LogitsProcessorList, SuppressTokensLogitsProcessor, TopKLogitsWarper
 
 import otspec
 from otspec import ProblemError
@@ -47,6 +40,7 @@ from tests.contracts.draft_models import (
     shared,
     steered,
 )
+from tests.decode.families import made
 from tests.decode.models import pair, tiny
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
@@ -59,11 +53,6 @@ CLUSTERS = [0, 1, 2, 3, 2, 1, 0, 2]
 
 # --- heads
 
-SIZES: dict[str, dict[str, Any]] = {
-    "gemma2": {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 4}
-    | {"num_key_value_heads": 2, "head_dim": 4, "final_logit_softcapping": 2.0},
-    "gptj": {"n_embd": 16, "n_layer": 1, "n_head": 4, "rotary_dim": 4, "n_positions": 64},
-}
 HEADS = ("llama", "gemma2", "gptj", "shipped")
 """Plain; tied, with a soft cap; with a bias; tied, in float32."""
 
@@ -72,13 +61,7 @@ def _model(kind: str) -> Any:
     """Head and what comes into it as multiples of 2^-12: their products add up to the same in whatever order."""
     if kind == "shipped":
         return shipped.load().draft
-    if kind == "llama":
-        model = copy.deepcopy(tiny(40))
-    else:
-        config = AutoConfig.for_model(kind, vocab_size=40, initializer_range=0.5, **SIZES[kind])
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").double().eval()
+    model = made(kind, 40, num_hidden_layers=1, rotary_dim=4, attn_implementation="eager")
     norm, head = model.transformer.ln_f if kind == "gptj" else model.model.norm, model.get_output_embeddings()
     norm.register_forward_hook(lambda module, given, found: (found * 4096).round() / 4096)
     for weights in (head.weight, *([] if head.bias is None else [head.bias.normal_()])):
