@@ -222,14 +222,11 @@ def eagle_of(of: Models) -> Any:
 # --- of another tokenizer
 
 
-def foreign(**settings: Any) -> Make:
-    """Drafts of a model of 300 tokens, three of which the target has."""
-    return lambda of: MultiDraft(tiny(300), matching=matching(), paths=2, depth=2, **settings)
-
-
-def several_foreign(of: Models) -> Strategy:
-    """Paths of two such models."""
-    return MultiDraft([tiny(300), tiny(300, seed=1)], law="independent", matching=matching(), paths=2, depth=2)
+def foreign(several: bool = False, **settings: Any) -> Make:
+    """Drafts of a model of 300 tokens, three of which the target has; or of two such models."""
+    return lambda of: MultiDraft(
+        [tiny(300), tiny(300, seed=1)] if several else tiny(300), matching=matching(), paths=2, depth=2, **settings
+    )
 
 
 def of_foreign(several: bool) -> Law:
@@ -308,7 +305,9 @@ CATALOGUE: Mapping[str, Entry] = {
         lambda of: foreign(draft_kernel=kernel(of, [0, 3]))(of),
         of_foreign_redistributed, ("temperature 1",), 4, vocabs=False,
     ),
-    "foreign, several models": Entry(several_foreign, of_foreign(several=True), ("top-k",), 4, vocabs=False),
+    "foreign, several models": Entry(
+        foreign(several=True, law="independent"), of_foreign(several=True), ("top-k",), 4, vocabs=False
+    ),
     # A copied path beside what is drawn.
     "beside a copy": Entry(drafts(prompt_lookup=3, depth=1), plain(), ("top-k", "greedy"), prompt=REPEATED),
     "beside a copy, one path": Entry(drafts(prompt_lookup=3, paths=1), plain(), ("temperature 0.6",), prompt=REPEATED),

@@ -200,19 +200,14 @@ def random_router(model: Any, clusters: list[int], budget: Budget | int, seed: i
     return Router(np.array(clusters), network, Budget.of(budget), {"draft": fingerprint(model)})
 
 
-def before_last(model: Any, text: list[int]) -> Floats:
-    """What the model gives before the last token of a text, read from the start; 0 before the first."""
-    if len(text) == 1:
-        return np.zeros(model.config.hidden_size)
-    found: Floats = model.model(torch.tensor([text[:-1]])).last_hidden_state[0, -1].double().numpy()
-    return found
-
-
 def routed(router: Router, model: Any, text: list[int], level: int, allowed: Any = slice(None)) -> Any:
     """The shortlist of a slot as DynaSpec says it, on the host: tokens, ascending."""
     weights = [getattr(router.network, name).double().numpy() for name in Network.__annotations__]
     embedded = model.get_input_embeddings().weight[text[-1]].double().numpy()
-    hidden = weights[0] @ np.concatenate((embedded, before_last(model, text))) + weights[1]
+    before = np.zeros(len(embedded))  # the first token; else what the model gives before the last one
+    if len(text) > 1:
+        before = model.model(torch.tensor([text[:-1]])).last_hidden_state[0, -1].double().numpy()
+    hidden = weights[0] @ np.concatenate((embedded, before)) + weights[1]
     scores = weights[2] @ (hidden / (1 + np.exp(-hidden))) + weights[3]
     there = np.unique(router.clusters[allowed])
     best = there[np.argsort(-scores[there])[: router.budget.at(level)]]

@@ -7,8 +7,10 @@ probability under the law that the drafter showed the draw.  What verification m
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +60,7 @@ class Script:
         self.rows = rows
         self.draw_number = 0
 
-    def draw(self, law: DraftLaw, laws: Any, n: int) -> Any:
+    def draw(self, law: DraftLaw, laws: Any, n: int, generator: Any) -> Any:
         """The tokens of n children, shape (B, W, n), of nodes with these laws, shape (B, W, V)."""
         number, self.draw_number = self.draw_number, self.draw_number + 1
         if number == len(self.rows[0].draws):
@@ -103,7 +105,7 @@ def every_draft(strategy: Strategy, of: Models, prompt: list[int], sampling: Sam
         drafter = strategy.prepare(of.vocab, sampling, torch.Generator().manual_seed(0)).drafter
         script = Script(rows)
         for one in drawing(drafter):
-            one.law = one.law._replace(draw=_scripted(script, one.law))
+            one.law = one.law._replace(draw=partial(script.draw, one.law))
         texts = [prompt] * len(rows)
         target = Target(of.target, texts, drafter.layers)
         drafter.observe(target.features)
@@ -117,34 +119,13 @@ def every_draft(strategy: Strategy, of: Models, prompt: list[int], sampling: Sam
             return Step([row.chance for row in rows], drafts, target.read(texts, drafts.trees))
 
 
-def _scripted(script: Script, law: DraftLaw) -> Callable[..., Any]:
-    return lambda laws, n, generator: script.draw(law, laws, n)
-
-
-class Outcome:
-    """A tree, as far as `law_over` looks at it, and the exact law of what comes of it."""
-
-    def __init__(self, tree: Topology, law: Floats) -> None:
-        self.parent, self.token = tree.parent, tree.token
-        self.law = law
-        """Shape (N, V): the probability that a node is the last one to be accepted, and a token comes after it."""
-
-
-class _Told:
-    """The verifier of outcomes, for `law_over`."""
-
-    def stop_law(self, outcome: Any) -> Floats:
-        law: Floats = outcome.law
-        return law
-
-
 def law_of_step(strategy: Strategy, step: Step, of: Models, prompt: list[int], settings: dict[str, Any]) -> PathLaw:
     """The law of the text after a step, continued by the target, beside the target's own."""
     sampling, generator = sampling_of(of, **settings), torch.Generator().manual_seed(0)
     rule = strategy.prepare(of.vocab, sampling, torch.Generator().manual_seed(0)).verifier
     verifier = step_verifier(rule, sampling, np.random.default_rng(0), generator)
-    trees, logits, after = step.drafts.trees, step.logits, _texts(prompt, step.drafts.trees)
-    model = after_prompt(settings, prompt, of.vocab)
+    trees, logits, model = step.drafts.trees, step.logits, after_prompt(settings, prompt, of.vocab)
+    after = [Prefix(0, [*prompt, *path], len(path)) for tree in trees for path in prefixes_of(tree)]
     if isinstance(verifier, Greedy):
         chosen = verifier.prepare_target(logits, after)
         extensions = verifier.verify(step.drafts, chosen, Clock(torch.device("cpu"))).extensions
@@ -156,17 +137,14 @@ def law_of_step(strategy: Strategy, step: Step, of: Models, prompt: list[int], s
         assert isinstance(verifier, OnHost)
         judge = _judged if step.drafts.drawn is None else _judged_beside_fixed
         each = judge(verifier, step.drafts, verifier.prepare_target(logits, after), model)
-    outcomes = [Outcome(tree, law) for tree, law in zip(trees, each, strict=True)]
     assert sum(step.chances) == pytest.approx(1.0)
+    # As much of a tree as `law_over` looks at, and the law of what comes of it, by the last node that is accepted.
+    outcomes = [
+        SimpleNamespace(parent=tree.parent, token=tree.token, law=law) for tree, law in zip(trees, each, strict=True)
+    ]
     over: Any = zip(step.chances, outcomes, strict=True)
-    told: Any = _Told()
+    told: Any = SimpleNamespace(stop_law=lambda outcome: outcome.law)
     return law_over(over, told, model, max(tree.length for tree in trees))
-
-
-def _texts(prompt: list[int], trees: Sequence[Topology]) -> list[Prefix]:
-    """The texts up to the nodes of all trees, each in a batch of its own."""
-    paths = [path for tree in trees for path in prefixes_of(tree)]
-    return [Prefix(0, [*prompt, *path], len(path)) for path in paths]
 
 
 def _certain(tree: Topology, nodes: Sequence[int], token: int, vocab: int) -> Floats:

@@ -126,19 +126,3 @@ class Words:
 
     def __call__(self, text: str, **_: Any) -> Any:
         return {"input_ids": []}
-
-
-class Streamer:
-    """Keeps what it is given."""
-
-    def __init__(self) -> None:
-        self.tokens: list[int] = []
-        self.blocks = 0
-        self.ended = False
-
-    def put(self, value: Any) -> None:
-        self.tokens += value.flatten().tolist()
-        self.blocks += 1
-
-    def end(self) -> None:
-        self.ended = True

@@ -5,21 +5,20 @@ What no setting may change, the law and the greedy text, is in tests/contracts; 
 
 import pickle
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
-from transformers import GenerationConfig, StoppingCriteria
+from transformers import GenerationConfig
 
 import otspec
 from otspec import ProblemError
 from otspec.decode import multi_draft, run
 from otspec.decode.methods import block, speculative, typical
 from tests.decode.families import family
-from tests.decode.models import Streamer, Words, greedy_text, pair, tiny
+from tests.decode.models import Words, greedy_text, pair, tiny
 
 PROMPTS = torch.tensor([[1, 2, 3], [4, 5, 6]])
-PADDED = torch.tensor([[0, 0, 7, 1], [3, 3, 2, 5], [0, 4, 4, 4]])
-MASK = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1], [0, 1, 1, 1]])
 TARGET, DRAFT = pair(40)
 
 
@@ -102,7 +101,8 @@ def test_positions_and_windows_are_never_exceeded() -> None:
 
 def test_padding_may_stand_anywhere_and_be_any_number() -> None:
     right = torch.tensor([[7, 1, 0, 99], [3, 3, 2, 5], [4, 4, 4, -1]])
-    found = decoded(right, attention_mask=MASK.flip(1), max_new_tokens=6, temperature=0, pad_token_id=0)
+    mask = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 1], [1, 1, 1, 0]])
+    found = decoded(right, attention_mask=mask, max_new_tokens=6, temperature=0, pad_token_id=0)
     assert found.new_tokens == greedily(([7, 1], [3, 3, 2, 5], [4, 4, 4]), 6)
 
 
@@ -114,20 +114,10 @@ def test_max_length_is_met_exactly() -> None:
         assert len(found.metrics.offered) == min(4, new - 1), new
 
 
-class _Stop(StoppingCriteria):  # type: ignore[misc]
-    """Stop where a token stands, however long the text."""
-
-    def __init__(self, token: int) -> None:
-        self.token = token
-
-    def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
-        return input_ids[:, -1] == self.token
-
-
 def test_criteria_are_asked_after_every_token_and_stop_strings_looked_for() -> None:
     (text,) = greedily([[1, 2, 3]], 17)
     settings: dict[str, Any] = {"max_new_tokens": 17, "temperature": 0}
-    stopped = decoded(PROMPTS[:1], **settings, stopping_criteria=[_Stop(text[9])])
+    stopped = decoded(PROMPTS[:1], **settings, stopping_criteria=[lambda ids, scores, **_: ids[:, -1] == text[9]])
     assert stopped.new_tokens[0] == text[: text.index(text[9]) + 1]
     stopped = decoded(PROMPTS[:1], **settings, stop_strings=[f"<{text[6]}><{text[7]}>"], tokenizer=Words())
     assert stopped.new_tokens[0] == text[:8]
@@ -137,12 +127,13 @@ def test_criteria_are_asked_after_every_token_and_stop_strings_looked_for() -> N
 
 
 def test_as_a_decoding_method_of_transformers() -> None:
-    streamer = Streamer()
+    streamer = Mock()
     settings: dict[str, Any] = {"paths": 3, "depth": 4, "seed": 7}
     output = theirs(multi_draft(DRAFT, streamer=streamer, **settings), PROMPTS[:1], return_dict_in_generate=True)
-    assert output.sequences.tolist() == decoded(PROMPTS[:1], **settings).sequences.tolist() == [streamer.tokens]
-    assert (output.metrics.tokens, streamer.ended) == (12, True)
-    assert streamer.blocks == 1 + output.metrics.target_calls
+    put = [call.args[0].flatten() for call in streamer.put.call_args_list]
+    assert output.sequences.tolist() == decoded(PROMPTS[:1], **settings).sequences.tolist() == [torch.cat(put).tolist()]
+    assert (output.metrics.tokens, output.metrics.target_calls) == (12, len(put) - 1)
+    streamer.end.assert_called_once_with()
     method = multi_draft(DRAFT, paths=3, depth=4, solver="interval")
     greedy = TARGET.generate(PROMPTS, custom_generate=method, max_new_tokens=12)
     assert greedy[:, 3:].tolist() == greedily(PROMPTS.tolist(), 12)

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from otspec.decode.tuning.costs import PassTimes
 from otspec.vocab import affinity_from_factor
 from tests.contracts.draft_models import matching, random_router, shared
 from tests.decode import published
-from tests.decode.models import Streamer, Words, pair, spoilt, tiny
+from tests.decode.models import Words, pair, spoilt, tiny
 from tests.each import each
 from tests.refusals import check_refused
 
@@ -56,13 +57,14 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("num_beams is 2", {"num_beams": 2}),
     ("output_scores cannot be given", {"output_scores": True, "return_dict_in_generate": True}),
     ("labels cannot be passed on", {"labels": PROMPTS}),
-    ("2 prompts and one streamer", {"streamer": Streamer()}),
+    ("2 prompts and one streamer", {"streamer": Mock()}),
     # Prompts.
     (r"attention_mask has shape \(2, 2\), and input_ids \(2, 3\)", {"attention_mask": torch.ones(2, 2)}),
     ("prompt 1 is empty", {"attention_mask": torch.tensor([[1, 1, 1], [0, 0, 0]])}),
     ("past_key_values holds tokens already", {"past_key_values": TARGET(PROMPTS, use_cache=True).past_key_values}),
     ("the tokenizer, Words, is no fast tokenizer", {"tokenizer": Words(), "draft_tokenizer": OTHER}),
     # What is drafted, and how it is verified.
+    ("paths is 0; pass an integer >= 1", {"paths": 0}),
     ("1,000,000 paths of 3 tokens have 3,000,001 slots", {"paths": 1_000_000}),
     ("a tree of 90,301 slots takes some", {"branching": (300, 300)}),
     ("41 different children of one node, and 40 tokens", {"law": "top_k", "branching": (41, 1)}),
