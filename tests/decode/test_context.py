@@ -82,18 +82,15 @@ def test_each_token_of_a_long_text_is_read_once(dtype: torch.dtype) -> None:
 
 
 def test_models_that_cannot_read_trees() -> None:
-    model = copy.deepcopy(tiny(seed=9))
-    model.config._attn_implementation = "flash_attention_2"
-    with pytest.raises(ProblemError, match='load it with attn_implementation="sdpa" or "eager"'):
-        Context(model, [[1]])
-    model.config._attn_implementation = "sdpa"
-    model.config.is_encoder_decoder = True
-    with pytest.raises(ProblemError, match="encoder-decoder"):
-        Context(model, [[1]])
-    model.config.is_encoder_decoder = False
-    model.config.layer_types = ["full_attention", "linear_attention"]
-    with pytest.raises(ProblemError, match="a tree of drafts needs it in every layer"):
-        Context(model, [[1]])
+    for name, value, message in (
+        ("_attn_implementation", "flash_attention_2", 'load it with attn_implementation="sdpa" or "eager"'),
+        ("is_encoder_decoder", True, "encoder-decoder"),
+        ("layer_types", ["full_attention", "linear_attention"], "a tree of drafts needs it in every layer"),
+    ):
+        model = copy.deepcopy(tiny(seed=9))
+        setattr(model.config, name, value)
+        with pytest.raises(ProblemError, match=message):
+            Context(model, [[1]])
 
 
 def test_which_layers_slide() -> None:

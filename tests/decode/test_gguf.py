@@ -1,15 +1,19 @@
 """Models in GGUF files: what is read is what was written, once; what is none is refused in a sentence."""
 
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("gguf")
 pytest.importorskip("accelerate")
 
+import gguf as writing
 import torch
+from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from otspec.decode import shipped
@@ -17,7 +21,52 @@ from otspec.decode.pair import gguf
 from otspec.decode.pair.loading import load_models
 from otspec.decode.pair.pre_tokenizers import pre_tokenizer
 from otspec.errors import DataError
-from tests.decode.gguf_files import write_gguf
+
+
+def write_gguf(folder: Path, file: Path, pre: str = "gpt-2") -> None:
+    """A Llama of transformers with a byte-pair tokenizer, its matrices in float16."""
+    config, tokenizer = (json.loads((folder / name).read_text()) for name in ("config.json", "tokenizer.json"))
+    writer: Any = writing.GGUFWriter(str(file), "llama")
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_rope_dimension_count(config["head_dim"])
+    writer.add_rope_freq_base(config["rope_parameters"]["rope_theta"])
+    writer.add_vocab_size(config["vocab_size"])
+    writer.add_file_type(writing.LlamaFileType.MOSTLY_F16)
+
+    tokens = sorted(tokenizer["model"]["vocab"], key=tokenizer["model"]["vocab"].get)
+    special = {token["id"] for token in tokenizer["added_tokens"]}
+    of_kind = writing.TokenType
+    kinds = [of_kind.CONTROL if token in special else of_kind.NORMAL for token in range(len(tokens))]
+    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in tokenizer["model"]["merges"]]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(pre)
+    writer.add_token_list(tokens)
+    writer.add_token_types(kinds)
+    writer.add_token_merges(merges)
+    writer.add_bos_token_id(config["bos_token_id"])
+    writer.add_eos_token_id(config["eos_token_id"])
+    writer.add_add_bos_token(True)
+
+    heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
+    names: Any = writing.get_tensor_name_map(writing.MODEL_ARCH.LLAMA, config["num_hidden_layers"])
+    for name, weight in load_file(folder / "model.safetensors").items():
+        inside = name.removesuffix(".weight").rpartition(".")[2]
+        ordered = weight
+        if inside in heads:  # of the pairs that are turned, transformers has one in each half, llama.cpp neighbours
+            halves = weight.reshape(heads[inside], 2, -1, weight.shape[1])
+            ordered = halves.swapaxes(1, 2).reshape(weight.shape)
+        kind = np.float32 if weight.ndim == 1 else np.float16
+        writer.add_tensor(names.get_name(name, (".weight",)), np.ascontiguousarray(ordered, dtype=kind))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +132,6 @@ def test_a_file_cut_short_is_refused(file: Path, cache: Path, tmp_path: Path, ke
 
 
 def test_what_is_no_decoder_is_refused(cache: Path, tmp_path: Path) -> None:
-    writing: Any = pytest.importorskip("gguf")
     other = tmp_path / "clip.gguf"
     writer = writing.GGUFWriter(str(other), "clip")
     writer.write_header_to_file()

@@ -51,16 +51,10 @@ def pieces_of(name: str, text: str) -> list[str]:
     return [text[start:end] for _, (start, end) in pre_tokenizer(name).pre_tokenize_str(text)]
 
 
-@each(name=list(RULES))
-def test_pieces_are_those_of_the_rules(name: str) -> None:
+@each(rules=[*RULES.items(), *AS_SPELLED.items()])
+def test_pieces_are_those_of_the_rules(rules: tuple[str, list[str]]) -> None:
     for text in TEXTS:
-        assert pieces_of(name, text) == pieces_by(RULES[name], text), text
-
-
-@each(name=list(AS_SPELLED))
-def test_rules_are_those_of_llama_cpp(name: str) -> None:
-    for text in TEXTS:
-        assert pieces_of(name, text) == pieces_by(AS_SPELLED[name], text), text
+        assert pieces_of(rules[0], text) == pieces_by(rules[1], text), text
 
 
 @pytest.mark.parametrize(

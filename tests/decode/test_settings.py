@@ -57,7 +57,3 @@ def test_settings_that_contradict_each_other_are_named_with_the_rule(row: tuple[
     assert str(error.value) == f"{setting} and {other}: {rule}; {way_out}"
     for name in (setting, other):
         assert DraftSettings(**{name: PASSED[name]}).given.keys() == {name}  # type: ignore[arg-type]
-
-
-def test_a_seed_of_numpy_is_one() -> None:
-    assert RunSettings.split({"seed": np.int64(3)})[0].seed == 3

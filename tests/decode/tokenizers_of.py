@@ -21,9 +21,13 @@ TEXT = Path(__file__).read_text() + "é ≠ 中文 中 'tis not\r\n\r\n" * 20
 
 @cache
 def byte_level(
-    vocab: int, special: tuple[str, ...] = ("<begin>", "<end>"), kind: str = "gpt2", begins: bool = True
+    vocab: int,
+    special: tuple[str, ...] = ("<begin>", "<end>"),
+    kind: str = "gpt2",
+    begins: bool = True,
+    lacking: bytes = b"",
 ) -> Any:
-    """Byte pairs of bytes; the first special token begins a text, the second ends it."""
+    """Byte pairs of bytes, but for some control codes; the first special token begins a text, the second ends it."""
     made: Any = Tokenizer(models.BPE())
     if kind == "llama3":
         parted = pre_tokenizers.Split(Regex(LLAMA3), "isolated")
@@ -35,10 +39,11 @@ def byte_level(
     if kind == "lower":
         made.normalizer = normalizers.Lowercase()
     made.decoder = decoders.ByteLevel()
+    alphabet = [] if kind == "few" else pre_tokenizers.ByteLevel.alphabet()
     trainer: Any = trainers.BpeTrainer(
         vocab_size=vocab,
         special_tokens=list(special),
-        initial_alphabet=[] if kind == "few" else sorted(pre_tokenizers.ByteLevel.alphabet()),
+        initial_alphabet=sorted(set(alphabet) - {chr(256 + byte) for byte in lacking}),
         show_progress=False,
     )
     made.train_from_iterator(TEXT.splitlines(keepends=True) if kind == "unparted" else [TEXT], trainer)

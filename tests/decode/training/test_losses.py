@@ -107,10 +107,7 @@ UNKNOWN = r"no loss .*; known: kl, reverse-kl, jsd, tvd, eagle"
 REFUSED = {
     **dict.fromkeys(("alpha", "alpha:0", "alpha:x", "alpha:65", "topk", "topk:0", "topk:" + "9" * 5000), NUMBERS),
     **dict.fromkeys(("l2", "kl+", "", "KL", "2*", "reverse_kl"), UNKNOWN),
-    **{
-        f"kl+{weight}*tvd": f"the weight of 'tvd' is '{weight}'; pass a number"
-        for weight in ("0", "-1", "nan", "x", "")
-    },
+    **{f"kl+{weight}*tvd": f"the weight of 'tvd' is '{weight}'; pass a n" for weight in ("0", "-1", "nan", "x", "")},
 }
 
 
