@@ -1,9 +1,8 @@
-"""Commands in an empty folder, tiny random pairs that they are told of, and a module of somebody's."""
+"""Commands in an empty folder, and tiny random pairs that they are told of."""
 
 import json
 import shutil
 import struct
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -47,18 +46,6 @@ def prompts(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
-    """Put a module of somebody's into the working directory."""
-
-    def write(name: str, source: str) -> Path:
-        (tmp_path / name).write_text(source)
-        monkeypatch.syspath_prepend(tmp_path)
-        return tmp_path
-
-    return write
-
-
-@pytest.fixture
 def tasks(tmp_path: Path) -> str:
     """A file of three conversations, in the working directory."""
     lines = [
@@ -76,7 +63,6 @@ TEXTS = {
     "blank.txt": "\n  \n",
     "empty": "",
     "there.safetensors": "a result of hours",
-    "half.jsonl": '{"prompt": "a"}\n{"prompt": "\\ud800b"}\n',
     "q.jsonl": '{"turns": ["a", "b"]}\n',
 }
 

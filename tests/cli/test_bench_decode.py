@@ -9,11 +9,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("polars")
 
-import otspec as package  # noqa: E402
 from otspec.bench.decoding.cells import DecodingCell  # noqa: E402
 from otspec.decode.drafters.heads.model import MlpSpeculator  # noqa: E402
 from otspec.decode.pair.loading import load_models  # noqa: E402
 from tests.cli.running import Otspec, Pair, lines_of  # noqa: E402
+from tests.cli.test_decode import generated  # noqa: E402
 from tests.cli.test_prompts import LINES, write  # noqa: E402
 
 LOG = Path("out/results.jsonl")
@@ -62,12 +62,9 @@ def test_bench_compares_drafters(otspec: Otspec, saved: Pair, prompts: str) -> N
     assert [line["method"] for line in lines if line["drafter"]].count("block") == 2
     by = {line["drafter"]: line for line in lines if line["method"] == "multi-draft"}
     assert set(by) == {"", "fr:20", saved.target}
-    models = load_models(saved.target, saved.draft, "cpu")
-    assert models.draft is not None
-    ids = torch.tensor([models.tokenizer("def f(x):").input_ids])
     settings: dict[str, Any] = {"paths": 2, "depth": 2, "solver": "nested", "seed": 0, "max_new_tokens": 6}
     for name, tokens in (("", None), ("fr:20", range(20))):
-        told = package.generate(models.target, models.draft, ids, draft_tokens=tokens, **settings).metrics
+        told = generated(*saved, "def f(x):", draft_tokens=tokens, **settings).metrics
         assert [by[name][figure] for figure in ("tokens", "accepted")] == [told.tokens, told.accepted]
     assert by[saved.target]["accepted"] == by[saved.target]["offered"]  # the target drafts for itself
     assert "'fr:0' keeps '0' tokens" in otspec(f"{common} --drafter fr:0 --out no", 2).err

@@ -55,7 +55,6 @@ MODELS: Rows = [
     ("bench --seed 1 decode", "write it after decode"),
     ("decode --prompt a\udcffb", "prompt 1 holds '\\udcff' at character 1, half of a pair"),
     ("decode --prompt a --settings x.json --draft-top-k 2", "leave out --draft-top-k"),
-    ("record --prompts half.jsonl --out r.safetensors", "prompt 2 holds '\\ud800' at character 0"),
     ("tune --seconds 0", "'--seconds': 0 s; grant the measurement some time"),
     ("tune --drafter fr:64", "--drafter fr:64 is settings of a draft model"),
 ]
@@ -66,12 +65,10 @@ DECODE: Rows = [
     *(
         (f"--prompt a {words}", message)
         for words, message in (
-            ("--method vanilla --paths 2", "vanilla has no paths; it takes no such settings"),
             ("--method assisted --batch 2", "assisted takes one prompt at a time; the batch is 2"),
             ("--solver nested,interval", "nested is a joint rule"),
             ("--law greedy --method block", "block has no law; it takes depth"),
             ("--drafter oracle", "no drafter 'oracle'; known: fr"),
-            ("--drafter-tokens 5", "--drafter-tokens is for --drafter fr or pa-fr or dynaspec or dynaspec-f"),
             ("--frequencies few.npy", "--frequencies is for --drafter fr or pa-fr; pass that too"),
             ("--drafter fr", "pass --frequencies FILE, such as np.save writes"),
             ("--drafter tli", "no draft model with another tokenizer comes with"),
@@ -83,8 +80,7 @@ DECODE: Rows = [
     ),
 ]
 ALONE: Rows = [
-    ("decode --prompt a", "multi-draft drafts with a model, and there is none for"),
-    ("decode --prompt a --method block", "or a --method without one: vanilla, generate, "),
+    ("decode --prompt a", "or a --method without one: vanilla, generate, "),
     ("decode --prompt a --draft none --drafter eagle", "no draft model 'eagle' of"),
     ("decode --method vanilla --prompts q.jsonl --no-chat --turns all", "takes a chat template; pass --turns first"),
     ("decode --method vanilla --prompts q.jsonl --turns some", "--turns: 'some'; pass first or all"),
