@@ -49,22 +49,14 @@ def test_hostile_pairs_are_divided_up_to_rounding(wanted: tuple[Floats, Floats])
     check_division(p, pairs, 1e-13 * max(p.max(), pairs.max(), 1e-300) * p.size)
 
 
-def chain_of_relief(k: int) -> tuple[Floats, Floats]:
-    """Only neighbours share a pair.
-
-    The start gives each to its higher token; the last one wants none, and the first one misses all it wants, so that
-    every token between them has to pass something on.
-    """
-    pairs = np.zeros((k, k))
-    near = np.arange(k - 1)
-    pairs[near, near + 1] = pairs[near + 1, near] = 1.0
-    return np.append(np.ones(k - 1), 0.0), pairs
-
-
 def test_long_chains_of_relief_stay_within_the_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiled code checks no index, the same code in plain Python does."""
+    """Compiled code checks no index, the same code in plain Python does.
+
+    Only neighbours share a pair, and the start gives each to its higher token; the last one wants none, and the first
+    one misses all it wants, so that every token between them has to pass something on.
+    """
     for length in (30, 200):
-        p, pairs = chain_of_relief(length)
+        p, pairs = np.append(np.ones(length - 1), 0.0), np.eye(length, k=1) + np.eye(length, k=-1)
         with monkeypatch.context() as patched:
             if length == 30:
                 run_in_python(patched, module)

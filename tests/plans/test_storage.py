@@ -59,14 +59,11 @@ def test_a_large_plan_comes_back_and_shares_what_was_shared(tmp_path: Path) -> N
         back.problem.p[0] = 1.0
 
 
-def test_a_class_of_somebody_else_is_refused_by_name(tmp_path: Path) -> None:
-    plan = Pick(Problem(P4, IID(Q4, 2)), Claims(Q4, FIRST), 1.0)
+def test_what_is_no_plan_is_refused(tmp_path: Path) -> None:
+    plan = Pick(Problem(P4, IID(Q4, 2)), Claims(Q4, FIRST), 1.0)  # by a class of somebody else's
     with pytest.raises(ProblemError, match=r"consists of a tests\.plans\.test_tables:Claims, .* or pickle"):
         plan.save(tmp_path / "plan.npz")
     assert not any(tmp_path.iterdir())
-
-
-def test_what_is_no_plan_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match="consists of a builtins:dict"):
         save({}, tmp_path / "plan.npz")  # type: ignore[arg-type]
     with pytest.raises(ProblemError, match="an array of <U1"):

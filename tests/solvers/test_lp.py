@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otspec import IID, Problem, Status, Table, optimum, solve
-from otspec.plans import Coupling
 from otspec.solvers import LP
 from otspec.tolerances import TOL
 from tests.each import each
@@ -15,12 +14,6 @@ from tests.spellings import installed
 from tests.strategies import laws, some
 
 needs_highspy = pytest.mark.skipif(not installed("lp"), reason="not installed: highspy")
-
-
-def plan_of(problem: Problem, solver: LP) -> Coupling:
-    plan = solve(problem, solver).plan
-    assert isinstance(plan, Coupling)
-    return plan
 
 
 @needs_highspy
@@ -58,7 +51,7 @@ def test_full_program_solves_tables_of_tiny_probabilities(data: st.DataObject, v
 def check_full_program(p: Any, drafts: Any, law: Any) -> None:
     vocab = max(len(p), int(np.max(drafts)) + 1)
     problem = Problem(np.pad(np.asarray(p, dtype=np.float64), (0, vocab - len(p))), Table(drafts, law, vocab))
-    plan = plan_of(problem, LP(form="full"))
+    plan = solve(problem, LP(form="full")).plan
     assert plan.acceptance == pytest.approx(optimum(problem).acceptance, abs=TOL)
     assert plan.deviation <= TOL
 

@@ -1,6 +1,5 @@
 """Affinities estimated from a stream: against the dense computation, killed and resumed, damaged and misused."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -36,16 +35,11 @@ def texts_of(seed: int, vocab: int, lengths: tuple[int, ...] = (0, 1, 2, 7, 40, 
     return [rng.choice(vocab, length, p=popular).tolist() for length in lengths]
 
 
-def pairs_one_by_one(texts: list[list[int]], window: int) -> Counter[tuple[int, int]]:
-    return Counter(
-        (text[s], text[t]) for text in texts for s in range(len(text)) for t in range(len(text)) if abs(s - t) <= window
-    )
-
-
-def dense(found: Counter[tuple[int, int]], vocab: int) -> Floats:
-    counts = np.zeros((vocab, vocab))
-    for pair, times in found.items():
-        counts[pair] = times
+def pairs_one_by_one(texts: list[list[int]], window: int) -> Floats:
+    counts = np.zeros((9, 9))
+    for text in texts:
+        for s, t in np.ndindex(len(text), len(text)):
+            counts[text[s], text[t]] += abs(s - t) <= window
     return counts
 
 
@@ -57,7 +51,7 @@ def test_pairs_are_those_of_a_count_one_by_one(
     monkeypatch.setattr(counting, "PENDING", pending)
     vocab = 9
     texts = texts_of(seed, vocab)
-    wanted = dense(pairs_one_by_one(texts, window), vocab)
+    wanted = pairs_one_by_one(texts, window)
     found = PairCounts(vocab, window, most_pairs=int(np.count_nonzero(wanted)))
     some = np.array([7, 0, 3])
     part = PairCounts(vocab, window, some)
@@ -123,7 +117,7 @@ def test_what_rdk_takes_is_that_of_the_dense_computation(tau: float, count: int,
         pairs.add(text)
     for sample in samples:
         moments.add(sample[None])
-    counts = dense(pairs_one_by_one(texts, 2), 9)
+    counts = pairs_one_by_one(texts, 2)
     seen = np.flatnonzero(counts.any(axis=1))
     factor = (samples - samples.mean(axis=0)).T / np.sqrt(29)
     makes: tuple[tuple[Any, Callable[[float], Affinity]], ...] = (
@@ -223,7 +217,7 @@ def test_death_while_the_state_is_written_leaves_the_last_one(tmp_path: Path, mo
     come_to: list[int] = []
     gather(found, lambda first: texts[first:], state, {}, every=1, progress=come_to.append)
     assert come_to == [3, 4, 5, 6]
-    np.testing.assert_array_equal(found.matrix().toarray(), dense(pairs_one_by_one(texts, 2), 9))
+    np.testing.assert_array_equal(found.matrix().toarray(), pairs_one_by_one(texts, 2))
 
 
 def test_a_state_of_another_run_is_refused(tmp_path: Path) -> None:
