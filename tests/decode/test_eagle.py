@@ -23,7 +23,6 @@ from otspec.decode.drafters.hidden_states import shifted
 from otspec.decode.drafters.sd2.model import PLACES, Steered
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.passes import packed
-from otspec.decode.models.passes.llama_reader import LlamaReader
 from otspec.decode.models.passes.packed import PackedLinear, pack
 from tests.contracts.draft_models import (
     HEADS,
@@ -149,10 +148,6 @@ def test_without_training_it_is_the_draft_model_to_the_last_bit(kind: Any) -> No
     if kind is Steered:
         assert torch.equal(model(ids).logits, draft(ids).logits)
         assert torch.equal(model.steering.hml(features.flatten(-2)), features.sum(dim=-2))
-
-
-def test_published_layers_are_read_by_no_lean_reader() -> None:
-    assert not LlamaReader.takes(MODELS["eagle1"](tiny(8)).float())
 
 
 # --- while they learn
