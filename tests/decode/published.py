@@ -40,10 +40,10 @@ class Published(NamedTuple):
         return Published({name: one for name, one in {**self.config, **config}.items() if one is not None}, kept)
 
 
-def read(of: Published, target: Any) -> Any:
-    """The draft model of a folder, in float64 and paired up with a target."""
+def read(of: Published, target: Any, dtype: torch.dtype = torch.float64) -> Any:
+    """The draft model of a folder, paired up with a target."""
     with tempfile.TemporaryDirectory() as folder:
-        model = read_published(of.into(Path(folder))).double()
+        model = read_published(of.into(Path(folder))).to(dtype)
     pair_up(target, model, None, None)
     return model
 

@@ -1,5 +1,6 @@
 """Draft models in published formats: what they say, what is refused, and texts decoded with them."""
 
+import copy
 import json
 import re
 from collections.abc import Callable
@@ -21,6 +22,8 @@ from otspec.decode.drafters.published.formats import read_published
 from otspec.decode.drafters.published.writing import write_published
 from otspec.decode.methods import assisted
 from otspec.decode.models.pairing import pair_up
+from otspec.decode.models.passes import packed
+from otspec.decode.models.passes.packed import PackedLinear, pack
 from otspec.decode.pair.loading import load_draft, load_models, load_reader
 from otspec.decode.recording.positions import drafting
 from otspec.decode.training.specs import KINDS
@@ -62,8 +65,8 @@ def target() -> Any:
     return tiny(VOCAB, layers=3)
 
 
-def read(of: Published) -> Any:
-    return published.read(of, target())
+def read(of: Published, beside: Any = None, dtype: torch.dtype = torch.float64) -> Any:
+    return published.read(of, beside or target(), dtype)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -80,6 +83,25 @@ def test_it_says_what_is_published(name: str) -> None:
         wanted = np.zeros(VOCAB)
         wanted[rows] = law_from_logits("logits", said(of, target(), TEXT, drafted[:level]))
         np.testing.assert_allclose(found, wanted, atol=1e-6)  # norms and angles are in float32
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch has no oneDNN here")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["EAGLE", "EAGLE-3"])
+def test_beside_a_packed_target_it_is_packed_if_it_is_of_its_type(
+    monkeypatch: pytest.MonkeyPatch, name: str, dtype: torch.dtype
+) -> None:
+    monkeypatch.setattr(packed, "LARGE", 0)
+    sampling, laws = Sampling(LogitsProcessorList(), do_sample=True), []
+    for packs in (False, True):
+        reader = copy.deepcopy(target()).float()
+        if packs:
+            pack(reader)
+        model = read(FORMATS[name][0], reader, dtype)
+        drafter, _ = drafting(reader, model, [TEXT], Shape.paths(1, 3), sampling, torch.Generator().manual_seed(0))
+        laws.append(drafter.draft([TEXT], 3).over(VOCAB).numpy())
+        assert isinstance(model.fc, PackedLinear) == (packs and dtype == torch.float32)
+    np.testing.assert_allclose(*laws, atol=1e-5)
 
 
 @pytest.mark.parametrize(

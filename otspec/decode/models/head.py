@@ -99,7 +99,7 @@ def lent_head(target: PreTrainedModel, dtype: torch.dtype, rows: torch.Tensor | 
         raise ProblemError(
             "the draft model borrows the target's head, which is kept off its devices; name one in the device map"
         )
-    if isinstance(head, PackedLinear) and isinstance(rows, slice):
+    if isinstance(head, PackedLinear) and head.matrix.dtype == dtype and isinstance(rows, slice):
         return head
     own = nn.Linear(head.in_features, head.out_features, head.bias is not None, device="meta")
     for name in ("weight", "bias"):

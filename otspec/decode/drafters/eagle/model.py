@@ -225,7 +225,8 @@ class Eagle(DraftVocabMixin, ConditionedLayers):
         self._lent = (vectors,)  # in a tuple, lest it become a parameter, which would learn
         if not config.own_head:
             self.lm_head = lent_head(target, self.dtype, self._rows())
-        if isinstance(target.get_output_embeddings(), PackedLinear) and not self.training:
+        head = target.get_output_embeddings()
+        if isinstance(head, PackedLinear) and head.matrix.dtype == self.dtype and not self.training:
             keep_fingerprint(self)
             pack_layers(self, in_bytes=True)
 
