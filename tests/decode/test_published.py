@@ -101,7 +101,7 @@ def test_beside_a_packed_target_it_is_packed_if_it_is_of_its_type(
         drafter, _ = drafting(reader, model, [TEXT], Shape.paths(1, 3), sampling, torch.Generator().manual_seed(0))
         laws.append(drafter.draft([TEXT], 3).over(VOCAB).numpy())
         assert isinstance(model.fc, PackedLinear) == (packs and dtype == torch.float32)
-    np.testing.assert_allclose(*laws, atol=1e-5)
+    np.testing.assert_allclose(laws[0], laws[1], atol=1e-5)
 
 
 @pytest.mark.parametrize(
