@@ -8,6 +8,7 @@ import torch
 from transformers import GenerationConfig, LogitsProcessorList
 
 from otspec.decode.base.sampling import Sampling
+from otspec.decode.pair import loading
 from otspec.laws import law_from_logits
 from otspec.verification import Model
 from otspec.verification.reference.enumeration import prefixes
@@ -75,9 +76,5 @@ def check_counts(codes: Any, law: Floats, what: object = None) -> None:
     assert follows(np.bincount(codes, minlength=law.size), law), what
 
 
-def batch_of(prompts: list[list[int]], times: int = 1) -> dict[str, Any]:
-    """Prompts padded on the left, in turn so many times, and the mask of them."""
-    width = max(map(len, prompts))
-    ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts]).repeat(times, 1)
-    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts]).repeat(times, 1)
-    return {"input_ids": ids, "attention_mask": mask}
+batch_of = partial(loading.batch_of, device=torch.device("cpu"))
+"""Prompts padded on the left, and the mask of them."""

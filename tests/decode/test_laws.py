@@ -21,6 +21,8 @@ from otspec.verification import Nested, Tree, synthetic
 from otspec.verification.rules.catalogue import BY_PLAN
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import NONE, Topology
+from tests.laws import hostile as hostile_pair
+from tests.laws import normalised
 from tests.oracles import Floats
 from tests.verification.catalogue import follows
 
@@ -32,14 +34,9 @@ def _generator() -> Any:
     return torch.Generator().manual_seed(0)
 
 
-def _hostile(law: Floats, seed: int) -> Floats:
-    """Zeros, ties and a tail of 1e-300 put into a law."""
-    rng = np.random.default_rng(seed)
-    law = law.copy()
-    law[rng.random(law.size) < 0.3] = 0.0
-    law[rng.random(law.size) < 0.2] = 1e-300
-    law[rng.random(law.size) < 0.2] = 0.05
-    return law / law.sum() if law.sum() > 0 else np.eye(law.size)[seed % law.size]
+def _hostile(seed: int) -> Floats:
+    """Zeros, ties or a tail of 1e-300."""
+    return normalised(hostile_pair(np.random.default_rng(seed), VOCAB)[1])
 
 
 def _trees(shape: Shape, law: str, count: int, hostile: bool) -> list[Tree]:
@@ -49,12 +46,10 @@ def _trees(shape: Shape, law: str, count: int, hostile: bool) -> list[Tree]:
         model = synthetic(REGIMES[seed % 5], VOCAB, seed)
 
         def target(prefix: Any, model: Any = model, seed: int = seed) -> Floats:
-            law = np.asarray(model.target(prefix))
-            return _hostile(law, seed + sum(prefix)) if hostile else law
+            return _hostile(seed + sum(prefix)) if hostile else np.asarray(model.target(prefix))
 
         def draft(prefix: Any, model: Any = model, seed: int = seed) -> Floats:
-            law = np.asarray(model.draft(prefix))
-            law = _hostile(law, 1 + seed + sum(prefix)) if hostile else law
+            law = _hostile(1 + seed + sum(prefix)) if hostile else np.asarray(model.draft(prefix))
             law[np.argsort(-law, kind="stable")[K:]] = 0.0
             return law / law.sum()
 

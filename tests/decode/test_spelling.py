@@ -174,14 +174,14 @@ def test_one_tokenizer_twice() -> None:
 
 
 def test_tokenizers_whose_bytes_cannot_be_told() -> None:
-    with pytest.raises(ProblemError, match=r"the draft_tokenizer, .* neither works on bytes nor falls back on them"):
-        matching_of(byte_level(300), word_piece())
-    with pytest.raises(ProblemError, match=r"the tokenizer, .* neither works on bytes"):
-        matching_of(word_piece(), byte_level(300))
-    with pytest.raises(ProblemError, match="does not give a text back byte by byte"):
-        matching_of(byte_level(300), byte_level(310, kind="lower"))
-    with pytest.raises(ProblemError, match="has no token for the byte 0x"):
-        matching_of(byte_level(300), byte_level(40, kind="few"))
+    for target, draft, message in (
+        (byte_level(300), word_piece(), r"the draft_tokenizer, .* neither works on bytes nor falls back on them"),
+        (word_piece(), byte_level(300), r"the tokenizer, .* neither works on bytes"),
+        (byte_level(300), byte_level(310, kind="lower"), "does not give a text back byte by byte"),
+        (byte_level(300), byte_level(40, kind="few"), "has no token for the byte 0x"),
+    ):
+        with pytest.raises(ProblemError, match=message):
+            matching_of(target, draft)
 
 
 def test_a_target_may_lack_bytes_that_no_text_of_it_has() -> None:

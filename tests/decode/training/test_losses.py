@@ -23,6 +23,7 @@ from otspec.decode.distillation.losses import (
 from otspec.errors import ProblemError
 from otspec.problem import Problem
 from otspec.schemes import IID
+from tests import laws
 from tests.each import each
 
 OF_LAWS = (*(name for name in LOSSES if name not in OF_FEATURES), "alpha:2", "topk:3", "jsd+0.5*topk:2")
@@ -123,25 +124,14 @@ GRID = 2 ** (1 / STEPS) - 1
 """By how much p / q differs within what the loss takes for one."""
 
 
-def _pair(seed: int, ties: bool = False) -> tuple[Any, Any]:
-    """Two laws of one position."""
-    rng = np.random.default_rng(seed)
-    p, q = (softmax(2 * rng.normal(size=40)) for _ in range(2))
-    if ties:  # several tokens of one ratio, some of probability 0
-        p, q = (np.repeat(law[:10], 4) / 4 for law in (p, q))
-        p[:3], q[5:9] = 0.0, 0.0
-        p, q = p / p.sum(), q / q.sum()
-    return p, q
-
-
 def _refused(p: Any, q: Any, n: int) -> float:
     return 1 - upper_bound(Problem(p, IID(q, n)))
 
 
-@each(seed=range(6), ties=(False, True), n=(1, 2, 64))
-def test_the_value_is_what_the_best_rule_refuses(seed: int, ties: bool, n: int) -> None:
+@each(seed=range(6), kind=(laws.model, laws.zeros(laws.tied_ratios, 0.2)), n=(1, 2, 64))
+def test_the_value_is_what_the_best_rule_refuses(seed: int, kind: laws.Kind, n: int) -> None:
     """Never more, and less by no more than p of one step of the grid times its width."""
-    p, q = _pair(seed, ties=ties)
+    p, q = kind(np.random.default_rng(seed), 40)
     found = loss_named(f"alpha:{n}")(*_told(p[None], q[None])).item()
     exact = _refused(p, q, n)
     assert exact - GRID * p.max() - 1e-6 <= found <= exact + 1e-6
@@ -150,7 +140,7 @@ def test_the_value_is_what_the_best_rule_refuses(seed: int, ties: bool, n: int) 
 
 
 def test_tokens_that_are_never_drafted_are_always_refused() -> None:
-    p, q = _pair(7)
+    p, q = laws.model(np.random.default_rng(7), 40)
     kept = np.arange(0, 40, 2)
     own = q[kept] / q[kept].sum()
     whole = np.zeros(40)

@@ -88,17 +88,14 @@ def test_one_tuple_needs_one_system() -> None:
 
 def test_limits_say_which_bound() -> None:
     laws = np.full((2, 3000), 1 / 3000)
-    result = solve(Problem(laws[0], Independent(laws)), "global_resolution", strict=False)
-    assert result.status is Status.LIMIT
-    assert "more than max_cells = 4,000,000" in result.message
-    problem = peaked_problem(400, 2)
-    result = solve(problem, "global_resolution:tau=1e-6", strict=False)
-    assert result.status is Status.LIMIT
-    assert "tokens at tau = 1e-06, more than max_tokens = 50" in result.message
-    result = solve(peaked_problem(10, 2), "global_resolution:tau=1e-9:max_iterations=3", strict=False)
-    assert result.status is Status.LIMIT
-    assert "3 iterations leave the " in result.message
-    assert "above stop * tau = 3e-09; raise max_iterations (now 3)" in result.message
+    for problem, settings, message in (
+        (Problem(laws[0], Independent(laws)), "", "more than max_cells = 4,000,000"),
+        (peaked_problem(400, 2), ":tau=1e-6", "tokens at tau = 1e-06, more than max_tokens = 50"),
+        (peaked_problem(10, 2), ":tau=1e-9:max_iterations=3", "above stop * tau = 3e-09; raise max_iterations (now 3)"),
+    ):
+        result = solve(problem, f"global_resolution{settings}", strict=False)
+        assert result.status is Status.LIMIT
+        assert message in result.message
 
 
 def test_the_printed_stop_promises_less_and_easy_problems_are_solved_to_the_end() -> None:
