@@ -128,6 +128,8 @@ def test_a_tree_that_is_not_valid_is_flagged_and_leaves_the_others_alone(what: s
 
 
 TARGET, DRAFT, TOKENS, UNIFORMS = batch(drawn("tiny", 6, PATHS, 4))
+ROWS = torch.zeros_like(TOKENS), torch.zeros_like(TOKENS[:, :7])
+ROWS[1][1, 2] = 99
 
 
 def call(**changes: Any) -> Callable[[], object]:
@@ -160,8 +162,8 @@ REFUSED: list[Refused] = [
         r"the rows of target are torch.int64 of shape \(4, 9\)",
     ),
     (
-        call(target=TARGET[0, :1], draft=DRAFT[0, :1], rows=(0 * TOKENS, 99 * TOKENS[:, :7].bool()), check=True),
-        r"slot \d of tree \d has row 99 of 1 of draft",
+        call(target=TARGET[0, :1], draft=DRAFT[0, :1], rows=ROWS, check=True),
+        "slot 2 of tree 1 has row 99 of 1 of draft",
     ),
     (call(target=TARGET.to("meta")), "target is on meta, and tokens on cpu; move them to one"),
 ]
