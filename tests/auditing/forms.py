@@ -82,21 +82,15 @@ def plan(problem: otspec.Problem, target: Callable[[Floats], Floats] = lambda p:
     return otspec.solve(otspec.Problem(target(problem.p), problem.scheme)).plan
 
 
-def rows(p: Any, q: Any, drafts: Any, coins: Any) -> Any:
-    return of_rows(p, coins)
-
-
-def rows_of_q(p: Any, q: Any, drafts: Any, coins: Any) -> Any:
-    return of_rows(q, coins)
-
-
 FORMS = [
     Form("rng", POSITION, as_sampler(single), always),
     Form("uniforms", POSITION, by_uniforms, always),
     Form("law", POSITION, as_law(single), lambda p, q, drafts: np.eye(p.size)[drafts[0]]),
     Form("plan", POSITION, plan, partial(plan, target=lambda p: p[::-1])),
-    Form("torch", POSITION, rows, rows_of_q),
-    Form("torch_uniforms", POSITION, rows, rows_of_q),
+    *(
+        Form(name, POSITION, lambda p, q, d, coins: of_rows(p, coins), lambda p, q, d, coins: of_rows(q, coins))
+        for name in BATCHES
+    ),
     Form("verifier", PATH, Block(), NoBlock()),
     Form("tree", PATH, lambda tree, rng: Block().verify(tree, rng), lambda tree, rng: NoBlock().verify(tree, rng)),
     Form("tree_law", PATH, lambda tree: Block().stop_law(tree), lambda tree: NoBlock().stop_law(tree)),

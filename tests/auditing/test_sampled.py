@@ -9,7 +9,6 @@ import pytest
 
 import otspec
 from otspec import AuditVerdict
-from otspec.auditing.outcome import Outcome
 from otspec.auditing.rules import instances
 from otspec.auditing.rules.case import TEXT, Sample, draw_each
 from otspec.auditing.rules.position_cases import Drafting, PositionCase
@@ -179,18 +178,15 @@ class IdealPosition(Position):
         return drawn
 
 
-def ideal_audit(seed: int, alpha: float, pairs: Sequence[tuple[Floats, Floats]]) -> Outcome:
-    settings = AuditSettings(2, seed=seed, alpha=alpha, confidence=0.9, resolution=0.1, budget=20_000)
-    subject = IdealPosition(pairs, settings)
-    return SequentialAudit(subject, subject.user_cases, settings).run(no_progress)
-
-
 def test_false_alarms_are_as_rare_as_promised() -> None:
     # Alpha is large, so that alarms can be counted.
     rng = np.random.default_rng(0)
     pairs = [tuple(rng.dirichlet(np.full(size, 0.7), 2)) for size in (2, 3, 5, 40)]
-    alpha, audits = 0.2, 60
-    outcomes = [ideal_audit(seed, alpha, pairs) for seed in range(audits)]
+    alpha, audits, outcomes = 0.2, 60, []
+    for seed in range(audits):
+        settings = AuditSettings(2, seed=seed, alpha=alpha, confidence=0.9, resolution=0.1, budget=20_000)
+        subject = IdealPosition(pairs, settings)
+        outcomes.append(SequentialAudit(subject, subject.user_cases, settings).run(no_progress))
     assert all([test.name for test in outcome.tests] == ["law", "pairs", "drafter"] for outcome in outcomes)
     alarms = sum(any(test.rejected for test in outcome.tests) for outcome in outcomes)
     assert alarms <= alpha * audits

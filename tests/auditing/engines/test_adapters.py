@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from transformers import GenerationConfig  # noqa: E402
+import transformers  # noqa: E402
 
 from otspec.auditing.engines import Engine, ModelLaws, Sampling, Text, audit_engine  # noqa: E402
 from otspec.auditing.engines.adapters import start  # noqa: E402
@@ -84,17 +84,10 @@ def test_ties_of_logits_are_as_near_as_the_type_of_the_model_rounds(dtype: str) 
 
 
 def test_truncated_laws_are_those_that_transformers_samples_from() -> None:
-    from transformers import (
-        LogitsProcessorList,
-        MinPLogitsWarper,
-        TemperatureLogitsWarper,
-        TopKLogitsWarper,
-        TopPLogitsWarper,
-    )
-
     logits = np.random.default_rng(0).normal(size=50) * 3
-    cuts = [TemperatureLogitsWarper(0.8), TopKLogitsWarper(20), TopPLogitsWarper(0.9), MinPLogitsWarper(0.05)]
-    scores = LogitsProcessorList(cuts)(None, torch.tensor(logits[None]))
+    scores = torch.tensor(logits[None])
+    for cut, by in (("Temperature", 0.8), ("TopK", 20), ("TopP", 0.9), ("MinP", 0.05)):
+        scores = getattr(transformers, f"{cut}LogitsWarper")(by)(None, scores)
     law, undecided = truncated(logits, Sampling(0.8, top_k=20, top_p=0.9, min_p=0.05), 1e-6)
     assert np.abs(scores.softmax(-1)[0].numpy() - law).max() < 1e-6
     assert not undecided
@@ -131,7 +124,7 @@ def test_what_a_targets_own_configuration_does_is_part_of_the_law(own: dict[str,
     """Both sides apply it as transformers does, or both leave it out."""
     target, _, tokenizer = shipped.load()
     target = copy.copy(target)
-    target.generation_config = GenerationConfig(**{**target.generation_config.to_dict(), **own})
+    target.generation_config = transformers.GenerationConfig(**{**target.generation_config.to_dict(), **own})
     target.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     for used in (own, {}):
@@ -148,7 +141,7 @@ def test_what_a_targets_own_configuration_does_is_part_of_the_law(own: dict[str,
 def test_a_law_that_is_not_known_is_refused() -> None:
     target, _, tokenizer = shipped.load()
     target = copy.copy(target)
-    target.generation_config = GenerationConfig(typical_p=0.5)
+    target.generation_config = transformers.GenerationConfig(typical_p=0.5)
     with pytest.raises(ProblemError, match=r"configuration has typical_p, and no exact law .* --no-own-config"):
         ModelLaws(target, tokenizer)
 

@@ -19,8 +19,7 @@ BOTH = {"exact law": LAWS, "two samples": None}
 def test_a_lossless_engine(laws: str) -> None:
     audit = audit_engine(Telling(), [Sampling(), Sampling(0.8, top_k=2)], ["", "a"], laws=BOTH[laws], **QUICK)
     assert audit.verdict is EngineVerdict.NO_EVIDENCE
-    control = audit.outcome.control
-    assert control.caught is not None
+    control: Any = audit.outcome.control
     assert f"was caught at {control.caught:,}" in audit.reason
     assert audit.outcome.texts == audit.outcome.plain_texts == 3000
     assert not audit.outcome.findings
@@ -35,8 +34,7 @@ def test_a_bias_and_where_it_is(laws: str, position: int) -> None:
     assert all(evidence[before] < math.log(100) for before in range(1, position))
     assert evidence[position] > math.log(100)
     assert ("nothing speaks against the first" in audit.reason) == (position > 1)
-    worst = audit.outcome.worst
-    assert worst is not None
+    worst: Any = audit.outcome.worst
     assert 0 < worst.lower <= 0.3 + 1e-9
     if laws == "exact law":  # by two samples, all that follows is off as well
         assert worst.position == position
@@ -224,11 +222,11 @@ def test_what_is_said_of_an_engine(name: str) -> None:
 
 
 def test_all_texts_are_drawn_where_asked_for_and_the_result_is_json() -> None:
-    short = audit_engine(Faulty(drafted=biased_at(2)), prompts=["x"], laws=LAWS, **QUICK)
-    whole = audit_engine(Faulty(drafted=biased_at(2)), prompts=["x"], laws=LAWS, all_texts=True, **QUICK)
+    short, whole = (
+        audit_engine(Faulty(drafted=biased_at(2)), prompts=["x"], laws=LAWS, all_texts=every, **QUICK)
+        for every in (False, True)
+    )
     assert short.outcome.texts < whole.outcome.texts == 3000
-    assert short.outcome.worst is not None
-    assert whole.outcome.worst is not None
     assert short.outcome.worst.lower < whole.outcome.worst.lower <= 0.3
     found = json.loads(short.to_json())
     assert (found["engine"], found["verdict"], found["compared_with"]) == ("laws", "not lossless", "exact law")

@@ -21,10 +21,6 @@ class Dying(Faulty):
         raise ConnectionResetError("gone")
 
 
-class Nothing:
-    """No engine."""
-
-
 class Short(Faulty):
     def texts(self, prompt: str, count: int, *rest: Any, **more: Any) -> list[Text]:
         return super().texts(prompt, max(count - 1, 1), *rest, **more)
@@ -50,7 +46,7 @@ REFUSED: list[Refused] = [
     (asked(laws=HALVES, greedy_length=1), "holds token 2, and the exact law has 2 tokens"),
     (asked(laws=SHORT_OF_1), r"the exact law sums to 0.9"),
     (lambda: start("tgi", {}), "no engine 'tgi'; known: http, otspec, transformers, or a function"),
-    (lambda: make("mine", Nothing, {}), "mine makes Nothing, which lacks name, version, method, texts, acceptance"),
+    (lambda: make("mine", Sampling, {}), "mine makes Sampling, which lacks name, version, method, texts, acceptance"),
     (lambda: audit_texts(["a"]), "there is nothing to compare the texts with"),
     (lambda: audit_texts([], []), "there are no texts"),
     (lambda: audit_texts([3], laws=FunctionLaws(markov)), "3 is no text; pass a string"),
