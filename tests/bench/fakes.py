@@ -73,10 +73,7 @@ class Moody:
     exact: ClassVar[bool] = False
     schemes: ClassVar[str] = "any"
     variants: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        return ()
+    packages: ClassVar[tuple[str, ...]] = ()
 
     def supports(self, problem: Problem) -> str | None:
         return None

@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from otspec.reporting.means import welch
-from otspec.reporting.tables import TextTable, literal
+from otspec.reporting.tables import TextTable
 from tests.each import each
 
 markdown_it = pytest.importorskip("markdown_it")
@@ -29,10 +29,6 @@ def test_reports_and_a_screen_show_names_as_they_are(name: str) -> None:
     with console.capture() as shown:
         console.print(table(name).on_screen(100))
     assert shown.get().count(name) == 4
-
-
-def test_a_lone_star_is_left_alone() -> None:
-    assert literal("mean alpha*") == "mean alpha*"
 
 
 def test_samples_of_one_and_of_no_spread_are_not_tested() -> None:

@@ -1,6 +1,7 @@
 """Records of decoding that nobody measured, and a benchmark of tiny models."""
 
 from dataclasses import asdict
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,20 +20,14 @@ NESTED, INTERVAL = (DecodingCell("multi-draft", rule, 2, 8) for rule in ("nested
 ASSISTED = DecodingCell("assisted", paths=1)
 
 
-class NoTokenizer:
-    """Spells nothing."""
-
-    def decode(self, tokens: list[int], *, skip_special_tokens: bool) -> str:
-        return ""
-
-
 def benchmark(cells: list[DecodingCell], **settings: Any) -> DecodingBenchmark:
     """Three prompts of a tiny pair."""
     target, draft = pair()
     prompts = [[1, 2], [3], [4, 5, 6]]
     settings = {"first": 3, "max_new_tokens": 5, "budget_s": 1e6} | settings
+    mute = SimpleNamespace(decode=lambda *_, **__: "")
     conversations = [Conversation(prompt) for prompt in prompts]
-    return DecodingBenchmark(Models(target, NoTokenizer(), draft), ("t", "d"), cells, conversations, **settings)
+    return DecodingBenchmark(Models(target, mute, draft), ("t", "d"), cells, conversations, **settings)
 
 
 def record(

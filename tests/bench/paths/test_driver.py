@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -66,8 +67,7 @@ def test_records_hold_what_rules_accept_and_the_means_are_of_them(source: TreeSo
     assert gains["nested"] == pytest.approx((nested - block).mean())
     table = accepted_table(list(rows.values()), "t", "interval").markdown()
     assert f"| nested | {nested.mean():.3f} ± {mine['error']:.3f} |" in table
-    reach = reach_table(list(rows.values()), "t")
-    assert reach is not None
+    reach: Any = reach_table(list(rows.values()), "t")
     assert reach.header == ("rule", ">= 1", ">= 2")
     assert len(reach.rows) == 3
     folder.close()
@@ -86,8 +86,7 @@ def test_a_rule_that_fails_or_is_slow_gets_no_more_trees(source: TreeSource, fol
     assert "exceed max_cells = 1" in only["message"]
     assert (only["accepted"], only["reach"]) == (None, None)
     summaries = summarise(folder.records)
-    failed = failed_table(summaries)
-    assert failed is not None
+    failed: Any = failed_table(summaries)
     assert failed.rows[0][:3] == ("t.safetensors", failing, "0")
     assert "| max_flow:max_cells=1 | - | - | - | - | 0 |" in accepted_table(summaries, "t", "interval").markdown()
     before = len(folder.records)

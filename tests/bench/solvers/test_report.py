@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_the_overview_has_a_row_per_solver_and_the_optimum() -> None:
     assert table.header == ("solver", "(10, 2)", "(10, 3)", "(100, 2)")
     lp, flow = ("lp", "2", ">= 10,001 (50%)", "refused"), ("max_flow", "0.1", "-", "-")
     assert table.rows == [lp, flow, ("mean alpha*", "0.6000", "0.5000", "-")]
-    assert "| --- | ---: |" in table.markdown()
+    assert all(words in table.markdown() for words in ("| --- | ---: |", "| mean alpha* |"))
 
 
 def test_data_sets_count_once_each_in_the_mean_over_them() -> None:
@@ -57,8 +58,7 @@ def test_data_sets_count_once_each_in_the_mean_over_them() -> None:
     alone = summary(Cell(10, 3, "lp", "xsum"), record(0))
     cut = summary(Cell(10, 3, "max_flow", "gsm8k"), record(0), record(1, "BUDGET", wall_s=0.004, acceptance=None))
     refused = summary(Cell(10, 3, "max_flow", "xsum"), record(0, "LIMIT"))
-    table = over_data_table([few, many, alone, cut, refused], ["gsm8k", "xsum"])
-    assert table is not None
+    table: Any = over_data_table([few, many, alone, cut, refused], ["gsm8k", "xsum"])
     assert table.rows == [
         ("(10, 2)", "lp (suboptimal)", "2", "10/10", "0.3750", "0.5000"),
         ("(10, 3)", "max_flow", "refused", "1/3", "-", "-"),
@@ -67,8 +67,7 @@ def test_data_sets_count_once_each_in_the_mean_over_them() -> None:
 
 
 def test_the_papers_rows_stand_beside_ours() -> None:
-    table = published_table([SOLVED, CUT, REFUSED], "llama3")
-    assert table is not None
+    table: Any = published_table([SOLVED, CUT, REFUSED], "llama3")
     assert ("(10, 3)", "General LP", "30.14", "lp", ">= 10,001 (50%)") in table.rows
     assert ("(100, 2)", "General LP", "4,000+", "lp", "refused") in table.rows
     assert ("(10, 2)", "G.R. 1e-3", "5.27 (98%)", "global_resolution", "-") in table.rows
