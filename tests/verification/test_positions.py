@@ -42,7 +42,6 @@ WRONG: list[Refused] = [
     (lambda: otspec.verify([0.5, np.nan], EVEN, [0], 0), r"p\[1\] is nan"),
     (lambda: otspec.verify(EVEN, [1.0], [0], 0), "both need one shape"),
     (lambda: otspec.verify(EVEN, [1.0, 0.0], [0, 1], 0), "draft probability is 0"),
-    (lambda: otspec.verify(EVEN, EVEN, np.empty(0, dtype=int), 0), "at least 1 token"),
     (lambda: otspec.verify_logits([0.0, np.nan], [0.0, 0.0], [0], 0), r"target_logits\[1\] is nan"),
     (lambda: otspec.verify_logits([0.0, 0.0], [0.0, np.inf], [0], 0), r"draft_logits\[1\] is inf"),
     (lambda: otspec.verify_logits([0.0, 0.0], [0.0, 1.0], [0], 0, temperature=-1), "temperature is -1"),
@@ -71,15 +70,10 @@ SETTINGS: tuple[dict[str, Any], ...] = (
 )
 
 
-def logits_of(seed: int, vocab: int = 12) -> tuple[Any, Any]:
-    rng = np.random.default_rng(seed)
-    target = 2 * rng.standard_normal(vocab)
-    return target, target + rng.standard_normal(vocab)
-
-
 @each(settings=SETTINGS, dtype=(np.float64, np.float32, np.float16, list), seed=range(5))
 def test_verifies_the_problem_of_the_same_logits(settings: dict[str, Any], dtype: Any, seed: int) -> None:
-    target, draft = (values.tolist() if dtype is list else values.astype(dtype) for values in logits_of(seed))
+    made = 2 * np.random.default_rng(seed).standard_normal((2, 12))
+    target, draft = made.tolist() if dtype is list else made.astype(dtype)
     problem = Problem.from_logits(target, draft, 3, **settings)
     assert isinstance(problem.scheme, IID)
     for index, drafts in enumerate(problem.scheme.sample(seed, 20)):
@@ -88,19 +82,6 @@ def test_verifies_the_problem_of_the_same_logits(settings: dict[str, Any], dtype
         scored = otspec.verify_logits(target, draft, drafts, index, logprobs=True, **settings)
         assert scored[:2] == given
         assert scored.logprob == pytest.approx(math.log(problem.p[given.token]), rel=1e-14, abs=1e-15)
-
-
-def test_a_law_of_half_precision_is_refused_where_its_logits_are_read() -> None:
-    """Wide logits over many tokens: their softmax in float16 is no law."""
-    target, draft = (logits.astype(np.float16) for logits in logits_of(1, 20_000))
-    weights = np.exp(target - target.max())
-    law = weights / weights.sum(dtype=np.float16)
-    with pytest.raises(ProblemError, match="In half precision"):
-        otspec.verify(law, law, [0], 0)
-    problem = Problem.from_logits(target, draft, 2, top_k=50)
-    for index, drafts in enumerate(problem.scheme.sample(0, 20)):
-        found = otspec.verify_logits(target, draft, drafts, index, top_k=50)
-        assert found == otspec.verify(problem.p, problem.scheme.q, drafts, index)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4"])

@@ -25,7 +25,6 @@ REFUSED: list[Refused] = [
     (lambda: accepted_length(TokenWise(), MODELS(0), (2, 1)), "pass one that knows the law of the path"),  # type: ignore[arg-type]
     (lambda: accepted_length(Nested(), lambda seed: seed, (2, 1)), "the model is .*; pass otspec.verification.Model"),  # type: ignore
     (lambda: accepted_length(Nested(), MODELS(0), 3), "branching is 3; pass the number of children"),  # type: ignore[arg-type]
-    (lambda: accepted_length(Nested(), MODELS(0), (2, 1), rng=-1), "rng is -1; pass a generator"),
     (lambda: verification.bound(LARGE, 2, 2), "make 10101 prefixes, more than 2000"),
     (lambda: verification.path_law(verification.Block(), LARGE, 3, 2), "make 1000000000000 trees, more than 1000000"),
     (lambda: verification.path_law(WRONG, MODEL, 2, 2), "the verifier is None; pass one such as"),

@@ -1,5 +1,7 @@
 """Rows of tensors: the same tokens as the rule for one position, whatever the laws, and nothing waits for a device."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -187,19 +189,16 @@ def test_log_probabilities_are_the_targets_of_what_is_put_out(by: str | None, dt
     p, q = p.to(dtype), q.to(dtype)
     found = verify_rows(p, q, drafts, uniforms, by=by, logprobs=True)
     own = p.double() / p.double().sum(dim=1, keepdim=True)
-    assert found.logprobs is not None
     torch.testing.assert_close(found.logprobs, own[torch.arange(24), found.tokens].log())
     assert (found.accepted < 0).any()
-    for temperature in (0.7, 0.0):
-        of_logits = verify_logits(own.log(), q.log(), drafts, uniforms, temperature=temperature, by=by, logprobs=True)
-        heated = (own.log() / max(temperature, 1e-4)).log_softmax(dim=1)[torch.arange(24), of_logits.tokens]
-        assert of_logits.logprobs is not None
+    for heat in (0.7, 0.0):
+        of_logits: Any = verify_logits(own.log(), q.log(), drafts, uniforms, temperature=heat, by=by, logprobs=True)
+        heated = (own.log() / max(heat, 1e-4)).log_softmax(dim=1)[torch.arange(24), of_logits.tokens]
         valid = of_logits.valid
         torch.testing.assert_close(of_logits.logprobs[valid], heated[valid])
         assert of_logits.logprobs[~valid].isnan().all()
     tokens = torch.arange(12).expand(24, -1)
     cut = verify_truncated(p, tokens, q, drafts, uniforms, logprobs=True)
-    assert cut.logprobs is not None
     torch.testing.assert_close(cut.logprobs, own[torch.arange(24), cut.tokens].log())
     one = otspec.verify(own[0], own[0], drafts[0], 0, logprobs=True)
     assert one.logprob == pytest.approx(float(own[0, one.token].log()))

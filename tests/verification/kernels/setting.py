@@ -24,10 +24,6 @@ class Case(NamedTuple):
     vocab: int
     dtype: torch.dtype = torch.float64
 
-    @property
-    def name(self) -> str:
-        return f"{self.family} {self.branching} V={self.vocab} {self.dtype}"
-
     def batch(self) -> Batch:
         """Their laws, tokens and uniforms: of two trees, of one where a law has many chunks."""
         rows = 2 if self.vocab < 1000 else 1

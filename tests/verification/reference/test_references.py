@@ -1,6 +1,5 @@
 """The exact references against their own statement, and the compiled rule and torch against the references."""
 
-import math
 from fractions import Fraction
 from typing import Any
 
@@ -113,4 +112,3 @@ def test_triton_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     error = ProblemError if installed("triton") else otspec.MissingExtra
     with pytest.raises(error, match=r"TRITON_INTERPRET=1|triton is not installed"):
         verify_rows(*tensors(*VALID), by="triton")
-    assert math.isfinite(verify_rows(*tensors(*VALID), by="buckets").tokens.sum().item())
