@@ -56,10 +56,6 @@ def _hub_pairs(q: Floats, n: int) -> DraftScheme:
     return HubPairs(q)
 
 
-def _one_token(rng: Rng) -> Problem:
-    return _iid(np.ones(1), np.ones(1), int(rng.integers(1, 4)))
-
-
 def _table(kind: Kind) -> Callable[[Rng], Problem]:
     """Up to 30 tuples, with any correlation between the drafts."""
 
@@ -106,7 +102,7 @@ FAMILIES: dict[str, tuple[int, Callable[[Rng], Problem]]] = {
     "tail-1e-12": (20, _of(IID, laws.tail(1e-12))),
     "tail-1e-300": (20, _of(IID, laws.tail(1e-300))),
     "float32": (12, _of(IID, laws.float32(laws.model))),
-    "one-token": (3, _one_token),
+    "one-token": (3, lambda rng: _iid(np.ones(1), np.ones(1), int(rng.integers(1, 4)))),
     "unreachable": (15, _of(IID, laws.unreachable)),
     "table": (25, _table(UNIFORM)),
     "peaked-table": (15, _table(PEAKED)),

@@ -82,9 +82,7 @@ def test_examples_run_and_print_what_they_say(name: str) -> None:
         assert shown == pytest.approx(figures, abs=1e-3)
 
 
-PAGES = {
-    str(page.relative_to(ROOT)): page.read_text() for page in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
-}
+PAGES = {name: text for name, text in TEXTS.items() if name == "README.md" or fnmatch(name, "docs/*.md")}
 TUTORIALS = ("docs/solvers.md", "docs/check_a_theorem.md", "docs/speed_up_a_decoder.md", "docs/audit.md")
 
 

@@ -1,16 +1,12 @@
 """The documentation site: its sources, and what a browser sees of it where OTSPEC_SITE names a built one."""
 
-import functools
 import inspect
 import json
 import os
 import re
 import shutil
 import subprocess
-import threading
 from collections import Counter
-from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -114,32 +110,15 @@ def test_links_of_the_site_lead_somewhere_and_nothing_comes_from_a_network() -> 
     assert not wrong
 
 
-@pytest.fixture
-def address() -> Iterator[str]:
-    """The site, served on this machine."""
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(SITE)))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
 DUMP = ("--enable-logging=stderr", "--v=0", "--virtual-time-budget=20000", "--dump-dom")
 
 
 @built
 @pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed")
 @pytest.mark.parametrize("page", ["index.html", "interval.html", "paths.html", "audit.html"])
-def test_a_browser_shows_the_page_with_its_math_and_has_no_complaint(page: str, address: str, tmp_path: Path) -> None:
+def test_a_browser_shows_the_page_with_its_math_and_has_no_complaint(page: str, tmp_path: Path) -> None:
     shown = subprocess.run(
-        ["chromium", *FLAGS, *DUMP, f"--user-data-dir={tmp_path / 'profile'}", f"{address}/{page}"],
+        ["chromium", *FLAGS, *DUMP, f"--user-data-dir={tmp_path / 'profile'}", (SITE / page).resolve().as_uri()],
         capture_output=True,
         text=True,
         timeout=120,
