@@ -19,7 +19,7 @@ from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.cross_tokenizer.drafter import ForeignDrafter
 from otspec.decode.drafters.cross_tokenizer.retokenised import Retokenised
 from otspec.decode.models.tokens.alignment import aligned_counts
-from otspec.decode.models.tokens.matching import Matching, matching_of
+from otspec.decode.models.tokens.matching import matching_of
 from otspec.laws import law_from_logits
 from otspec.verification.trees.shape import Shape
 from otspec.vocab import load_affinity
@@ -31,13 +31,8 @@ pytestmark = pytest.mark.usefixtures("no_gradients")
 
 TOKENIZER, DRAFT_TOKENIZER = byte_level(420, ("<s>", "</s>")), byte_level(330, ("<a>", "<e>", "<pad>"), "llama3")
 VOCAB, OWN = 420, 330
+MATCHING: Any = matching_of(TOKENIZER, DRAFT_TOKENIZER)
 PROMPTS = ["def tokens(vo", "é ≠ ", "from tests.decode import 中"]
-
-
-def _matching() -> Matching:
-    found = matching_of(TOKENIZER, DRAFT_TOKENIZER)
-    assert found is not None
-    return found
 
 
 def _texts() -> list[list[int]]:
@@ -49,7 +44,7 @@ COLD = Sampling(LogitsProcessorList([TemperatureLogitsWarper(0.7), TopKLogitsWar
 
 def _drafter(shape: Shape, sampling: Sampling = COLD, positions: int = 128, **settings: Any) -> Any:
     model = tiny(OWN, positions=positions)
-    strategy = MultiDraft(model, branching=shape.branching, matching=_matching(), **settings)
+    strategy = MultiDraft(model, branching=shape.branching, matching=MATCHING, **settings)
     made = strategy.prepare(VOCAB, sampling, torch.Generator().manual_seed(0)).drafter
     assert isinstance(made, ForeignDrafter)
     return made
@@ -57,15 +52,15 @@ def _drafter(shape: Shape, sampling: Sampling = COLD, positions: int = 128, **se
 
 def _law(text: list[int], positions: int = 128) -> Floats:
     """The law of the next draft: everything read from the start, whole laws cut down on the host."""
-    matching, logits = _matching(), np.full(VOCAB, -np.inf)
-    own = logits_after(tiny(OWN, positions=positions), Retokenised(matching).extend(text))
-    logits[matching.tokens] = own[matching.own]
+    logits = np.full(VOCAB, -np.inf)
+    own = logits_after(tiny(OWN, positions=positions), Retokenised(MATCHING).extend(text))
+    logits[MATCHING.tokens] = own[MATCHING.own]
     return law_from_logits("logits", logits, 0.7, 5, None)
 
 
 def test_what_was_read_is_read_once() -> None:
     """Of a text that grows by words, no more than its last one is read again."""
-    drafter, matching = _drafter(Shape((1, 1))), _matching()
+    drafter = _drafter(Shape((1, 1)))
     words = ["from tests", ".decode", " import", " toke", "nizers_of", "\n", "    ", "def", " é", " f(x):"]
     text, read, most = TOKENIZER("a text that is longer than a word or two").input_ids, 0, 0
     drafter.start([text])
@@ -76,16 +71,15 @@ def test_what_was_read_is_read_once() -> None:
         new = drafter.context.passes[read].rows
         read = len(drafter.context.passes)
         drafter.commit([[]], [0])
-        tokens = Retokenised(matching)
-        own = tokens.extend(text)
+        own = Retokenised(MATCHING).extend(text)
         most = max(most, new)
         assert drafter.context.length.tolist() == [len(own)]
-    assert most < 15 < len(Retokenised(matching).extend(text))
+    assert most < 15 < len(own)
 
 
 def test_depth_ends_where_the_positions_of_the_draft_model_do() -> None:
     texts = _texts()
-    longest = max(len(Retokenised(_matching()).extend(text)) for text in texts)
+    longest = max(len(Retokenised(MATCHING).extend(text)) for text in texts)
     for spare, depth in ((2, 3), (1, 2), (0, 1), (-1, 0)):
         drafter = _drafter(Shape((2, 1, 1)), positions=longest + spare)
         if spare < 0:
@@ -114,10 +108,9 @@ def test_a_text_that_outgrows_the_draft_model_and_those_that_go_on_without_it() 
 
 
 def test_processors_find_tokens_by_the_targets_ids() -> None:
-    matching = _matching()
-    kept = matching.tokens[[5, 77, 200, 260]]
+    kept = MATCHING.tokens[[5, 77, 200, 260]]
     sampling = Sampling(LogitsProcessorList([SuppressTokensLogitsProcessor([int(kept[1]), 0])]), True)
-    unknown = int(np.setdiff1d(np.arange(VOCAB), matching.tokens)[0])
+    unknown = int(np.setdiff1d(np.arange(VOCAB), MATCHING.tokens)[0])
     drafter = _drafter(Shape((3, 1)), sampling=sampling, draft_tokens=[*kept.tolist(), unknown])
     texts = _texts()
     drafter.start(texts)
@@ -125,8 +118,8 @@ def test_processors_find_tokens_by_the_targets_ids() -> None:
     assert drafts.support == 4
     for law, text in zip(drafts.over(VOCAB).numpy(), texts, strict=True):
         assert np.flatnonzero(law).tolist() == sorted(kept[[0, 2, 3]].tolist())
-        own = matching.own[np.searchsorted(matching.tokens, kept[[0, 2, 3]])]
-        logits = logits_after(tiny(OWN, positions=128), Retokenised(matching).extend(text))[own]
+        own = MATCHING.own[np.searchsorted(MATCHING.tokens, kept[[0, 2, 3]])]
+        logits = logits_after(tiny(OWN, positions=128), Retokenised(MATCHING).extend(text))[own]
         np.testing.assert_allclose(law[kept[[0, 2, 3]]], law_from_logits("logits", logits), atol=1e-10)
     with pytest.raises(ProblemError, match="none of the 1 tokens that may be drafted is a token of the draft model"):
         _drafter(Shape((1,)), draft_tokens=[unknown])
@@ -147,7 +140,7 @@ def test_ways_to_ask_for_it() -> None:
         target.generate(ids, custom_generate=custom, do_sample=True, top_k=0, max_new_tokens=12).tolist()
         == function.sequences.tolist()
     )
-    strategy = MultiDraft(draft, depth=3, matching=_matching())
+    strategy = MultiDraft(draft, depth=3, matching=MATCHING)
     assert run(target, strategy, ids, max_new_tokens=12, seed=3).new_tokens == function.new_tokens
     assert run(target, strategy, ids, max_new_tokens=12, seed=3, **both).new_tokens == function.new_tokens
     with pytest.raises(ProblemError, match=r"the tokenizers differ in .* matching=matching_of"):

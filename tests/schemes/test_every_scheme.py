@@ -42,12 +42,6 @@ def independent(q: Floats, n: int) -> Independent:
     return Independent(np.array([np.roll(q, draft) for draft in range(n)]))
 
 
-def hub_pairs(q: Floats, n: int) -> HubPairs:
-    if n != 2:
-        raise ProblemError("pairs")
-    return HubPairs(q)
-
-
 def distinct(drafts: tuple[int, ...], q: list[Fraction]) -> Fraction:
     """The next token among those that were not drawn yet."""
     left, chance = list(q), Fraction(1)
@@ -77,7 +71,7 @@ def pairs(drafts: tuple[int, ...], q: list[Fraction]) -> Fraction:
 
 
 Chance = Callable[[tuple[int, ...], list[Fraction]], Fraction]
-EXACT: dict[str, tuple[Callable[[Floats, int], DraftScheme], Chance]] = {
+EXACT: dict[str, tuple[Callable[[Floats, int], DraftScheme | None], Chance]] = {
     "iid": (IID, lambda drafts, q: math.prod((q[token] for token in drafts), start=Fraction(1))),
     "independent": (
         independent,
@@ -89,7 +83,7 @@ EXACT: dict[str, tuple[Callable[[Floats, int], DraftScheme], Chance]] = {
         TopK,
         lambda drafts, q: Fraction([*drafts] == sorted(range(len(q)), key=lambda x: (-q[x], x))[: len(drafts)]),
     ),
-    "hub pairs": (hub_pairs, pairs),
+    "hub pairs": (lambda q, n: HubPairs(q) if n == 2 else None, pairs),
 }
 """How each scheme is made of a law and n, and the exact chance of a tuple under a law of fractions with total 1."""
 
