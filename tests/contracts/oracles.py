@@ -76,5 +76,6 @@ def check_counts(codes: Any, law: Floats, what: object = None) -> None:
     assert follows(np.bincount(codes, minlength=law.size), law), what
 
 
-batch_of = partial(loading.batch_of, device=torch.device("cpu"))
-"""Prompts padded on the left, and the mask of them."""
+def batch_of(prompts: list[list[int]]) -> dict[str, Any]:
+    """Prompts padded on the left, and the mask of them."""
+    return {**loading.batch_of(prompts, torch.device("cpu"))}

@@ -120,7 +120,7 @@ def test_texts_of_a_batch(name: str) -> None:
     """Texts of several steps, after prompts of different lengths, counted."""
     entry, runs, length, prompts = CATALOGUE[name], 150, 3, PROMPTS[:2]
     of, settings = models(entry.vocab), SETTINGS[entry.settings[0]]
-    given: dict[str, Any] = {**batch_of(prompts * runs), "max_new_tokens": length, "seed": 1, **settings}
+    given = {**batch_of(prompts * runs), "max_new_tokens": length, "seed": 1, **settings}
     texts = run(of.target, entry.make(of), **given).new_tokens
     laws = [law_of_texts(after_prompt(settings, prompt, of.vocab), length, of.vocab) for prompt in prompts]
     codes = codes_of(texts, of.vocab).reshape(runs, len(prompts)) + np.cumsum([0, *map(len, laws)])[:-1]
@@ -190,8 +190,7 @@ def test_a_seed_repeats_a_run_and_metrics_are_sums(name: str) -> None:
     of, prompts = prompts_of(entry)
     prompts = prompts if entry.batch else prompts[:1]
     strategy, once_more = (entry.make(of) for _ in range(2))
-    given: dict[str, Any] = {**batch_of(prompts), "max_new_tokens": 8}
-    state = torch.random.get_rng_state()
+    given, state = {**batch_of(prompts), "max_new_tokens": 8}, torch.random.get_rng_state()
     found = run(of.target, strategy, **given, seed=1)
     assert found.new_tokens == run(of.target, once_more, **given, seed=np.int64(1)).new_tokens  # type: ignore[arg-type]
     assert name != "paths" or found.new_tokens != run(of.target, strategy, **given, seed=2).new_tokens
