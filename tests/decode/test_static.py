@@ -2,6 +2,7 @@
 
 import copy
 import gc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from otspec import generate
-from otspec.decode import run
+from otspec.decode import Budget, Frequent, run
 from otspec.decode.base import graphs
 from otspec.decode.methods import DynamicTree
 from otspec.decode.models.context import Context
@@ -20,7 +21,7 @@ from otspec.decode.models.passes.static import LEAST_COLUMNS, StaticReader, can_
 from otspec.decode.models.passes.transformers_reader import TransformersReader
 from otspec.decode.models.passes.workspace import Workspace, filled_up
 from otspec.decode.step.loop import Decoder
-from tests.contracts.draft_models import DRAFT_MODELS
+from tests.contracts.draft_models import DRAFT_MODELS, random_router
 from tests.decode.graph_stand_in import Pool, called_again
 from tests.decode.models import calls_of, pair, tiny
 
@@ -65,15 +66,27 @@ OF_A_MODEL = (
 )
 
 
+SHORTLISTS: dict[str, Callable[[Any], Any]] = {
+    "": lambda model: None,
+    "routed": lambda model: random_router(model, [0, 1, 2, 3, 2, 1, 0, 2], Budget(3, falling=2, least=2)),
+    "frequent": lambda model: Frequent(np.arange(VOCAB)[::-1], Budget(5, falling=2, least=3)),
+}
+
+
 @pytest.mark.parametrize(
-    ("kind", "case"),
+    ("kind", "case", "shortlist"),
     [
-        *(("a model", case) for case in OF_A_MODEL),
-        *((one, CASES[0]) for one in [*DRAFT_MODELS][1:]),
-        ("shared, of some tokens", (DYNAMIC, SEVERAL)),
+        *(("a model", case, "") for case in OF_A_MODEL),
+        *((one, CASES[0], "") for one in [*DRAFT_MODELS][1:]),
+        ("shared, of some tokens", (DYNAMIC, SEVERAL), ""),
+        *(("a model", case, "routed") for case in (*OF_A_MODEL[:3], OF_A_MODEL[-1])),
+        ("eagle", CASES[0], "routed"),
+        ("a model", CASES[0], "frequent"),
     ],
 )
-def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict[str, Any], tuple[int, ...]]) -> None:
+def test_however_a_pass_is_done_the_text_is_the_same(
+    kind: str, case: tuple[dict[str, Any], tuple[int, ...]], shortlist: str
+) -> None:
     """By transformers' passes, over a fixed cache, in one run a step, and captured and replayed by a stand-in.
 
     The last two times the target reads drafts before the host has seen them.
@@ -85,6 +98,7 @@ def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict
     target, draft = (copy.deepcopy(model) for model in pair(VOCAB, positions=2 * LEAST_COLUMNS))
     with torch.no_grad():
         model = DRAFT_MODELS[kind](target, draft)
+    chosen = SHORTLISTS[shortlist](model)
     ids = torch.from_numpy(np.random.default_rng(1).integers(VOCAB, size=(len(lengths), max(lengths))))
     mask = torch.tensor([[0] * (max(lengths) - length) + [1] * length for length in lengths])
     rooms: list[Workspace] = []
@@ -104,9 +118,10 @@ def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict
                 patch.setattr(graphs, "capture", called_again)
             more: Any = {"attention_mask": mask, "max_new_tokens": 10, "seed": 4}
             if settings == DYNAMIC:
-                found = run(target, DynamicTree(model, 3, 3, size=6), ids, **more, temperature=0)
+                tree = DynamicTree(model, 3, 3, size=6, draft_shortlist=chosen)
+                found = run(target, tree, ids, **more, temperature=0)
             else:
-                found = generate(target, model, ids, **more, **settings)
+                found = generate(target, model, ids, **more, **settings, draft_shortlist=chosen)
         assert bool(runs) == in_one
         return found.new_tokens, [(one.rows, one.start, one.keep) for one in found.passes["draft"]]
 
@@ -115,7 +130,7 @@ def test_however_a_pass_is_done_the_text_is_the_same(kind: str, case: tuple[dict
     assert launched == in_one
     assert launched[0] == expected
     for one in {target, model}:
-        static._FREE.pop(one)
+        static._FREE.pop(one, None)  # of a shortlist it is a twin that reads
     for in_one, ahead in ((True, False), (True, False), (False, False), (True, True), (True, True)):
         assert text(in_one=in_one, pooled=True, ahead=ahead)[0] == expected  # graphs are kept from text to text
     assert not any(room.refused for room in rooms)
@@ -238,7 +253,7 @@ def test_what_a_run_that_broke_off_recorded_to_takes_no_pass(models: Any, monkey
         return called_again(work, pool, generator)
 
     for one in models:
-        static._FREE.pop(one)
+        static._FREE.pop(one, None)  # of a shortlist it is a twin that reads
     monkeypatch.setattr(static, "Workspace", WithPool)
     monkeypatch.setattr(static, "can_be_one", lambda _: True)
     monkeypatch.setattr(graphs, "capture", breaking_off)

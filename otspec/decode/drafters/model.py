@@ -225,11 +225,7 @@ class ModelDrafter(LevelDrafter):
 
     def history_of_roots(self, texts: Sequence[Sequence[int]]) -> History:
         """Of the texts, whose last tokens have just been read: the tokens before these are on trial too, or settled."""
-        context = self.context
-        before = [
-            context.end + own[-2] if len(own) > 1 else length - 1
-            for own, length in zip(self._on_trial, context.length.tolist(), strict=True)
-        ]
-        tokens = [self._readable(text[-1:]) for text in texts]
-        given = context.given(torch.tensor(before, device=context.device)[:, None])
-        return History(torch.tensor(tokens, device=context.device), given)
+        text, read_before = self._text, self.context.after_texts
+        on_trial = self.context.settled + text.tokens.shape[1] - 2
+        before = torch.where(text.root > read_before, on_trial, read_before - 1)
+        return History(text.tokens[:, -1:], self.context.given(before))

@@ -93,6 +93,11 @@ class Context:
         """The position of the token after each text, shape (B, 1), on the device."""
         return to_device(self.length, self.device)[:, None] if self._run is None else self._run.length[:, None]
 
+    @property
+    def settled(self) -> int | torch.Tensor:
+        """How many columns are, within a run as a tensor of shape (1,)."""
+        return self.end if self._run is None else self._run.end
+
     def _note_lengths(self) -> None:
         self.end = int(self.length.max())
         """Columns that are settled."""
@@ -199,7 +204,7 @@ class Context:
 
     def given(self, columns: torch.Tensor) -> torch.Tensor:
         """What a model without a head gave at columns of each text, shape (B, n) to (B, n, d); 0 before the first."""
-        assert isinstance(self.reader, OutputCacheReader)
+        assert isinstance(self.reader, OutputCacheReader | StaticReader)
         return self.reader.given(columns)
 
     def _mask(self, count: int, sees: torch.Tensor | None) -> torch.Tensor | None:

@@ -181,7 +181,6 @@ class RoutedHead:
     """
 
     columns: torch.Tensor | None = None
-    known_by: object = None
 
     def __init__(self, router: Router, model: PreTrainedModel, sampling: Sampling, vocab: int) -> None:
         self.model, head = without_head(model)
@@ -213,6 +212,11 @@ class RoutedHead:
         """As sampling leaves it, or as many as the largest clusters have."""
         sampled = self.sampling.support
         return self._widest if sampled is None else min(sampled, self._widest)
+
+    @property
+    def known_by(self) -> object:
+        """As `DraftHead.known_by`; the model is a twin that no other head has."""
+        return None if (known := self.sampling.known_by) is None else (known, id(self))
 
     def choose(self, history: History, level: int) -> torch.Tensor:
         """The clusters of every slot, shape (B W, m)."""

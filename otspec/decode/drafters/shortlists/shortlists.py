@@ -155,8 +155,11 @@ class RankedHead:
     budget: Budget
     columns: torch.Tensor | None = None
     """As `DraftHead.columns`, shape (k,)."""
-    known_by: object = None
-    """As `DraftHead.known_by`."""
+
+    @property
+    def known_by(self) -> object:
+        """As `DraftHead.known_by`; the model is a twin that no other head has."""
+        return None if (known := self.sampling.known_by) is None else (known, id(self))
 
     @property
     def support(self) -> int | None:

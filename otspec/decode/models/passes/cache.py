@@ -157,3 +157,15 @@ def fixed_layers(
     free = {shape: map(block.entries.__getitem__, count()) for shape, block in blocks.items()}
     layers = [FixedLayer(next(free[keys.shape]), next(free[values.shape]), place) for keys, values in written]
     return list(blocks.values()), layers
+
+
+def outputs_at(outputs: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """What a model gave at columns of its cache, shape (B, n, d); zero where they are < 0.
+
+    Parameters
+    ----------
+    outputs : Tensor, shape (B, capacity, d)
+    columns : Tensor of int, shape (B, n)
+    """
+    found = outputs.take_along_dim(columns.clamp(min=0).unsqueeze(-1), dim=1)
+    return found.masked_fill((columns < 0).unsqueeze(-1), 0.0)

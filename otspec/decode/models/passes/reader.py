@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import nn
 from transformers import PreTrainedModel
 
-from otspec.decode.models.passes.cache import KVBlock
+from otspec.decode.models.passes.cache import KVBlock, outputs_at
 from otspec.decode.models.passes.llama_reader import LlamaReader
 from otspec.decode.models.passes.signature import Inputs, Outputs, Reader
-from otspec.decode.models.passes.static import StaticReader
+from otspec.decode.models.passes.static import StaticReader, has_no_head
 from otspec.decode.models.passes.transformers_reader import TransformersReader
 
 
@@ -36,14 +35,9 @@ class OutputCacheReader:
         return Outputs(outputs[:, -given.keep :], features)
 
     def given(self, columns: torch.Tensor) -> torch.Tensor:
-        """What the model gave at columns of its cache, shape (B, n), one of each text or more; zero where they are < 0.
-
-        Returns a tensor of shape (B, n, d); there is something in the cache.
-        """
+        """As `outputs_at`; there is something in the cache."""
         assert self._block is not None
-        entries = self._block.entries[0, :, 0]
-        outputs = entries[torch.arange(len(columns), device=entries.device)[:, None], columns.clamp(min=0)]
-        return outputs.masked_fill((columns < 0).unsqueeze(-1), 0.0)
+        return outputs_at(self._block.entries[0, :, 0], columns)
 
     @property
     def blocks(self) -> Sequence[KVBlock]:
@@ -57,10 +51,8 @@ def reader_of(model: PreTrainedModel, layers: Sequence[int] = ()) -> Reader:
     On a CPU and in float32 to the last bit, unless the model is large; elsewhere passes round differently.  Without a
     head, one that remembers.
     """
-    for kind in (LlamaReader, StaticReader):
-        if kind.takes(model):
-            reader: Reader = kind(model, layers)
-            break
-    else:
-        reader = TransformersReader(model, layers)
-    return OutputCacheReader(reader) if isinstance(model.get_output_embeddings(), nn.Identity) else reader
+    lean = LlamaReader.takes(model)
+    if not lean and StaticReader.takes(model):
+        return StaticReader(model, layers)
+    reader: Reader = LlamaReader(model, layers) if lean else TransformersReader(model, layers)
+    return OutputCacheReader(reader) if has_no_head(model) else reader

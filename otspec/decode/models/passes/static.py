@@ -15,10 +15,11 @@ from threading import Lock
 from weakref import ReferenceType, WeakKeyDictionary, finalize, ref
 
 import torch
+from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedModel
 
-from otspec.decode.models.passes.cache import SPARE, FixedBlock
+from otspec.decode.models.passes.cache import SPARE, FixedBlock, outputs_at
 from otspec.decode.models.passes.few_rows import Cache, FewRows
 from otspec.decode.models.passes.fused import Llama
 from otspec.decode.models.passes.plain import is_untouched
@@ -62,6 +63,7 @@ class StaticReader:
         # In float64 transformers' own norms are in float32, and a leaner pass would be another model.
         self._llama = Llama(model, layers) if Llama.takes(model) and model.dtype != torch.float64 else None
         self._few = None if self._llama is None else FewRows.of(self._llama)
+        self._remembers = has_no_head(model)
         self._held: list[Workspace] = []
         # A workspace outlives its text, and waits for the next one.
         finalize(self, _give_back, ref(model), self._held).atexit = False
@@ -75,9 +77,9 @@ class StaticReader:
         """As `Reader.read`; long prompts launch by launch: they have many lengths, and keep a GPU busy."""
         batch, rows = given.tokens.shape
         if not self._held and not self._begin(batch, rows):
-            found = self._plain.read(given)
-            self._move_in(rows)
-            return found
+            found = self._plain.read(given._replace(keep=rows if self._remembers else given.keep))
+            self._move_in(rows, found.logits if self._remembers else None)
+            return found._replace(logits=found.logits[:, -given.keep :])
         if given.present is not None:
             given = given._replace(mask=self._causal(rows), present=None)
         self._reserve(given.start, given.start + filled_up(rows))
@@ -158,10 +160,20 @@ class StaticReader:
         self._held[0].place.columns = one.columns
         return self._pass(one.inputs)
 
+    def given(self, columns: torch.Tensor) -> torch.Tensor:
+        """What a model without a head gave, as `otspec.decode.models.passes.cache.outputs_at`."""
+        outputs = self._held[0].outputs
+        assert outputs is not None
+        return outputs_at(outputs[: len(columns)], columns)
+
     def _pass(self, given: Inputs) -> Outputs:
-        """What is to be said, whose keys and values go where the workspace says."""
-        if self._llama is None:
-            return self._plain.forward(given)
+        """What is to be said, which is remembered, and whose keys and values go where the workspace says."""
+        found = self._plain.forward(given) if self._llama is None else self._read_by(self._llama, given)
+        self._held[0].remember(found.logits)
+        return found
+
+    def _read_by(self, llama: Llama, given: Inputs) -> Outputs:
+        """The same by a lean pass."""
         assert given.mask is not None
         workspace, shifts = self._held[0], given.conditioning.shifts
         angles = workspace.angles[0][given.position], workspace.angles[1][given.position]
@@ -169,16 +181,16 @@ class StaticReader:
         layers = workspace.cache.layers
         if self._few is not None and self._few.takes(batch, rows, workspace.columns):
             cache = Cache(layers, workspace.place.columns, given.mask)
-            return self._llama.read(given, self._few.through(angles, shifts, cache))
-        key_heads = self._llama.key_heads
-        mask = given.mask.repeat(1, 1, self._llama.heads // key_heads, 1)
+            return llama.read(given, self._few.through(angles, shifts, cache))
+        key_heads = llama.key_heads
+        mask = given.mask.repeat(1, 1, llama.heads // key_heads, 1)
 
         def attend(number: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
             keys, values = layers[number].update(key, value)
             rows_of_keys = query.reshape(batch, key_heads, -1, query.shape[-1])  # heads of one key as so many queries
             return scaled_dot_product_attention(rows_of_keys, keys, values, attn_mask=mask).reshape(query.shape)
 
-        return self._llama.read(given, self._llama.through(angles, shifts, attend))
+        return llama.read(given, llama.through(angles, shifts, attend))
 
     def _check_refusal(self, error: RuntimeError) -> None:
         """Raise unless the error may be about a capture."""
@@ -196,7 +208,8 @@ class StaticReader:
             return False
         nothing = self._llama.embedding.new_empty(batch, self._llama.key_heads, 0, self._llama.size)
         written = [(nothing, nothing)] * self._llama.count
-        self._enter(self._workspace(self._key, written, rows + SPARE), written, 0)
+        outputs = self._llama.embedding.new_empty(batch, 0, self._llama.embedding.shape[1]) if self._remembers else None
+        self._enter(self._workspace(self._key, written, rows + SPARE, outputs), written, 0, outputs)
         return True
 
     def _causal(self, rows: int) -> torch.Tensor:
@@ -210,22 +223,22 @@ class StaticReader:
         """What passes depend on beside the batch and the columns."""
         return _state(self._plain.model), tuple(self._plain.layers)
 
-    def _move_in(self, columns: int) -> None:
+    def _move_in(self, columns: int, outputs: torch.Tensor | None) -> None:
         """From the cache of a first pass to one of fixed size: one that is free and fits, or a new one."""
         written = [
             (keys.entries[0], values.entries[0]) for keys, values in (one.blocks for one in self._plain.cache.layers)
         ]
-        self._enter(self._workspace(self._key, written, columns + SPARE), written, columns)
+        self._enter(self._workspace(self._key, written, columns + SPARE, outputs), written, columns, outputs)
 
     def _reserve(self, written: int, columns: int) -> None:
         """Move to a longer cache if a text outgrows its own."""
         old = self._held[0]
         if columns > old.columns:
             layers = [(layer.keys, layer.values) for layer in old.cache.layers]
-            self._enter(self._workspace(old.key, layers, columns), layers, written)
+            self._enter(self._workspace(old.key, layers, columns, old.outputs), layers, written, old.outputs)
             _FREE[self._plain.model].append(old)
 
-    def _workspace(self, key: object, written: Written, columns: int) -> Workspace:
+    def _workspace(self, key: object, written: Written, columns: int, outputs: torch.Tensor | None) -> Workspace:
         """A workspace that is free and has so many columns, or a new one."""
         batch = len(written[0][0])
         with _ONE_AT_A_TIME:
@@ -236,7 +249,7 @@ class StaticReader:
                     return workspace
         room = max(LEAST_COLUMNS, 1 << (columns - 1).bit_length())
         try:
-            workspace = Workspace(key, written, room)
+            workspace = Workspace(key, written, room, outputs)
         except torch.OutOfMemoryError as error:
             name = type(self._plain.model).__name__
             raise torch.OutOfMemoryError(
@@ -248,10 +261,15 @@ class StaticReader:
                 workspace.angles = self._llama.angles(workspace.columns)
         return workspace
 
-    def _enter(self, workspace: Workspace, written: Written, columns: int) -> None:
-        workspace.take(written, columns)
+    def _enter(self, workspace: Workspace, written: Written, columns: int, outputs: torch.Tensor | None) -> None:
+        workspace.take(written, columns, outputs)
         self._held[:] = [workspace]
         self._plain.cache = workspace.cache
+
+
+def has_no_head(model: PreTrainedModel) -> bool:
+    """Whether a model gives what comes before its head, as `otspec.decode.models.head.without_head` makes it."""
+    return isinstance(model.get_output_embeddings(), nn.Identity)
 
 
 def can_stand(model: PreTrainedModel) -> bool:

@@ -99,6 +99,8 @@ class Workspace:
     written : sequence of pairs of Tensors, shape (B, heads, any, size)
         What layers of these shapes have written as keys and values.
     columns : int
+    outputs : Tensor, shape (B, any, d), optional
+        What the model itself has given, where that is to be remembered.
     """
 
     angles: tuple[torch.Tensor, torch.Tensor]
@@ -106,12 +108,18 @@ class Workspace:
     pool: Any
     """Where graphs put what they need in between; None where nothing is captured."""
 
-    def __init__(self, key: object, written: Written, columns: int) -> None:
+    outputs: torch.Tensor | None = None
+    """What the model gave at each column, shape (B, columns, d), a view of a block."""
+
+    def __init__(self, key: object, written: Written, columns: int, outputs: torch.Tensor | None = None) -> None:
         self.key, self.batch, self.columns = key, len(written[0][0]), columns
         self.place = Place()
         self.blocks: list[FixedBlock]
         self.blocks, layers = fixed_layers(written, columns, self.place)
         self.cache = Cache(layers=layers)
+        if outputs is not None:
+            self.blocks.append(remembered := FixedBlock(1, columns, outputs.unsqueeze(1)))
+            self.outputs = remembered.entries[0, :, 0]
         like = self.blocks[0].entries
         with torch.inference_mode(False):
             self.column = torch.arange(columns, device=like.device)
@@ -124,13 +132,20 @@ class Workspace:
         # What a graph leaves there is copied before the next is replayed, so they share it.
         self.pool = torch.cuda.graph_pool_handle() if self.blocks[0].entries.device.type == "cuda" else None
 
-    def take(self, written: Written, columns: int) -> None:
+    def take(self, written: Written, columns: int, outputs: torch.Tensor | None = None) -> None:
         """Copy the first columns of what layers have written, and forget all else: it might not be finite."""
         for block in self.blocks:
             block.entries.zero_()
         for layer, (keys, values) in zip(self.cache.layers, written, strict=True):
             layer.keys[:, :, :columns] = keys[:, :, :columns]
             layer.values[:, :, :columns] = values[:, :, :columns]
+        if outputs is not None and self.outputs is not None:
+            self.outputs[:, :columns] = outputs[:, :columns]
+
+    def remember(self, outputs: torch.Tensor) -> None:
+        """Keep what a pass gave, shape (B, N, d), where its keys and values are, if that is to be remembered."""
+        if self.outputs is not None:
+            self.outputs[: len(outputs)].index_copy_(1, self.place.columns, outputs)
 
     def a_pass(self, given: Inputs) -> FixedPass:
         """The pass over as many rows of as many texts, or more, which is told as much."""
