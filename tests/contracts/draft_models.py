@@ -24,6 +24,7 @@ from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.tokens.matching import Matching
 from otspec.decode.models.tokens.spelling import Spelling
 from otspec.laws import law_from_logits
+from tests.decode import published
 from tests.decode.models import logits_after, pair, tiny
 from tests.decode.tokenizers_of import byte_level
 from tests.oracles import Floats
@@ -228,6 +229,8 @@ DRAFT_MODELS: dict[str, Callable[[Any, Any], Any]] = {
     "steered": lambda target, draft: steered(draft),
     "shared, of some tokens": lambda target, draft: shared(target, kept=(0, 2, 5, 7)),
     "parallel": lambda target, draft: shared(target, masks=2),
+    "eagle1": lambda target, draft: published.read(published.eagle(8), target),
+    "eagle3": lambda target, draft: published.read(published.eagle3(8, (0, 2, 5, 7), (0, 1)), target),
 }
 """Of a target of eight tokens, and of a draft model of its own: those that are captured in one run."""
 

@@ -24,6 +24,7 @@ from otspec.decode.step.loop import Decoder
 from tests.contracts.draft_models import DRAFT_MODELS, random_router
 from tests.decode.graph_stand_in import Pool, called_again
 from tests.decode.models import calls_of, pair, tiny
+from tests.each import each
 
 VOCAB = 8
 
@@ -136,6 +137,22 @@ def test_however_a_pass_is_done_the_text_is_the_same(
     assert not any(room.refused for room in rooms)
     for which in ("passes", "runs"):
         assert any(one.replayed.captured for room in rooms for one in getattr(room, which).values())
+
+
+@each(kind=list(DRAFT_MODELS))
+def test_lean_passes_write_the_texts_of_transformers(kind: str) -> None:
+    """In float32: over a block that grows, and over a cache of fixed size."""
+    target, draft = (copy.deepcopy(model) for model in pair(VOCAB, positions=64))
+    with torch.no_grad():
+        model, texts = copy.deepcopy(DRAFT_MODELS[kind](target, draft)).float(), []
+    for lean, fixed in ((False, False), (False, True), (True, False)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(LlamaReader, "takes", staticmethod(lambda _, lean=lean: lean))
+            patch.setattr(StaticReader, "takes", staticmethod(lambda _, fixed=fixed: fixed))
+            prompts = torch.tensor([[1, 2, 3], [4, 5, 6]])
+            found = generate(target.float(), model, prompts, max_new_tokens=24, seed=4, paths=2, depth=3)
+            texts.append(found.new_tokens)
+    assert texts[0] == texts[1] == texts[2]
 
 
 # --- rooms

@@ -21,8 +21,9 @@ from otspec.decode.verify import captured  # noqa: E402
 from otspec.decode.verify.on_device import verify_on_device  # noqa: E402
 from tests.contracts.draft_models import DRAFT_MODELS  # noqa: E402
 from tests.contracts.oracles import SETTINGS, after_prompt, check_counts, codes_of, law_of_texts  # noqa: E402
-from tests.decode.models import pair  # noqa: E402
+from tests.decode.models import calls_of, pair  # noqa: E402
 from tests.decode.test_on_device import together  # noqa: E402
+from tests.decode.test_static import SHORTLISTS  # noqa: E402
 from tests.each import each  # noqa: E402
 from tests.verification.tree_batches import drawn  # noqa: E402
 
@@ -138,7 +139,22 @@ def test_a_dynamic_tree_of_one_graph_is_that_of_levels(kind: str, batch: int) ->
         assert found.metrics.drafted_nodes == expected.metrics.drafted_nodes
 
 
-@pytest.mark.parametrize("kind", ["eagle", "steered", "shared, of some tokens", "parallel"])
+@each(shortlist=("routed", "frequent"), batch=(1, 3))
+def test_drafts_of_a_shortlist_in_one_graph_are_those_of_levels(shortlist: str, batch: int) -> None:
+    target, draft = (copy.deepcopy(model).cuda() for model in pair(8, positions=128))
+    ids, chosen = torch.arange(3 * batch, device="cuda").view(batch, 3) % 8, SHORTLISTS[shortlist](draft)
+    settings: dict[str, Any] = {"paths": 2, "depth": 3, "max_new_tokens": 40, "seed": 2, "draft_shortlist": chosen}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ModelDrafter, "_in_one", lambda *_: None)
+        expected = generate(target, draft, ids, **settings).new_tokens
+    with pytest.MonkeyPatch.context() as patch:
+        replayed = calls_of(patch, torch.cuda.CUDAGraph, "replay")
+        found = generate(target, draft, ids, **settings)
+    assert found.new_tokens == expected
+    assert len(replayed) > found.metrics.target_calls  # drafts, too
+
+
+@pytest.mark.parametrize("kind", ["eagle", "steered", "shared, of some tokens", "parallel", "eagle1", "eagle3"])
 @each(dtype=(torch.float32, torch.float64), batch=(1, 3))
 def test_what_looks_at_the_target_drafts_in_one_graph(kind: str, dtype: Any, batch: int) -> None:
     """Time after time the same texts, by our passes and by transformers'."""
