@@ -7,7 +7,6 @@ DynaSpec [zhang2025dynaspec, Algorithm 1]: probabilities are over the tokens of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -63,7 +62,7 @@ class GrowTree(WrappedDrafter):
 
     def _at_once(self, texts: Sequence[Sequence[int]], each: torch.Tensor, size: int) -> list[GrownLevel]:
         """The same from what the model gives for every level, shape (B, depth, ...)."""
-        history, depth = partial(self.inner.history_of_roots, texts), each.shape[1]
+        history, depth = self.inner.history_of_roots, each.shape[1]
         chance, levels = torch.zeros(len(texts), 1, device=each.device), list[GrownLevel]()
         for level, given in enumerate(each.split(1, dim=1), 1):
             likely = self.inner.likely(given, Level(level - 1, history))

@@ -164,7 +164,7 @@ class LevelDrafter(Drafter):
         """What the model says after each of the B texts, shape (B, V), -inf of what it never drafts; drafts nothing."""
         texts = self.begin_step(texts)
         output = self.after_texts(texts)
-        return self.head.logits(output, Level(0, partial(self.history_of_roots, texts)))[:, 0]
+        return self.head.logits(output, Level(0, self.history_of_roots))[:, 0]
 
     def begin_step(self, texts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
         """Tell the model what else it is to know of the texts before it reads on; what it reads of each."""
@@ -176,14 +176,14 @@ class LevelDrafter(Drafter):
 
     def grown(self, texts: Sequence[Sequence[int]], width: int, depth: int) -> list[GrownLevel]:
         """The levels of a dynamic tree, as `otspec.decode.drafters.grow_tree.GrowTree` says."""
-        return self._grow(self.after_texts(texts), texts, width, depth)
+        return self._grow(self.after_texts(texts), width, depth)
 
-    def _grow(self, output: torch.Tensor, texts: Sequence[Sequence[int]], width: int, depth: int) -> list[GrownLevel]:
+    def _grow(self, output: torch.Tensor, width: int, depth: int) -> list[GrownLevel]:
         """Look at a dynamic tree level by level, from what the model gives after the texts."""
         rows, device = len(output), output.device
         chance = torch.zeros(rows, 1, device=device)
         sees = torch.zeros(rows, 1, 0, dtype=torch.bool, device=device)  # of all that was read of the tree
-        levels, slots = list[GrownLevel](), Level(0, partial(self.history_of_roots, texts))
+        levels, slots = list[GrownLevel](), Level(0, self.history_of_roots)
         for level in range(1, depth + 1):
             likely = self.likely(output, slots)
             children = min(width, likely.shape[-1])
@@ -224,17 +224,15 @@ class LevelDrafter(Drafter):
         return Drafts(trees, inner, self.head.support, columns=self.head.columns)
 
     def _drafted(self, shape: Shape, texts: Sequence[Sequence[int]]) -> Levels:
-        return self._levels(shape, self.after_texts(texts), texts, self.generator)
+        return self._levels(shape, self.after_texts(texts), self.generator)
 
-    def _levels(
-        self, shape: Shape, logits: torch.Tensor, texts: Sequence[Sequence[int]], generator: torch.Generator
-    ) -> Levels:
+    def _levels(self, shape: Shape, logits: torch.Tensor, generator: torch.Generator) -> Levels:
         """Draft level by level, from what the model gives after the texts."""
         drawn: list[torch.Tensor] = []
         laws: list[torch.Tensor] = []
         sure, going = torch.ones(len(logits), 1, device=self.model.device), list[torch.Tensor]()
         first: torch.Tensor | None = None  # of each slot, the first that has its prefix; None: all have one prefix
-        slots = Level(0, partial(self.history_of_roots, texts))
+        slots = Level(0, self.history_of_roots)
         for level in range(1, shape.depth + 1):
             law = self.head.laws(logits, slots)
             # Columns of a batch round differently, and the law that is verified must be the one that was drawn from.
@@ -310,8 +308,11 @@ class LevelDrafter(Drafter):
             Which of these each goes on from, itself among them.
         """
 
-    def history_of_roots(self, texts: Sequence[Sequence[int]]) -> History:
-        """What the roots go on from; asked for by selections, which are for models whose head can be taken off."""
+    def history_of_roots(self) -> History:
+        """What the roots go on from, once their texts have been read.
+
+        It is asked for by selections, which are for models whose head can be taken off.
+        """
         raise NotImplementedError
 
     def as_read(self, tokens: torch.Tensor) -> torch.Tensor:

@@ -87,9 +87,7 @@ class ModelDrafter(LevelDrafter):
 
     def _drafted(self, shape: Shape, texts: Sequence[Sequence[int]]) -> Levels:
         unread = self._unread_in(texts)
-        return self._in_one(shape, unread) or self._levels(
-            shape, self._after(self._on_device(unread)), texts, self.generator
-        )
+        return self._in_one(shape, unread) or self._levels(shape, self._after(self._on_device(unread)), self.generator)
 
     def _in_one(self, shape: Shape, unread: Unread) -> Levels | None:
         """All levels as one CUDA graph, where nothing has to be asked for in between; None where they are launched."""
@@ -100,7 +98,7 @@ class ModelDrafter(LevelDrafter):
 
         def steps(logits: torch.Tensor, generator: torch.Generator | None) -> tuple[torch.Tensor, ...]:
             assert generator is not None
-            found = self._levels(shape, logits, (), generator)
+            found = self._levels(shape, logits, generator)
             return found.tokens, found.laws
 
         key, columns = (shape.branching, self.law, known), shape.offsets[shape.depth] - 1
@@ -114,7 +112,7 @@ class ModelDrafter(LevelDrafter):
         """Read the levels of a dynamic tree, in one where they can be."""
         unread = self._unread_in(texts)
         return self._grown_in_one(unread, width, depth) or self._grow(
-            self._after(self._on_device(unread)), texts, width, depth
+            self._after(self._on_device(unread)), width, depth
         )
 
     def _grown_in_one(self, unread: Unread, width: int, depth: int) -> list[GrownLevel] | None:
@@ -123,7 +121,7 @@ class ModelDrafter(LevelDrafter):
             return None
 
         def steps(logits: torch.Tensor, generator: torch.Generator | None) -> tuple[torch.Tensor, ...]:
-            levels = self._grow(logits, (), width, depth)
+            levels = self._grow(logits, width, depth)
             return tuple(part.contiguous() for level in levels for part in level)
 
         found = self._captured((width, depth, known), steps, unread, width * (depth - 1))
@@ -223,7 +221,7 @@ class ModelDrafter(LevelDrafter):
             return [self.columns_read[row][slot] for slot in slots if slot in self.columns_read[row]]
         return [place - 1 for place in self._places[list(slots)].tolist() if 0 < place < self._drafted_slots]
 
-    def history_of_roots(self, texts: Sequence[Sequence[int]]) -> History:
+    def history_of_roots(self) -> History:
         """Of the texts, whose last tokens have just been read: the tokens before these are on trial too, or settled."""
         text, read_before = self._text, self.context.after_texts
         on_trial = self.context.settled + text.tokens.shape[1] - 2
