@@ -85,6 +85,8 @@ def as_solver(chosen: object) -> Solver:
             "or a list of them"
         )
     solver = cast(Solver, chosen)
+    if not hasattr(solver, "name"):  # of a class that nobody registered
+        type(solver).name = f"{type(solver).__module__}:{type(solver).__qualname__}"
     _check_limits(type(chosen).__name__, solver)
     return solver
 

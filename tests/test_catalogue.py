@@ -191,10 +191,10 @@ def test_entry_points_bring_solvers_and_draft_laws(tmp_path: Path) -> None:
     assert "decorated" not in shown
 
 
-def test_the_documented_schemes_are_sound_and_solved() -> None:
+def test_the_documented_solver_and_schemes_are_sound_and_solved() -> None:
     shown: dict[str, Any] = {}
-    exec(SCHEME, shown)
-    exec(ENUMERATED, shown)
+    for block in (DOCUMENTED, SCHEME, ENUMERATED):
+        exec(block, shown)
     either = shown["OneOf"](otspec.IID([0.1, 0.3, 0.6, 0.0], 2), otspec.IID([0.5, 0.5, 0.0, 0.0], 2))
     repeated = shown["Repeated"](np.array([0.1, 0.2, 0.3, 0.4]), 2)
     assert otspec.check_scheme(either).unknown == ("first_draft", "inclusion", "prefix_order")
@@ -204,4 +204,5 @@ def test_the_documented_schemes_are_sound_and_solved() -> None:
         plan = otspec.solve(problem).plan
         assert plan.acceptance == pytest.approx(optimal_acceptance(problem), abs=1e-12)
         assert plan.deviation <= 1e-12
+        assert otspec.solve(problem, shown["FromTarget"]()).stats.solver.endswith(":FromTarget")
     assert plan.acceptance == pytest.approx(0.7, abs=1e-12)  # the same draft twice is one draft
