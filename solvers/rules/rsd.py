@@ -144,9 +144,9 @@ def rejection(p: FloatArray, q: FloatArray, n: int, max_histories: int) -> float
     max_histories : int
         Tuples of rejected drafts that are followed.
     """
+    q = q * 2.0**100  # which only divides every c by as much: as it is, one over a subnormal overflows
     reachable = np.flatnonzero(q)
-    with np.errstate(over="ignore"):
-        ratio = p[reachable] / q[reachable]
+    ratio = p[reachable] / q[reachable]
     ascending = np.argsort(ratio)
     tokens = reachable[ascending]
     never = p[q == 0].sum()
