@@ -46,13 +46,14 @@ def as_float64(name: str, values: Any) -> FloatArray:
     ProblemError
         If they are not an array of real numbers.
     """
-    if hasattr(values, "detach"):  # a torch tensor; numpy has no bfloat16, hence double() first
-        values = values.detach().double().cpu().numpy()
+    tensor = hasattr(values, "detach")  # of torch
     try:
-        if np.iscomplexobj(values):
+        if values.is_complex() if tensor else np.iscomplexobj(values):
             raise TypeError("it is complex")
+        if tensor:  # numpy has no bfloat16, hence double() first
+            values = values.detach().double().cpu().numpy()
         return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:  # the last: an integer beyond float64
+    except (TypeError, ValueError, OverflowError, NotImplementedError) as error:  # beyond float64; on no device
         raise ProblemError(f"{name} is not an array of real numbers: {error}") from error
 
 
@@ -214,7 +215,7 @@ def as_tokens(tokens: Any) -> npt.NDArray[Any]:
     """
     try:
         return np.asarray(tokens.detach().cpu().numpy() if hasattr(tokens, "detach") else tokens)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, NotImplementedError) as error:  # the last: of a tensor on no device
         raise ProblemError(f"drafts are not an array of token ids: {error}") from error
 
 
