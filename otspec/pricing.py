@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 from otspec.errors import ProblemError
+from otspec.laws import as_float
 from otspec.plans.coupling import Coupling
 from otspec.plans.lossy import Lossy
 from otspec.plans.pick import Pick
@@ -48,9 +47,9 @@ def best_lossy_plan(problem: Problem, epsilon: float, solver: Chosen = None) -> 
     0.96, paid 0.10
     1.00, paid 0.14
     """
-    if not isinstance(epsilon, int | float) or not (math.isfinite(epsilon) and 0 <= epsilon <= 1):
+    if not 0 <= (price := as_float(epsilon)) <= 1:
         raise ProblemError(f"epsilon is {epsilon!r}; pass a total variation in [0, 1]")
     plan = solve(problem, solver).plan
     if solver is None and not isinstance(plan, Pick | Coupling):
         plan = solve(problem, "max_flow").plan
-    return Lossy.of(plan, float(epsilon))
+    return Lossy.of(plan, price)

@@ -70,7 +70,7 @@ def test_what_it_draws_has_its_law() -> None:
     check_sampled(best_lossy_plan(Problem(P4, IID(Q4, 2)), 0.05))
 
 
-@each(epsilon=(-0.1, 1.5, float("nan"), "much", None))
+@each(epsilon=(-0.1, 1.5, float("nan"), "much", True, None))
 def test_a_price_is_a_total_variation(epsilon: Any) -> None:
     with pytest.raises(ProblemError, match=r"epsilon is .*; pass a total variation in \[0, 1\]"):
         best_lossy_plan(Problem(P4, IID(Q4, 2)), epsilon)
