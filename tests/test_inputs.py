@@ -86,6 +86,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "set-beyond": (lambda: PROBLEM.bound([0, 4]), "H holds 4; token ids run from 0 to 3"),
     "set-of-floats": (lambda: PROBLEM.bound([0.5]), "H is float64 of shape \\(1,\\); pass its token ids"),
     "beyond-float64": (lambda: IID([10**400, 1], 2), "q is not an array of real numbers: int too large"),
+    "seed": (lambda: otspec.check_scheme(PROBLEM.scheme, 1, "one"), "rng is 'one'; pass"),  # type: ignore[arg-type]
+    "complex": (lambda: as_float64("q", tensor([0.5j, 1.0])), "q is not an array of real numbers: it is complex"),
     "totals-beyond-float64": (lambda: as_laws("laws", [[1e308, 1e308, 0]]), r"laws\[0\] sums to inf"),
 }
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import BoolArray, FloatArray, IntArray, as_count, sum_by
+from otspec.laws import BoolArray, FloatArray, IntArray, as_count, as_generator, sum_by
 from otspec.schemes.calls import SchemeProbe
 from otspec.schemes.draft_sets import DraftSets
 from otspec.schemes.protocol import DraftScheme, Support
@@ -82,7 +82,7 @@ def check_scheme(scheme: DraftScheme, draws: int = 20_000, seed: int = 0) -> Sch
     if not isinstance(scheme, DraftScheme):
         raise ProblemError(f"scheme is a {type(scheme).__name__}; derive it from otspec.schemes.DraftScheme")
     as_count("draws", draws)
-    listed = EnumeratedScheme.of(SchemeProbe(scheme), np.random.default_rng(seed))
+    listed = EnumeratedScheme.of(SchemeProbe(scheme), as_generator(seed))
     _check_support(listed)
     _check_prob(listed)
     _check_sample(listed, draws)
