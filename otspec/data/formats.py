@@ -124,12 +124,15 @@ def _read_torch(path: Path, names: Collection[str]) -> Mapping[str, StoredArray 
     def decode(values: Any) -> FloatArray:
         return cast(FloatArray, values.detach().double().numpy())
 
+    def stored(value: Any) -> StoredArray:
+        dense = value.layout is torch.strided and value.device.type == "cpu"  # neither sparse nor without data
+        kind = str(value.dtype).removeprefix("torch.") + ("" if dense else f", {value.layout} on {value.device},")
+        return StoredArray(value, kind, decode if dense and value.is_floating_point() else None)
+
     return {
-        str(name): StoredArray(
-            value, str(value.dtype).removeprefix("torch."), decode if value.is_floating_point() else None
-        )
+        str(name): stored(value)
         for name, value in held.items()
-        if isinstance(value, torch.Tensor)
+        if isinstance(value, torch.Tensor) and not value.is_nested
     }
 
 

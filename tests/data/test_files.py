@@ -133,9 +133,7 @@ def test_names_of_arrays_can_be_told(tmp_path: Path) -> None:
 @each(laws=[([0.1, 0.2], [0.5, 0.5]), ([0.5, 0.5], [1.0, -1.0]), ([0.0, 0.9], [0.0, 0.9])])
 def test_what_may_be_either_has_to_be_told(tmp_path: Path, laws: tuple[list[float], list[float]]) -> None:
     path = save(tmp_path / "m.npz", a=[laws[0]], b=[laws[1]])
-    with pytest.raises(
-        DataError, match=r"cannot tell whether a and b hold logits or probabilities; pass kind='logits'"
-    ):
+    with pytest.raises(DataError, match="cannot tell whether a and b hold logits or probabilities; pass kind='logits'"):
         FileSource.open(path, target_key="a", draft_key="b")
     FileSource.open(path, target_key="a", draft_key="b", kind="logits").position(0)
 
@@ -168,9 +166,8 @@ ARGUMENTS: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("arguments", "message"), ARGUMENTS)
 def test_wrong_arguments_are_one_clear_error(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
-    path = save_logits(tmp_path / "l.npz")
     with pytest.raises(DataError, match=re.escape(message)):
-        open_source(**{"name": path, **arguments})
+        open_source(**{"name": save_logits(tmp_path / "l.npz"), **arguments})
 
 
 SHORT = safetensors_bytes({"target_logits": ("F32", (3, 7), bytes(80))})
@@ -211,6 +208,9 @@ def test_tensors_of_torch_run_no_code(tmp_path: Path) -> None:
     torch.save(torch.zeros(2, 7), tmp_path / "flat.pt")
     with pytest.raises(DataError, match=r"it holds one tensor of shape \(2, 7\)"):
         FileSource.open(tmp_path / "flat.pt")
+    torch.save([torch.zeros(2, 7).to_sparse(), torch.zeros(2, 7)], tmp_path / "sparse.pt")
+    with pytest.raises(DataError, match=r"\[0\] is float32, torch\.sparse_coo on cpu, of shape \(2, 7\); need floats"):
+        open_source(tmp_path / "sparse.pt")
 
 
 @each(value=[np.nan, np.inf])
