@@ -214,7 +214,8 @@ def recorded_format(path: object) -> str | None:
         about = safetensors_about(Path(path))
     except DataError:
         return None
-    return of_schema(Path(path), about).get("format")
+    held = of_schema(Path(path), about).get("format")
+    return held if isinstance(held, str) else None
 
 
 def of_schema(path: Path, about: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,9 +256,18 @@ class TopSource:
         self.about = of_schema(path, safetensors_about(path))
         if lacking := [name for name in TOP_ARRAYS if name not in self._arrays]:
             raise DataError(f"{path} lacks {', '.join(lacking)}; record it anew")
-        self.vocab = int(self.about["vocab"])
-        self.kept = self._arrays["tokens"].shape[1]
-        self.temperatures = tuple(map(float, self.about.get("rest_at", (1.0,))))
+        try:
+            self.vocab, (count, self.kept) = int(self.about["vocab"]), self._arrays["tokens"].shape
+            self.temperatures = tuple(map(float, self.about.get("rest_at", (1.0,))))
+            if not (count and 0 < self.kept < self.vocab and all(0 < one < math.inf for one in self.temperatures)):
+                raise ValueError(f"{count} rows, {self.kept} of {self.vocab} tokens, rests at {self.temperatures}")
+            widths = self.kept, self.kept, len(self.temperatures), len(self.temperatures)
+            for name, width in zip(TOP_ARRAYS[1:], widths, strict=True):
+                held = self._arrays[name]
+                if held.decode is None or (*held.shape, 1)[:2] != (count, width):
+                    raise ValueError(f"{name} is {held.kind} of shape {held.shape}, not floats, {(count, width)}")
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise DataError(f"{path} is damaged ({error!r}); record it anew") from error
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As the path, like `FileSource`."""

@@ -93,6 +93,9 @@ def test_what_is_of_another_schema_is_refused(tmp_path: Path) -> None:
     old = tmp_path / "old.safetensors"
     tensors.save_file(tensors.load_file(now), old, {"otspec": json.dumps(before_versions)})
     assert TopSource(old).about["schema"] == 1
+    tensors.save_file(tensors.load_file(now), old, {"otspec": json.dumps(before_versions | {"rest_at": [1.0]})})
+    with pytest.raises(DataError, match=r"damaged \(.*target_rest is F64 of shape \(1024, 2\), not floats"):
+        TopSource(old)
 
 
 # --- profiles of random logits, calibrated on real pairs
