@@ -20,8 +20,8 @@ VISITS = 8
 def lower_known(batches: Sequence[Sequence[Draws]], length: int, miss: float) -> FloatArray:
     """Lower bounds of how far each token's law is off, on average over what stands before it, shape (length,).
 
-    For position t: E TV(engine's law of token t, exact law), given the text before it as the engine writes it; a text
-    that is over counts as 0.  Batches are by prompt, all of one sampling; some bound is too large with probability
+    For position t: the mean of TV(engine's law of token t, exact law) after what the measured texts have before it; a
+    text that is over counts as 0.  Batches are by prompt, all of one sampling; some bound is too large with probability
     `miss`.
     """
     halves = [_halves(prompt) for prompt in batches]
