@@ -37,7 +37,7 @@ class TextTable:
         for number, name in enumerate(compress(self.header, shown)):
             table.add_column(escape(name), justify="left" if number < self.labels else "right", overflow="fold")
         grouped = len({row[0] for row in self.rows}) < len(self.rows)
-        for row, following in zip(self.rows, [*self.rows[1:], None], strict=True):
+        for row, following in zip(self.rows, [*self.rows[1:], None], strict=False):  # there may be none
             ends = following is None or following[0] != row[0]
             table.add_row(*map(escape, compress(row, shown)), end_section=grouped and ends)
         return table

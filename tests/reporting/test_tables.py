@@ -29,6 +29,7 @@ def test_reports_and_a_screen_show_names_as_they_are(name: str) -> None:
     with console.capture() as shown:
         console.print(table(name).on_screen(100))
     assert shown.get().count(name) == 4
+    assert TextTable(name, (name,), [], "").on_screen(100).row_count == 0
 
 
 def test_samples_of_one_and_of_no_spread_are_not_tested() -> None:
