@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 
+from otspec.errors import ProblemError
 from otspec.proofs_check.search import RANDOM, Draw, Exhaustive, Instance, Search, from_plain
 
 
@@ -129,8 +130,17 @@ class Claim:
         return Verdict.FAILS if self.remedy else Verdict.HOLDS
 
     def margin_of(self, instance: Instance) -> float:
-        """The margin on one instance."""
-        return float(self.margin(**instance))
+        """The margin on one instance.
+
+        Raises
+        ------
+        ProblemError
+            If it is a truth value: as a number False would be a margin of 0, which is no contradiction.
+        """
+        margin = self.margin(**instance)
+        if isinstance(margin, bool | np.bool_):
+            raise ProblemError(f"the margin of claim {self.id!r} is {margin}; return right less left side, a number")
+        return float(margin)
 
     def contradicted_by(self, margin: float) -> bool:
         """Whether a margin is below what rounding explains; NaN is."""

@@ -104,8 +104,7 @@ def test_a_hidden_assumption_needs_a_counterexample_outside_it() -> None:
 
 
 def test_a_margin_that_is_no_number_contradicts() -> None:
-    evidence = check(replace(TRUE, margin=lambda p, q: math.nan), 3)
-    assert evidence.verdict is Verdict.FAILS
+    assert check(replace(TRUE, margin=lambda p, q: math.nan), 3).verdict is Verdict.FAILS
 
 
 def test_the_same_seed_gives_a_claim_the_same_instances() -> None:
@@ -163,6 +162,7 @@ UNEXPLAINED: list[Refused] = [
     (lambda: replace(FALSE, counterexample=None), "goes with a counterexample"),
     (lambda: replace(FALSE, remedy=""), "goes with no counterexample"),
     (lambda: replace(FALSE, assumption="x"), "keep one"),
+    (lambda: check(replace(TRUE, margin=lambda p, q: (p >= q).all()), 1), "is (True|False); return right less left"),
 ]
 
 
