@@ -207,9 +207,8 @@ class StaticReader:
         if self._llama is None or rows > SHORT or batch * filled_up(rows) > MOST_ROWS:
             return False
         nothing = self._llama.embedding.new_empty(batch, self._llama.key_heads, 0, self._llama.size)
-        written = [(nothing, nothing)] * self._llama.count
         outputs = self._llama.embedding.new_empty(batch, 0, self._llama.embedding.shape[1]) if self._remembers else None
-        self._enter(self._workspace(self._key, written, rows + SPARE, outputs), written, 0, outputs)
+        self._enter(self._key, Written([(nothing, nothing)] * self._llama.count, outputs), 0, rows + SPARE)
         return True
 
     def _causal(self, rows: int) -> torch.Tensor:
@@ -225,22 +224,22 @@ class StaticReader:
 
     def _move_in(self, columns: int, outputs: torch.Tensor | None) -> None:
         """From the cache of a first pass to one of fixed size: one that is free and fits, or a new one."""
-        written = [
+        layers = [
             (keys.entries[0], values.entries[0]) for keys, values in (one.blocks for one in self._plain.cache.layers)
         ]
-        self._enter(self._workspace(self._key, written, columns + SPARE, outputs), written, columns, outputs)
+        self._enter(self._key, Written(layers, outputs), columns, columns + SPARE)
 
     def _reserve(self, written: int, columns: int) -> None:
         """Move to a longer cache if a text outgrows its own."""
         old = self._held[0]
         if columns > old.columns:
             layers = [(layer.keys, layer.values) for layer in old.cache.layers]
-            self._enter(self._workspace(old.key, layers, columns, old.outputs), layers, written, old.outputs)
+            self._enter(old.key, Written(layers, old.outputs), written, columns)
             _FREE[self._plain.model].append(old)
 
-    def _workspace(self, key: object, written: Written, columns: int, outputs: torch.Tensor | None) -> Workspace:
+    def _workspace(self, key: object, written: Written, columns: int) -> Workspace:
         """A workspace that is free and has so many columns, or a new one."""
-        batch = len(written[0][0])
+        batch = len(written.layers[0][0])
         with _ONE_AT_A_TIME:
             free = _FREE.setdefault(self._plain.model, [])
             for workspace in sorted(free, key=lambda workspace: workspace.columns):
@@ -249,7 +248,7 @@ class StaticReader:
                     return workspace
         room = max(LEAST_COLUMNS, 1 << (columns - 1).bit_length())
         try:
-            workspace = Workspace(key, written, room, outputs)
+            workspace = Workspace(key, written, room)
         except torch.OutOfMemoryError as error:
             name = type(self._plain.model).__name__
             raise torch.OutOfMemoryError(
@@ -261,8 +260,10 @@ class StaticReader:
                 workspace.angles = self._llama.angles(workspace.columns)
         return workspace
 
-    def _enter(self, workspace: Workspace, written: Written, columns: int, outputs: torch.Tensor | None) -> None:
-        workspace.take(written, columns, outputs)
+    def _enter(self, key: object, written: Written, columns: int, room: int) -> None:
+        """Go on in a workspace that has room for so many columns, with the first ones of what is written."""
+        workspace = self._workspace(key, written, room)
+        workspace.take(written, columns)
         self._held[:] = [workspace]
         self._plain.cache = workspace.cache
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from transformers import Cache
@@ -19,8 +19,14 @@ MOST_PASSES = 32
 MOST_DOUBLED = 64
 """Rows up to which the next power of two is read: what it costs are the rows of the head."""
 
-Written = Sequence[tuple[torch.Tensor, torch.Tensor]]
-"""Keys and values that layers have written."""
+
+class Written(NamedTuple):
+    """What a model has written of so many columns, from the first one on."""
+
+    layers: Sequence[tuple[torch.Tensor, torch.Tensor]]
+    """Keys and values of each layer, shape (B, heads, columns, size)."""
+    outputs: torch.Tensor | None = None
+    """What the model itself gave, shape (B, columns, d), where that is to be remembered."""
 
 
 class FixedPass:
@@ -96,11 +102,9 @@ class Workspace:
     ----------
     key : object
         What passes depend on beside the batch and the columns.
-    written : sequence of pairs of Tensors, shape (B, heads, any, size)
-        What layers of these shapes have written as keys and values.
+    written : Written
+        What has these shapes but for the columns.
     columns : int
-    outputs : Tensor, shape (B, any, d), optional
-        What the model itself has given, where that is to be remembered.
     """
 
     angles: tuple[torch.Tensor, torch.Tensor]
@@ -111,14 +115,14 @@ class Workspace:
     outputs: torch.Tensor | None = None
     """What the model gave at each column, shape (B, columns, d), a view of a block."""
 
-    def __init__(self, key: object, written: Written, columns: int, outputs: torch.Tensor | None = None) -> None:
-        self.key, self.batch, self.columns = key, len(written[0][0]), columns
+    def __init__(self, key: object, written: Written, columns: int) -> None:
+        self.key, self.batch, self.columns = key, len(written.layers[0][0]), columns
         self.place = Place()
         self.blocks: list[FixedBlock]
-        self.blocks, layers = fixed_layers(written, columns, self.place)
+        self.blocks, layers = fixed_layers(written.layers, columns, self.place)
         self.cache = Cache(layers=layers)
-        if outputs is not None:
-            self.blocks.append(remembered := FixedBlock(1, columns, outputs.unsqueeze(1)))
+        if written.outputs is not None:
+            self.blocks.append(remembered := FixedBlock(1, columns, written.outputs.unsqueeze(1)))
             self.outputs = remembered.entries[0, :, 0]
         like = self.blocks[0].entries
         with torch.inference_mode(False):
@@ -132,15 +136,15 @@ class Workspace:
         # What a graph leaves there is copied before the next is replayed, so they share it.
         self.pool = torch.cuda.graph_pool_handle() if self.blocks[0].entries.device.type == "cuda" else None
 
-    def take(self, written: Written, columns: int, outputs: torch.Tensor | None = None) -> None:
-        """Copy the first columns of what layers have written, and forget all else: it might not be finite."""
+    def take(self, written: Written, columns: int) -> None:
+        """Copy the first columns of what is written, and forget all else: it might not be finite."""
         for block in self.blocks:
             block.entries.zero_()
-        for layer, (keys, values) in zip(self.cache.layers, written, strict=True):
+        for layer, (keys, values) in zip(self.cache.layers, written.layers, strict=True):
             layer.keys[:, :, :columns] = keys[:, :, :columns]
             layer.values[:, :, :columns] = values[:, :, :columns]
-        if outputs is not None and self.outputs is not None:
-            self.outputs[:, :columns] = outputs[:, :columns]
+        if written.outputs is not None and self.outputs is not None:
+            self.outputs[:, :columns] = written.outputs[:, :columns]
 
     def remember(self, outputs: torch.Tensor) -> None:
         """Keep what a pass gave, shape (B, N, d), where its keys and values are, if that is to be remembered."""
