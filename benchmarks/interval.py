@@ -100,10 +100,10 @@ def truncated(source: Source, positions: int) -> Table:
 
 def main() -> None:
     """Print the tables."""
-    asked = asking("The interval solver against one argsort.", "llama3", 100).parse_args()
-    source, console = open_source(asked.data), Console(width=110)
-    console.print(against_argsort(source, asked.positions))
-    console.print(truncated(source, asked.positions))
+    request = asking("The interval solver against one argsort.", "llama3", 100).parse_args()
+    source, console = open_source(request.data), Console(width=110)
+    console.print(against_argsort(source, request.positions))
+    console.print(truncated(source, request.positions))
 
 
 if __name__ == "__main__":

@@ -294,25 +294,25 @@ def main() -> None:
     parser.add_argument("--noise", type=float, default=0.5, help="deviation of the draft's logits from the target's")
     parser.add_argument("--paper-vocab", type=int, default=PAPER_VOCAB, help="tokens, for one point and its pictures")
     parser.add_argument("--out", type=Path, default=Path("report/rdk"), help="folder for the results")
-    given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
+    request = parser.parse_args()
+    request.out.mkdir(parents=True, exist_ok=True)
     paper: list[Record] = []
     for name in WORLDS:
-        world = make_world(name, given.paper_vocab, given.contexts, given.noise, 0)
+        world = make_world(name, request.paper_vocab, request.contexts, request.noise, 0)
         for pruning in PRUNINGS:
             paper += [{"figure": 6, "world": name, "seed": 0, **r} for r in measure(world, pruning, PAPER_KEPT)]
         if name == "shared":
-            draw_target(world.target, given.out / "target.png")
-            draw_laws(world, "frequency", given.out / "laws.png")
-    about = list(sensitivity(given.paper_vocab, given.seeds))
-    over = list(curves(given.vocab, given.contexts, given.noise, given.seeds))
-    draw_curves(over, given.out / "acceptance.png")
+            draw_target(world.target, request.out / "target.png")
+            draw_laws(world, "frequency", request.out / "laws.png")
+    about = list(sensitivity(request.paper_vocab, request.seeds))
+    over = list(curves(request.vocab, request.contexts, request.noise, request.seeds))
+    draw_curves(over, request.out / "acceptance.png")
     tables = [
-        sensitivity_table(about, given.paper_vocab),
+        sensitivity_table(about, request.paper_vocab),
         paper_table(paper),
         *(acceptance_table(over, world, pruning) for world in WORLDS for pruning in PRUNINGS),
     ]
-    finish(given.out, [*about, *paper, *over], tables, ["target.png", "laws.png", "acceptance.png"])
+    finish(request.out, [*about, *paper, *over], tables, ["target.png", "laws.png", "acceptance.png"])
 
 
 if __name__ == "__main__":

@@ -460,21 +460,21 @@ def main() -> None:
     own.add_argument("--text", type=Path, help="text that tokens are counted in, UTF-8")
     own.add_argument("--tokenizer", type=Path, help="its tokenizer.json")
     parser.add_argument("--kept", default=KEPT, type=sizes_of, help="tokens that the drafter keeps, a list")
-    given = parser.parse_args()
-    files = [given.data, given.text, given.tokenizer]
+    request = parser.parse_args()
+    files = [request.data, request.text, request.tokenizer]
     if any(files) and not all(files):
         parser.error("--data, --text and --tokenizer go together; pass all three, or none for the shipped pair")
-    if not 4 <= given.sequences <= 64:
-        parser.error(f"--sequences is {given.sequences}; there are 4 to 64")
-    given.out.mkdir(parents=True, exist_ok=True)
-    recording = recorded_in(*files) if all(files) else recorded(given.sequences)
-    statistics = draw_statistics(recording, given.out / "statistics.png")
+    if not 4 <= request.sequences <= 64:
+        parser.error(f"--sequences is {request.sequences}; there are 4 to 64")
+    request.out.mkdir(parents=True, exist_ok=True)
+    recording = recorded_in(*files) if all(files) else recorded(request.sequences)
+    statistics = draw_statistics(recording, request.out / "statistics.png")
     fitted = fits(recording)
-    records = list(acceptances(recording, given.kept))
+    records = list(acceptances(recording, request.kept))
     curves = Curves(records)
-    draw_acceptance(recording, curves, given.out / "acceptance.png")
+    draw_acceptance(recording, curves, request.out / "acceptance.png")
     tables = [acceptance_table(curves), reason_table(curves), fits_table(fitted)]
-    finish(given.out, [statistics, *fitted, *records], tables, ["statistics.png", "acceptance.png"])
+    finish(request.out, [statistics, *fitted, *records], tables, ["statistics.png", "acceptance.png"])
 
 
 if __name__ == "__main__":

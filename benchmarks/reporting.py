@@ -35,11 +35,11 @@ def options(description: str, data: str, positions: int, out: str) -> Options:
     """Read the command line of a script that leaves a folder."""
     parser = asking(description, data, positions)
     parser.add_argument("--out", type=Path, default=Path(out), help="folder for the results")
-    given = parser.parse_args()
-    return asked_for(given.data, given.positions, given.out)
+    request = parser.parse_args()
+    return options_of(request.data, request.positions, request.out)
 
 
-def asked_for(data: str, positions: int, out: Path) -> Options:
+def options_of(data: str, positions: int, out: Path) -> Options:
     """What was asked for, checked, and the folder made."""
     sources = [open_source(name) for name in data.split(",")]
     for source in sources:
@@ -49,17 +49,17 @@ def asked_for(data: str, positions: int, out: Path) -> Options:
 
 
 def measure_and_tell(
-    asked: Options,
+    request: Options,
     measure: Callable[[Source, int], Iterable[Record]],
     table: Callable[[str, list[Record]], TextTable],
     draw: Callable[[dict[str, list[Record]], Path], None],
     picture: str,
 ) -> None:
     """Measure the sources one by one, draw all of them into a picture, and leave a table each."""
-    records = {source.name: list(measure(source, asked.positions)) for source in asked.sources}
-    draw(records, asked.out / picture)
+    records = {source.name: list(measure(source, request.positions)) for source in request.sources}
+    draw(records, request.out / picture)
     tables = [table(name, mine) for name, mine in records.items()]
-    finish(asked.out, [record for mine in records.values() for record in mine], tables, [picture])
+    finish(request.out, [record for mine in records.values() for record in mine], tables, [picture])
 
 
 def finish(out: Path, records: Iterable[Record], tables: Sequence[TextTable], pictures: Sequence[str]) -> None:

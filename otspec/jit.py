@@ -36,7 +36,7 @@ MARK = b"from otspec.jit import "
 CONSTANTS = ("jit.py", "kernels/intrinsics.py", "tolerances.py", "schemes/draft_sets.py")
 """The others that compiled code takes something from: an edit anywhere else leaves the machine code valid."""
 
-KEPT = 20
+MOST_FOLDERS = 20
 """Folders of machine code, for as many states of the sources, that are kept: the ones used last."""
 
 SENTENCE = (
@@ -201,7 +201,7 @@ def _prune(current: Path) -> None:
     with contextlib.suppress(OSError):
         others = [folder for folder in current.parent.iterdir() if folder.is_dir() and folder != current]
         others.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
-        for folder in others[KEPT - 1 :]:
+        for folder in others[MOST_FOLDERS - 1 :]:
             shutil.rmtree(folder, ignore_errors=True)
 
 

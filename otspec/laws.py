@@ -375,8 +375,8 @@ def law_from_logits(
     law /= law.sum()
     if top_p is not None and top_p < 1:
         order = np.argsort(-law, kind="stable")
-        kept = int(np.searchsorted(np.cumsum(law[order]), top_p)) + 1
-        law[order[kept:]] = 0.0
+        count = int(np.searchsorted(np.cumsum(law[order]), top_p)) + 1
+        law[order[count:]] = 0.0
         law /= law.sum()
     return law
 
@@ -415,10 +415,10 @@ def laws_from_logits(
 
 
 def _keep_top_k(weights: FloatArray, k: int) -> FloatArray:
-    kept = np.zeros_like(weights)
+    count = np.zeros_like(weights)
     tokens = likeliest(weights, k)
-    kept[tokens] = weights[tokens]
-    return kept
+    count[tokens] = weights[tokens]
+    return count
 
 
 def likeliest(weights: FloatArray, k: int) -> IntArray:

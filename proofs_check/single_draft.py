@@ -27,8 +27,8 @@ def residual(p: FloatArray, q: FloatArray) -> FloatArray:
 def output(p: FloatArray, q: FloatArray, tested: FloatArray | None = None) -> FloatArray:
     """Law of the token put out at a drafted position: drafts from q, verified as if they came from `tested`."""
     tested = q if tested is None else tested
-    kept = q * accept(p, tested)
-    return kept + (1.0 - kept.sum()) * residual(p, tested)
+    accepted = q * accept(p, tested)
+    return accepted + (1.0 - accepted.sum()) * residual(p, tested)
 
 
 def child(node: int, token: int, vocab: int) -> int:
@@ -54,11 +54,11 @@ def block(p: FloatArray, q: FloatArray, gamma: int, node: int = 0) -> FloatArray
     if gamma == 0:
         return p[node]
     vocab = p.shape[1]
-    kept = q[node] * accept(p[node], q[node])
-    replaced = (1.0 - kept.sum()) * residual(p[node], q[node])
+    accepted = q[node] * accept(p[node], q[node])
+    replaced = (1.0 - accepted.sum()) * residual(p[node], q[node])
     return np.concatenate(
         [
-            kept[x] * block(p, q, gamma - 1, child(node, x, vocab))
+            accepted[x] * block(p, q, gamma - 1, child(node, x, vocab))
             + replaced[x] * text(p, gamma, child(node, x, vocab))
             for x in range(vocab)
         ]

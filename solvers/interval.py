@@ -55,7 +55,7 @@ class Interval(SolverBase):
         assert isinstance(problem.scheme, IID)
         n, work = problem.n, memory.of(problem.vocab).work
         tried = TRIED if n <= LONGEST else 0
-        found = solve_and_measure(problem.p, problem.scheme.q, n, work, tried, *_looked_at(n))
+        found = solve_and_measure(problem.p, problem.scheme.q, n, work, tried, *_quadrature(n))
         off = found.off if found.chances else math.nan
         plan = Pick.measured(
             problem,
@@ -71,7 +71,7 @@ class Interval(SolverBase):
 
 
 @lru_cache
-def _looked_at(n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _quadrature(n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Uniform numbers that draw the tuples whose weights are looked at, and the quadrature that weighs them."""
     drawn = DRAWN if n <= COSTLY else 0
     return np.random.default_rng(0).random((drawn, min(n, COSTLY))), *quadrature(min(n, COSTLY))

@@ -89,7 +89,7 @@ def one_thread_each() -> Iterator[None]:
     """No test leaves torch with more threads than the tests began with: the tests after it would take twice as long."""
     yield
     if (torch := sys.modules.get("torch")) is not None:
-        left, asked = torch.get_num_threads(), int(os.environ["OMP_NUM_THREADS"])
-        if left > asked:
-            torch.set_num_threads(asked)
+        left, request = torch.get_num_threads(), int(os.environ["OMP_NUM_THREADS"])
+        if left > request:
+            torch.set_num_threads(request)
             pytest.fail(f"torch is left with {left} threads")

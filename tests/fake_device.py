@@ -49,11 +49,11 @@ def device() -> torch.device:
 class Copies(TorchFunctionMode):
     """Counts what comes to the host, filled with the numbers that it is told in turn, and draws nothing."""
 
-    def __init__(self, told: tuple[int, ...]) -> None:
+    def __init__(self, shown: tuple[int, ...]) -> None:
         super().__init__()
         self.to_host: list[tuple[int, ...]] = []
         """Shapes of what came, in order."""
-        self._told = cycle(told)
+        self._told = cycle(shown)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Stand in for what needs numbers, or a generator of the device."""
@@ -76,13 +76,13 @@ class AnyGenerator(torch.Generator):
 
 
 @contextmanager
-def without_numbers(*told: int) -> Iterator[Copies]:
+def without_numbers(*shown: int) -> Iterator[Copies]:
     """All tensors that are made meanwhile are fake; what came to the host, filled with what is told, or 0."""
     device()
     with (
         pytest.MonkeyPatch.context() as patch,
         FakeTensorMode(allow_non_fake_inputs=True),
-        Copies(told or (0,)) as found,
+        Copies(shown or (0,)) as found,
     ):
         patch.setattr(torch, "Generator", AnyGenerator)
         yield found

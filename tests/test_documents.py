@@ -192,7 +192,7 @@ def test_scripts_of_the_rows_have_these_commands_and_options(
 ) -> None:
     pytest.importorskip("torch")
     script, *arguments = shlex.split(line)
-    asked = [one for one in arguments if one.startswith("--")]
+    request = [one for one in arguments if one.startswith("--")]
     command = arguments[:1] if arguments and not arguments[0].startswith("--") else []
     for imported in (script, f"{script}.__main__"):  # by other tests: what runs here is a module of its own
         monkeypatch.delitem(sys.modules, imported, raising=False)
@@ -202,4 +202,4 @@ def test_scripts_of_the_rows_have_these_commands_and_options(
         runpy.run_module(script, run_name="__main__")
     shown = capsys.readouterr().out
     assert ended.value.code in (0, None)
-    assert [option for option in asked if option not in shown] == []
+    assert [option for option in request if option not in shown] == []

@@ -109,13 +109,13 @@ def test_where_nothing_can_be_written_numba_chooses(package: Path) -> None:
 
 def test_old_folders_are_deleted(package: Path) -> None:
     folders = package.parent / "cache" / "otspec" / "machine-code"
-    for age in range(jit.KEPT + 5):
+    for age in range(jit.MOST_FOLDERS + 5):
         (folders / f"old-{age}").mkdir(parents=True)
         os.utime(folders / f"old-{age}", (1e9 - age, 1e9 - age))
     run(package, SHOWN)
     left = {folder.name for folder in folders.iterdir()}
-    assert len(left) == jit.KEPT
-    assert {name for name in left if name.startswith("old-")} == {f"old-{age}" for age in range(jit.KEPT - 1)}
+    assert len(left) == jit.MOST_FOLDERS
+    assert {name for name in left if name.startswith("old-")} == {f"old-{age}" for age in range(jit.MOST_FOLDERS - 1)}
 
 
 def test_compiled_code_takes_nothing_from_a_source_that_is_left_out() -> None:

@@ -18,7 +18,7 @@ def test_the_fastest_number_of_drafts_is_the_fastest_of_all(alpha: float, c: flo
 
 
 def test_what_is_refused() -> None:
-    for given, message in (
+    for inputs, message in (
         ((1.2, 0.1), "alpha is 1.2; it is a probability"),
         ((0.5, -1.0), "c is -1.0; it is a ratio of costs"),
         ((0.5, 0.1, 0), "gamma is 0; pass an integer >= 1"),
@@ -27,4 +27,4 @@ def test_what_is_refused() -> None:
         ((1.0, 0.5), "the more drafts the faster; pass gamma"),
     ):
         with pytest.raises(ProblemError, match=message):
-            speed_up(*given)
+            speed_up(*inputs)

@@ -73,7 +73,7 @@ def _finish(jobs: list[Future[str]]) -> None:
     failed = None
     for number, job in enumerate(as_completed(jobs), start=1):
         failed = failed or job.exception()
-        told = f"{job.exception()!r}" if job.exception() else job.result()
-        console.print(f"{number}/{len(jobs)} {told}", highlight=False, markup=False)
+        message = f"{job.exception()!r}" if job.exception() else job.result()
+        console.print(f"{number}/{len(jobs)} {message}", highlight=False, markup=False)
     if failed is not None:
         raise failed

@@ -52,8 +52,8 @@ def draw(records: dict[str, list[Record]], path: Path) -> None:
 
 def main() -> None:
     """Measure, print, draw."""
-    asked = options("Figure 1: acceptance over n and k.", "llama3,gemma2", 256, "report/figure_1")
-    measure_and_tell(asked, acceptances, table, draw, "acceptance.png")
+    request = options("Figure 1: acceptance over n and k.", "llama3,gemma2", 256, "report/figure_1")
+    measure_and_tell(request, acceptances, table, draw, "acceptance.png")
 
 
 if __name__ == "__main__":

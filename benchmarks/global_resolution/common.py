@@ -40,7 +40,7 @@ def ks_of(source: Source, ks: Sequence[int] = KS) -> list[int]:
     """Those numbers of draft tokens that a source can tell of: where a file keeps the likeliest alone, up to these."""
     if not isinstance(source, TopSource):
         return list(ks)
-    return [*(k for k in ks if 0 < k < source.kept), source.kept]
+    return [*(k for k in ks if 0 < k < source.known), source.known]
 
 
 def temperatures_of(source: Source, temperatures: Sequence[float]) -> list[float]:

@@ -61,8 +61,8 @@ def draw(records: dict[str, list[Record]], path: Path) -> None:
 
 def main() -> None:
     """Measure, print, draw."""
-    asked = options("Figures 2 and 3: i.i.d. against greedy drafts.", "gemma2,llama3", 256, "report/figures_2_3")
-    measure_and_tell(asked, partial(acceptances, laws=LAWS), table, draw, "greedy.png")
+    request = options("Figures 2 and 3: i.i.d. against greedy drafts.", "gemma2,llama3", 256, "report/figures_2_3")
+    measure_and_tell(request, partial(acceptances, laws=LAWS), table, draw, "greedy.png")
 
 
 if __name__ == "__main__":

@@ -111,12 +111,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Table 2: best acceptance within a time limit.")
     parser.add_argument("--results", type=Path, required=True, help="folder that `otspec bench` wrote")
     parser.add_argument("--positions", type=int, default=100, help="the first so many positions of every cell")
-    asked = parser.parse_args()
-    data, records = read(asked.results)
-    shown = table(records, data, asked.positions)
-    (asked.results / "limits.md").write_text(shown.markdown())
+    request = parser.parse_args()
+    data, records = read(request.results)
+    shown = table(records, data, request.positions)
+    (request.results / "limits.md").write_text(shown.markdown())
     console.print(shown.on_screen(console.width))
-    console.print(f"Wrote {asked.results}/limits.md")
+    console.print(f"Wrote {request.results}/limits.md")
 
 
 if __name__ == "__main__":

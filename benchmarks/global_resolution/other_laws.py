@@ -39,11 +39,11 @@ SOLVERS = ("lp", "max_flow", "global_resolution", "global_resolution:tau=1e-4", 
 
 def main() -> None:
     """Measure and print."""
-    asked = asking(__doc__, "llama3", 40).parse_args()
-    source, records = open_source(asked.data), list[Record]()
+    request = asking(__doc__, "llama3", 40).parse_args()
+    source, records = open_source(request.data), list[Record]()
     for law, settings in SETTINGS.items():
         for k, n in settings:
-            for index in range(asked.positions):
+            for index in range(request.positions):
                 p, q = laws_of(source.position(index), k)
                 qs = np.stack((q, np.sqrt(q) / np.sqrt(q).sum())) if law == "independent" else q
                 drafts = OWN[law](qs, n).sample(index)

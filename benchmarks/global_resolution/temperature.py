@@ -158,19 +158,19 @@ def draw_times(name: str, records: list[Record], path: Path) -> None:
 
 def main() -> None:
     """Measure, print, draw."""
-    asked = options("Figures 4 and 5: the target's temperature.", "gemma2", 128, "report/figures_4_5")
+    request = options("Figures 4 and 5: the target's temperature.", "gemma2", 128, "report/figures_4_5")
     records: list[Record] = []
     tables, pictures = [], []
-    for source in asked.sources:
+    for source in request.sources:
         colder = temperatures_of(source, TEMPERATURES)
-        curves = [r for t in colder for r in acceptances(source, asked.positions, temperature=t)]
-        timed = list(times(source, asked.positions))
-        draw_acceptance(source.name, curves, asked.out / f"{source.name}_acceptance.png")
-        draw_times(source.name, timed, asked.out / f"{source.name}_times.png")
+        curves = [r for t in colder for r in acceptances(source, request.positions, temperature=t)]
+        timed = list(times(source, request.positions))
+        draw_acceptance(source.name, curves, request.out / f"{source.name}_acceptance.png")
+        draw_times(source.name, timed, request.out / f"{source.name}_times.png")
         tables += [acceptance_table(source.name, curves), times_table(source.name, timed)]
         pictures += [f"{source.name}_acceptance.png", f"{source.name}_times.png"]
         records += curves + timed
-    finish(asked.out, records, tables, pictures)
+    finish(request.out, records, tables, pictures)
 
 
 if __name__ == "__main__":

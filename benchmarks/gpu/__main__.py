@@ -50,61 +50,61 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--drafter", default="eagle", help="for --model; several with commas between them")
     parser.add_argument("--texts", type=int, default=5, help="timed in every cell of --model")
     parser.add_argument("--new", type=int, default=128, help="tokens of each of them")
-    given = parser.parse_args(arguments)
+    request = parser.parse_args(arguments)
     try:
-        if given.model:
-            return _of_model(given)
-        chosen = {"pairs": given.pairs, "batches": given.batches, "top_ks": given.top_ks}
-        bench = _bench(given, chosen)
+        if request.model:
+            return _of_model(request)
+        chosen = {"pairs": request.pairs, "batches": request.batches, "top_ks": request.top_ks}
+        bench = _bench(request, chosen)
     except (ProblemError, DataError) as error:
         errors.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
         return 2
     about = machine(bench.device, bench.dtype)
-    command = "python -m benchmarks.gpu" + (" --tiny" if given.tiny else "") + f" --device {given.device}"
-    command += f" --minutes {given.minutes:g}"
+    command = "python -m benchmarks.gpu" + (" --tiny" if request.tiny else "") + f" --device {request.device}"
+    command += f" --minutes {request.minutes:g}"
     command += "".join(
-        f" --{name.replace('_', '-')} {','.join(map(str, kept))}" for name, kept in chosen.items() if kept
+        f" --{name.replace('_', '-')} {','.join(map(str, values))}" for name, values in chosen.items() if values
     )
-    given.out.mkdir(parents=True, exist_ok=True)
+    request.out.mkdir(parents=True, exist_ok=True)
     records: list[Record] = []
-    with (given.out / RESULTS).open("w") as results:
-        for record in bench.run(given.minutes):
+    with (request.out / RESULTS).open("w") as results:
+        for record in bench.run(request.minutes):
             records.append(record)
             results.write(json.dumps(about | record) + "\n")
             results.flush()
-            (given.out / REPORT).write_text(report(records, about, command))
+            (request.out / REPORT).write_text(report(records, about, command))
             errors.print(_progress(record), markup=False, highlight=False, soft_wrap=True)
     show(speeds(records))
-    console.print(f"Wrote {given.out / RESULTS}, {given.out / REPORT}")
+    console.print(f"Wrote {request.out / RESULTS}, {request.out / REPORT}")
     return 0
 
 
-def _of_model(given: argparse.Namespace) -> int:
+def _of_model(request: argparse.Namespace) -> int:
     """The cells of a model with its drafter."""
     begun = time.monotonic()
-    _check(given)
-    device = device_of(given.device)
+    _check(request)
+    device = device_of(request.device)
     dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
-    names = _names(given.drafter)
-    models = load_models(given.model, names, given.device, str(dtype).removeprefix("torch."))
-    about = machine(device, dtype) | {"model": given.model, "drafter": given.drafter}
-    command = f"python -m benchmarks.gpu --model {given.model} --drafter {given.drafter} --device {given.device}"
-    given.out.mkdir(parents=True, exist_ok=True)
+    names = _names(request.drafter)
+    models = load_models(request.model, names, request.device, str(dtype).removeprefix("torch."))
+    about = machine(device, dtype) | {"model": request.model, "drafter": request.drafter}
+    command = f"python -m benchmarks.gpu --model {request.model} --drafter {request.drafter} --device {request.device}"
+    request.out.mkdir(parents=True, exist_ok=True)
     records: list[Record] = []
-    with (given.out / RESULTS).open("w") as results:
-        bench = ModelBench(models, names, given.texts, given.new)
-        for record in bench.run(60 * given.minutes - (time.monotonic() - begun)):
+    with (request.out / RESULTS).open("w") as results:
+        bench = ModelBench(models, names, request.texts, request.new)
+        for record in bench.run(60 * request.minutes - (time.monotonic() - begun)):
             records.append(record)
             results.write(json.dumps(about | record) + "\n")
             results.flush()
             paragraph = f"`{command}` on " + ", ".join(f"{name} {value}" for name, value in about.items()) + "."
-            (given.out / REPORT).write_text(markdown_report([table(records)], (), [paragraph], "Decoding on a GPU"))
-            errors.print(_told(record), markup=False, highlight=False, soft_wrap=True)
+            (request.out / REPORT).write_text(markdown_report([table(records)], (), [paragraph], "Decoding on a GPU"))
+            errors.print(_shown(record), markup=False, highlight=False, soft_wrap=True)
     show(table(records))
     return 0
 
 
-def _told(record: Record) -> str:
+def _shown(record: Record) -> str:
     labels = " ".join(str(record[name]) for name in ("drafter", "rule", "temperature"))
     labels += f", {shape_of(record)}" + (f", top-k {record['draft_top_k']}" if record["draft_top_k"] else "")
     return f"{labels}: {record['error'] if 'error' in record else format(record['ms_a_token'], '.2f') + ' ms a token'}"
@@ -118,19 +118,19 @@ def _whole_numbers(text: str) -> list[int]:
     return [int(name) for name in _names(text)]
 
 
-def _check(given: argparse.Namespace) -> None:
+def _check(request: argparse.Namespace) -> None:
     """Raise where nothing can be measured, or what was measured would be lost."""
-    if not given.minutes > 0:
-        raise ProblemError(f"--minutes is {given.minutes:g}; it has to be above 0")
-    if (given.out / RESULTS).exists():
-        raise ProblemError(f"{given.out / RESULTS} is there from an earlier run; pass another --out, or remove it")
-    if given.device.startswith("cuda") and not torch.cuda.is_available():
+    if not request.minutes > 0:
+        raise ProblemError(f"--minutes is {request.minutes:g}; it has to be above 0")
+    if (request.out / RESULTS).exists():
+        raise ProblemError(f"{request.out / RESULTS} is there from an earlier run; pass another --out, or remove it")
+    if request.device.startswith("cuda") and not torch.cuda.is_available():
         raise ProblemError("there is no GPU here; --tiny --device cpu runs all of it at tiny shapes")
 
 
-def _bench(given: argparse.Namespace, chosen: Mapping[str, Sequence[Any] | None]) -> Bench:
-    _check(given)
-    device, tiny = given.device, given.tiny
+def _bench(request: argparse.Namespace, chosen: Mapping[str, Sequence[Any] | None]) -> Bench:
+    _check(request)
+    device, tiny = request.device, request.tiny
     place = device_of(device)
     if place.type == "cpu" and not tiny:
         raise ProblemError("models of 8B and 1B are not for a CPU; pass --tiny as well, or --device cuda")

@@ -73,14 +73,14 @@ class Plan:
             If one is not planned.
         """
         kept: dict[str, Any] = {}
-        for name, asked in chosen.items():
+        for name, request in chosen.items():
             planned = getattr(self, name)
-            if asked is None:
+            if request is None:
                 continue
-            if unknown := [one for one in asked if (one or None) not in planned]:
-                told = ", ".join(str(one or 0) for one in planned)
-                raise ProblemError(f"{unknown[0]} is none of the {name} that are planned: {told}")
-            kept[name] = tuple(one for one in planned if (one or 0) in asked)
+            if unknown := [one for one in request if (one or None) not in planned]:
+                message = ", ".join(str(one or 0) for one in planned)
+                raise ProblemError(f"{unknown[0]} is none of the {name} that are planned: {message}")
+            kept[name] = tuple(one for one in planned if (one or 0) in request)
         return replace(self, **kept)
 
     def cells(self) -> list[Cell]:
@@ -142,16 +142,16 @@ class Bench:
         try:
             return self.measure(cell, budget, stop)
         except TooSlowError as error:
-            told = f"not measured: {error}"
+            message = f"not measured: {error}"
         except torch.OutOfMemoryError as error:
-            told = f"out of memory: {_first_line(error)}"
+            message = f"out of memory: {_first_line(error)}"
         except Exception as error:
-            told = f"{type(error).__name__}: {_first_line(error)}"
+            message = f"{type(error).__name__}: {_first_line(error)}"
         # Here the error is gone, and with it the frames that held what did not fit.
         gc.collect()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
-        return {"error": told}
+        return {"error": message}
 
     def measure(self, cell: Cell, budget: float, stop: float) -> Record:
         """Figures of one cell.

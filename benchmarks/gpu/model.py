@@ -148,9 +148,9 @@ class ModelBench:
         try:
             return self.measure(cell, prompts)
         except Exception as error:
-            told = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+            message = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
         gc.collect()  # here the frames that held what did not fit are gone
-        return {"error": told}
+        return {"error": message}
 
     def measure(self, cell: Cell, prompts: Sequence[torch.Tensor]) -> Record:
         """Figures of one cell, of texts after these prompts, shape (1, length) each."""
@@ -197,9 +197,9 @@ def captures() -> Iterator[list[int]]:
     """How many graphs are captured meanwhile, in a list of one number."""
     count, capture = [0], graphs.capture
 
-    def counting(*given: Any, **named: Any) -> Any:
+    def counting(*request: Any, **named: Any) -> Any:
         count[0] += 1
-        return capture(*given, **named)
+        return capture(*request, **named)
 
     graphs.capture = counting
     try:
@@ -212,8 +212,8 @@ def prompts_of(models: Models, count: int) -> list[torch.Tensor]:
     """Prompts of at most `PROMPT` tokens, shape (1, length) each: questions where the target has a chat template."""
     if getattr(models.tokenizer, "chat_template", None):
         lines = (shipped.FOLDER / shipped.QUESTIONS).read_text().splitlines()
-        asked = (templated(models.tokenizer, json.loads(line)["turns"][:1], ()) for line in lines)
-        rows = [row for row in asked if len(row) <= PROMPT]
+        request = (templated(models.tokenizer, json.loads(line)["turns"][:1], ()) for line in lines)
+        rows = [row for row in request if len(row) <= PROMPT]
     else:
         rows = shipped.held_out(PROMPT)
     return [torch.tensor([row], device=models.target.device) for row in rows[:count]]

@@ -28,7 +28,7 @@ HOME = Path(otspec.__file__).parent
 class Count:
     """Synchronisations of a run; without a GPU nothing tells of them."""
 
-    told: bool
+    known: bool
     within: CodeType = STEP
     """Of the function in which they count."""
     places: Counter[str] = field(default_factory=Counter)
@@ -36,7 +36,7 @@ class Count:
 
     def per_step(self, steps: int) -> float | None:
         """In the mean; None where they are not told, or the run is not made of our steps."""
-        return self.places.total() / steps if self.told and self.places else None
+        return self.places.total() / steps if self.known and self.places else None
 
     def note(self) -> None:
         """Count one, if the function is on the stack."""
@@ -70,7 +70,7 @@ def counted(device: torch.device, within: CodeType = STEP) -> Iterator[Count]:
 
         warnings.filterwarnings("always", message=f".*{SAID}")
         warnings.showwarning = shown
-        if not count.told:
+        if not count.known:
             yield count
             return
         before, wait = torch.cuda.get_sync_debug_mode(), torch.cuda.Event.synchronize

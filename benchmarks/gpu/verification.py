@@ -57,21 +57,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=[],
         help="rows whose rule or implementation has this in its name; can be repeated",
     )
-    given = parser.parse_args(arguments)
+    request = parser.parse_args(arguments)
     try:
-        device = _device(given.device, given.tiny)
+        device = _device(request.device, request.tiny)
     except ProblemError as error:
         errors.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
         return 2
     about = machine(device, torch.float32)
-    shape = TINY if given.tiny else FULL
-    given.out.mkdir(parents=True, exist_ok=True)
-    records = _written(run(shape, device, given.only), about, given.out / RESULTS)
+    shape = TINY if request.tiny else FULL
+    request.out.mkdir(parents=True, exist_ok=True)
+    records = _written(run(shape, device, request.only), about, request.out / RESULTS)
     heading = ", ".join(f"{name} {value}" for name, value in about.items())
-    told = table(records)
-    (given.out / REPORT).write_text(markdown_report([told], (), [heading], "Verification on a device"))
-    show(told)
-    console.print(f"Wrote {given.out / RESULTS}, {given.out / REPORT}")
+    message = table(records)
+    (request.out / REPORT).write_text(markdown_report([message], (), [heading], "Verification on a device"))
+    show(message)
+    console.print(f"Wrote {request.out / RESULTS}, {request.out / REPORT}")
     return 0
 
 
@@ -140,7 +140,7 @@ def measure(work: Work, device: torch.device) -> Figures:
         1e3 * spent,
         None if replay is None else 1e3 * median(_seconds(replay, device) for _ in range(repeats)),
         why,
-        count.places.total() if count.told else None,
+        count.places.total() if count.known else None,
         peak,
     )
 

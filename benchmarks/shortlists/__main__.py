@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.reporting import finish, show
-from benchmarks.shortlists.drafting import kept_records, measure
+from benchmarks.shortlists.drafting import measure, read_records
 from benchmarks.shortlists.large_head import large, large_table
 from benchmarks.shortlists.telling import Summary, draw, tables
 from otspec.decode import Router
@@ -38,22 +38,22 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=2048, help="of that")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of that")
     parser.add_argument("--out", type=Path, default=Path("report/shortlists"), help="folder for the results")
-    asked = parser.parse_args()
-    asked.out.mkdir(parents=True, exist_ok=True)
+    request = parser.parse_args()
+    request.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     with torch.inference_mode():
-        if asked.large:
-            dtype = getattr(torch, asked.dtype)
-            show(large_table(large(asked.width, dtype, min(asked.turns, 20)), asked.width, dtype))
+        if request.large:
+            dtype = getattr(torch, request.dtype)
+            show(large_table(large(request.width, dtype, min(request.turns, 20)), request.width, dtype))
             return
-        if asked.tell:
-            records = kept_records(asked.out)
+        if request.tell:
+            records = read_records(request.out)
         else:
-            router = Router.load(asked.router or asked.pair / ROUTER)
-            records = measure(load(folder=asked.pair), asked.pair, router, asked)
+            router = Router.load(request.router or request.pair / ROUTER)
+            records = measure(load(folder=request.pair), request.pair, router, request)
     summary = Summary(records)
-    draw(summary, asked.out / "shortlists.png")
-    finish(asked.out, records, tables(summary), ["shortlists.png"])
+    draw(summary, request.out / "shortlists.png")
+    finish(request.out, records, tables(summary), ["shortlists.png"])
 
 
 if __name__ == "__main__":

@@ -220,21 +220,21 @@ def timed(pair: Pair, each: Sequence[Drafting], text: list[int], repeats: int) -
                 yield {"timed": names[at][0], "share": names[at][1], "seconds": time.thread_time() - started}
 
 
-def kept_records(folder: Path) -> list[Record]:
+def read_records(folder: Path) -> list[Record]:
     """What has been measured into a folder."""
     path = folder / RECORDS
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def measure(pair: Pair, folder: Path, router: Router, asked: argparse.Namespace) -> list[Record]:
+def measure(pair: Pair, folder: Path, router: Router, request: argparse.Namespace) -> list[Record]:
     """All records; those of the file are not made again."""
-    out, records = asked.out / RECORDS, kept_records(asked.out)
+    out, records = request.out / RECORDS, read_records(request.out)
     done = {(one.get("drafter"), one["share"]) for one in records}
     with np.load(folder / FREQUENCIES) as file:
         order = frequency_prune(file["counts"], len(file["counts"]))
     with np.load(folder / HELD_OUT_ROWS) as file:
         rows = file["rows"]
-    texts, of = contexts(pair, rows[: asked.rows], seed=0)
+    texts, of = contexts(pair, rows[: request.rows], seed=0)
     seen = [source.text for source in read_corpus() if not source.held_out][:FILES]
     each = list(drafters(order, router, [tokens_of(pair.tokenizer, text) for text in seen]))
     with out.open("a") as lines, progress_bar() as bar:
@@ -247,11 +247,11 @@ def measure(pair: Pair, folder: Path, router: Router, asked: argparse.Namespace)
 
         for one in bar.track(each, description="acceptance"):
             if (one.name, one.share) not in done:
-                keep(drafted(pair, one, texts, of, asked.repeats))
+                keep(drafted(pair, one, texts, of, request.repeats))
         if (ORACLE, SHARES[0]) not in done:
             keep(oracle(pair, texts, of, order.size))
         timed_already = {(record.get("timed"), record["share"]) for record in records}
         if not timed_already.issuperset((one.name, one.share) for one in each):
             bar.add_task("times", total=None)
-            keep(timed(pair, each, texts[0], asked.turns))
+            keep(timed(pair, each, texts[0], request.turns))
     return records

@@ -94,7 +94,7 @@ def tables(summary: Summary) -> list[TextTable]:
     for key in summary.keys:
         name, share = key
         rate = [f"{summary.rate(key, at)[0]:.3f} ± {summary.rate(key, at)[1]:.3f}" for at in range(DEPTH)]
-        more = "-" if name in (FULL, "FR-Spec") else _told(summary.gain(name, "FR-Spec", [share]))
+        more = "-" if name in (FULL, "FR-Spec") else _shown(summary.gain(name, "FR-Spec", [share]))
         rows.append(
             (
                 name if share == 1 else f"{name}, 1/{share}",
@@ -121,7 +121,7 @@ def tables(summary: Summary) -> list[TextTable]:
     )
     pairs = [(name, other) for at, name in enumerate(FAMILIES) for other in FAMILIES[:at]]
     gains = [
-        (f"{name} over {other}", *(_told(summary.gain(name, other, SHARES, figure)) for figure in ("block", "single")))
+        (f"{name} over {other}", *(_shown(summary.gain(name, other, SHARES, figure)) for figure in ("block", "single")))
         for name, other in pairs
     ]
     together = "Differences in the mean of all shares, by block verification and by a rule for single tokens."
@@ -143,7 +143,7 @@ def tables(summary: Summary) -> list[TextTable]:
     ]
 
 
-def _told(figure: tuple[float, float]) -> str:
+def _shown(figure: tuple[float, float]) -> str:
     return "{:+.3f} ± {:.3f}".format(*figure)
 
 

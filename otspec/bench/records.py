@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from otspec.bench.schema import Schema, check_asked, check_records, schema_of
+from otspec.bench.schema import Schema, check_records, check_requests, schema_of
 from otspec.data.recorded import SCHEMA, of_schema
 from otspec.errors import DataError
 from otspec.locking import NAME as LOCK
@@ -103,10 +103,10 @@ class RecordFolder:
     def forget(self, which: Callable[[Record], bool]) -> int:
         """Drop the records for which `which` is true, to be measured anew; return how many."""
         with self._adding:
-            kept = {key: record for key, record in self._records.items() if not which(record)}
-            count = len(self._records) - len(kept)
+            others = {key: record for key, record in self._records.items() if not which(record)}
+            count = len(self._records) - len(others)
             if count:
-                self._records = kept
+                self._records = others
                 self._log.close()
                 self._rewrite()
                 self._log = self._log_path.open("a", encoding="utf-8")
@@ -193,7 +193,7 @@ def read_about(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         runs = [dict(run) for run in stored.pop("runs", [])]
     except (ValueError, TypeError, RecursionError) as error:
         raise DataError(f"{about} is damaged ({error}); measure anew, in a new folder") from error
-    check_asked(schema_of(stored), runs, about)
+    check_requests(schema_of(stored), runs, about)
     return stored, runs
 
 

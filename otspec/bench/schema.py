@@ -200,7 +200,7 @@ RecordingHeader = Annotated[Header, AfterValidator(_with_shape)]
 
 
 @exactly
-class Asked(TypedDict):
+class Request(TypedDict):
     """What was asked for, and when: an entry of `runs` in run.json."""
 
     command: str
@@ -219,7 +219,7 @@ class Grid(TypedDict):
 
 
 @exactly
-class AskedOfSolvers(Asked):
+class SolversRequest(Request):
     """The same of `otspec bench`: so many positions of each cell."""
 
     positions: Count
@@ -254,7 +254,7 @@ class SolversRun(Identity, Code):
     temperature: Positive
     top_p: float | None
     jobs: int
-    runs: list[AskedOfSolvers]
+    runs: list[SolversRequest]
 
 
 @exactly
@@ -275,7 +275,7 @@ class PathsRun(Identity):
     benchmark: Literal["paths"]
     data: dict[str, MeasuredRecording]
     budget_s: Positive
-    runs: list[Asked]
+    runs: list[Request]
 
 
 @exactly
@@ -294,7 +294,7 @@ class DecodingRun(Identity, Code):
     budget_s: Positive
     device: str
     threads: int
-    runs: list[Asked]
+    runs: list[Request]
 
 
 class Schema(NamedTuple):
@@ -304,16 +304,16 @@ class Schema(NamedTuple):
     """A line of results.jsonl."""
     run: type
     """All of run.json."""
-    asked: type
+    request: type
     """One of its `runs`."""
     table: bool
     """Whether records are also kept as a table; those of texts are not."""
 
 
 SCHEMAS: Mapping[str, Schema] = {
-    "solvers": Schema(SolversRecord, SolversRun, AskedOfSolvers, table=True),
-    "decoding": Schema(DecodingRecord, DecodingRun, Asked, table=False),
-    "paths": Schema(PathsRecord, PathsRun, Asked, table=True),
+    "solvers": Schema(SolversRecord, SolversRun, SolversRequest, table=True),
+    "decoding": Schema(DecodingRecord, DecodingRun, Request, table=False),
+    "paths": Schema(PathsRecord, PathsRun, Request, table=True),
 }
 """By benchmark."""
 
@@ -348,11 +348,11 @@ def check_run(schema: Schema, identity: Mapping[str, Any], runs: Iterable[Mappin
     _check(schema.run, {**identity, "runs": list(runs)}, f"{path} is damaged", ANEW)
 
 
-def check_asked(schema: Schema | None, runs: Iterable[Mapping[str, Any]], path: Path) -> None:
+def check_requests(schema: Schema | None, runs: Iterable[Mapping[str, Any]], path: Path) -> None:
     """Check what run.json says that was asked for, and when, likewise; without a schema nothing is known."""
     for number, run in enumerate(runs):
         if schema is not None:
-            _check(schema.asked, run, f"{path} is damaged: runs.{number}", ANEW)
+            _check(schema.request, run, f"{path} is damaged: runs.{number}", ANEW)
 
 
 def check_records(schema: Schema | None, records: Iterable[Mapping[str, Any]], path: Path) -> None:

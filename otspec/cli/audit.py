@@ -177,14 +177,14 @@ def audit_engine(request: EngineAuditOptions) -> None:
     texts: Sequence[str] = DEFAULT_PROMPTS
     if request.prompt or request.prompts:
         texts = [one.turns[0] for one in gather(request.prompt or [], request.prompts)]
-    given = {name: getattr(request, name) for name in ("target", "draft", "drafts", "url", "plain_url", "model")}
-    asked = {name: value for name, value in given.items() if value is not None}
-    asked |= dict(map(_setting, request.set_ or []))
+    options = {name: getattr(request, name) for name in ("target", "draft", "drafts", "url", "plain_url", "model")}
+    settings = {name: value for name, value in options.items() if value is not None}
+    settings |= dict(map(_setting, request.set_ or []))
     if not own_config and request.engine in OF_TARGET:
-        asked["own_config"] = False
+        settings["own_config"] = False
     progress_as_ours()
     laws = _laws(request.law, request.target, request.dtype, own_config)
-    audited = _started(request.engine, asked)
+    audited = _started(request.engine, settings)
     say_own_config(request.target or "the target", getattr(audited, "own_config", getattr(laws, "own_config", {})))
     try:
         with progress_bar() as bar:
@@ -195,7 +195,7 @@ def audit_engine(request: EngineAuditOptions) -> None:
                 texts,
                 laws=laws,
                 store=None if request.json is None else request.json.with_name(f"{request.json.name}.texts.jsonl"),
-                about={"settings": asked},
+                about={"settings": settings},
                 progress=lambda done, most: bar.update(task, completed=done, total=most),
                 **request.settings,
             )

@@ -12,7 +12,7 @@ import typer
 from otspec.cli.bench_decode import bench_decode
 from otspec.cli.bench_paths import bench_paths
 from otspec.cli.groups import with_option_groups
-from otspec.cli.run_folder import Against, asked, check_budget, conclude, only_compared, resumed
+from otspec.cli.run_folder import Against, check_budget, conclude, only_compared, resumed, run_record
 from otspec.cli.sources import ArrayOptions, by_name
 from otspec.errors import ProblemError
 from otspec.extras import require, require_extra
@@ -83,7 +83,7 @@ def bench(context: typer.Context, request: BenchOptions) -> None:
     why.
     """
     if context.invoked_subcommand is not None:
-        _check_nothing_given(context)
+        _check_alone(context)
         return
     require_extra("bench", "report")  # before the work, not after it
     if only_compared(context, request.out, request.against):
@@ -117,7 +117,7 @@ def bench(context: typer.Context, request: BenchOptions) -> None:
     measured = set(cells)
     folder.forget(lambda record: record["solver"] in again and cell_of(record) in measured)
     names = {"data": list(sources), "k": ks, "n": ns, "solver": list(dict.fromkeys(spellings))}
-    folder.begin(asked() | {"positions": request.positions, "cells": names})
+    folder.begin(run_record() | {"positions": request.positions, "cells": names})
     with resumed(folder, "measuring", benchmark.count) as progress:
         measure(benchmark, folder, progress)
     conclude(folder, left_out, request.against, went_wrong(benchmark.cells, folder.records))
@@ -149,7 +149,7 @@ def _again(remeasure: str, spellings: list[str]) -> list[str]:
     return wanted
 
 
-def _check_nothing_given(context: typer.Context) -> None:
+def _check_alone(context: typer.Context) -> None:
     """Refuse options between the two words of another command: they would be read and forgotten."""
     for name in context.params:
         source = context.get_parameter_source(name)

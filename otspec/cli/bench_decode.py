@@ -15,7 +15,7 @@ from otspec.cli.drafters import DrafterFiles
 from otspec.cli.groups import OptionsFrom, with_option_groups
 from otspec.cli.names import COMPARED, RULES
 from otspec.cli.prompts import ChatOptions, Prompt, read_prompts, read_tasks
-from otspec.cli.run_folder import Against, asked, check_budget, check_reference, conclude, only_compared, resumed
+from otspec.cli.run_folder import Against, check_budget, check_reference, conclude, only_compared, resumed, run_record
 from otspec.cli.sampling import NONE, DecodingOptions, PairOptions, Truncation, sampling_of
 from otspec.decode.settings import DraftSettings
 from otspec.errors import DataError
@@ -173,7 +173,7 @@ def bench_decode(context: typer.Context, request: BenchDecodeOptions) -> None:
         return
     pair, rules = request.pair, request.rules
     check_budget(request.budget, "rule")
-    asked_for = request.text.read(pair.target)
+    prompts = request.text.read(pair.target)
     alone = pair.names[1] == NONE and request.drafter is None
     solver = rules.named(pair, alone)
     counts, depths = request.drafts.pop("paths", [1] if alone else [2, 3, 4]), request.drafts.pop("depth")
@@ -201,7 +201,7 @@ def bench_decode(context: typer.Context, request: BenchDecodeOptions) -> None:
     if rules.baselines is None and models.draft is not None and not is_known(models.draft):
         cells = [cell for cell in cells if cell.method != "assisted"]
     wanted = request.files.request(models, *pair.names)
-    own = None if asked_for is None else request.chat.conversations(asked_for, models, request.max_new_tokens)
+    own = None if prompts is None else request.chat.conversations(prompts, models, request.max_new_tokens)
     benchmark = DecodingBenchmark(
         models,
         pair.names,
@@ -213,11 +213,11 @@ def bench_decode(context: typer.Context, request: BenchDecodeOptions) -> None:
         request.max_new_tokens,
         request.seed,
         request.budget,
-        [one.task for one in asked_for] if asked_for and request.text.tasks else [],
+        [one.task for one in prompts] if prompts and request.text.tasks else [],
         {name: drafting(name, wanted) for name in named if name},
     )
     folder = RecordFolder(request.out, benchmark.identity)
-    folder.begin(asked() | ({} if rules.reference is None else {"reference": rules.reference}))
+    folder.begin(run_record() | ({} if rules.reference is None else {"reference": rules.reference}))
     with resumed(folder, "decoding", benchmark.count) as progress:
         run(benchmark, folder, progress)
     conclude(folder, left_out, request.against)

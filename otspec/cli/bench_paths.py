@@ -9,7 +9,7 @@ import typer
 
 from otspec.cli import options
 from otspec.cli.groups import with_option_groups
-from otspec.cli.run_folder import Against, asked, check_budget, check_reference, conclude, only_compared, resumed
+from otspec.cli.run_folder import Against, check_budget, check_reference, conclude, only_compared, resumed, run_record
 from otspec.cli.sources import by_name
 from otspec.extras import require_extra
 from otspec.settings import Count, Seed
@@ -66,7 +66,7 @@ def bench_paths(context: typer.Context, request: BenchPathsOptions) -> None:
     others = [read_run(path) for path in request.beside or ()]
     joined([StoredRun(request.out, as_stored(benchmark.identity), [], []), *others])  # refused before the work
     folder = RecordFolder(request.out, benchmark.identity)
-    folder.begin(asked() | {"reference": reference})
+    folder.begin(run_record() | {"reference": reference})
     with resumed(folder, "measuring", benchmark.count, others) as progress:
         run(benchmark, folder, progress)
     conclude(folder, left_out, request.against)

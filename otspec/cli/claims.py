@@ -69,7 +69,7 @@ def claims(request: ClaimsOptions) -> None:
     if request.show is not None:
         if request.show not in known:
             raise typer.BadParameter(_unknown(known, request.show), param_hint="--show")
-        console.print(_told(known[request.show]), highlight=False, soft_wrap=True)
+        console.print(_described(known[request.show]), highlight=False, soft_wrap=True)
         return
     if request.list_:
         table = _listed(_chosen(known, request.claim or ["*"]))
@@ -170,7 +170,7 @@ def _listed(wanted: Sequence[Claim]) -> TextTable:
     return TextTable(f"{len(rows)} claims", ("claim", "statement", "expected", "source"), rows, note, labels=4)
 
 
-def _told(claim: Claim) -> str:
+def _described(claim: Claim) -> str:
     """All that is known of a claim before it is checked, a paragraph each."""
     from otspec.proofs_check.search import plain
 

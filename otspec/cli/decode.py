@@ -76,13 +76,13 @@ class DecodeOptions:
     json: OutFile | None = None
     """A file to which texts and numbers are written as well, a JSON line per batch."""
 
-    def asked_of(self, way: DecodeRequest) -> dict[str, Any]:
+    def settings_of(self, way: DecodeRequest) -> dict[str, Any]:
         """What a method is called with, but for prompts, sampling and the seed."""
         wanted = {"transcript": self.transcript, "logprobs": self.logprobs}
         passed = {f"--{name}": one for name, one in wanted.items()}
         refuse(CONFLICTS, {**passed, NO_STEPS: way.method.strategy is None}, {NO_STEPS: f"the method {way.name}"})
-        kept = {name: one for name, one in wanted.items() if one is not None and one is not False}
-        return {"max_new_tokens": self.max_new_tokens, **({"stop_strings": self.stop} if self.stop else {}), **kept}
+        chosen = {name: one for name, one in wanted.items() if one is not None and one is not False}
+        return {"max_new_tokens": self.max_new_tokens, **({"stop_strings": self.stop} if self.stop else {}), **chosen}
 
 
 @with_option_groups
@@ -98,7 +98,7 @@ def decode(request: DecodeOptions) -> None:
     request.place.use_threads(request.batch)
     loaded = _load(request, way)
     conversations = request.chat.conversations(prompts, loaded.models, request.max_new_tokens)
-    asked, size = request.asked_of(way), request.batch
+    text_settings, size = request.settings_of(way), request.batch
     batches = [conversations[start : start + size] for start in range(0, len(conversations), size)]
     turns = sum(max(one.count for one in own) for own in batches)
     total, scores = _no_metrics(), list[float]()
@@ -108,7 +108,7 @@ def decode(request: DecodeOptions) -> None:
             stack.enter_context(named(request.json))
             lines = stack.enter_context(request.json.open("w", encoding="utf-8"))
         bar = stack.enter_context(progress_bar())
-        for one in bar.track(loaded.decode(batches, asked, request), turns, description="decoding"):
+        for one in bar.track(loaded.decode(batches, text_settings, request), turns, description="decoding"):
             generation, going = one.turn.generation, [size * one.batch + at for at in one.turn.going]
             own = [prompts[at].turns[one.turn.number] for at in going]
             total += generation.metrics
@@ -166,11 +166,11 @@ def _way(request: DecodeOptions) -> DecodeRequest:
 
     drafts, drafter = request.drafts, request.drafter
     DraftSettings(**drafts)  # raises where two contradict
-    asked = drafter.check([] if drafter.drafter is None else [drafter.drafter])
+    needed = drafter.check([] if drafter.drafter is None else [drafter.drafter])
     if request.settings is None:
         method = method_of(request.method, drafts, request.batch)
         return DecodeRequest(request.method, method, drafts, drafts)
-    said = [*drafts, *(option for option in asked if option != "drafter")]  # which is a draft model, or is refused
+    said = [*drafts, *(option for option in needed if option != "drafter")]  # which is a draft model, or is refused
     if said or request.method != "multi-draft":
         others = ", ".join(f"--{option.replace('_', '-')}" for option in said) or "--method"
         raise ProblemError(f"--settings says how to decode; leave out {others}")
@@ -201,7 +201,7 @@ class LoadedModels:
     """Decodes a batch."""
 
     def decode(
-        self, batches: Sequence[Sequence[Conversation]], asked: Mapping[str, Any], request: DecodeOptions
+        self, batches: Sequence[Sequence[Conversation]], text_settings: Mapping[str, Any], request: DecodeOptions
     ) -> Iterator[Decoded]:
         """Decode batches of conversations, turn by turn, each by a seed of its own, after a little warming up."""
         from otspec.decode.methods.catalogue import warm_up
@@ -215,7 +215,7 @@ class LoadedModels:
             for number, own in enumerate(batches):
 
                 def decode(rows: Sequence[Sequence[int]], turn: int, first: int = request.seed + number) -> Generation:
-                    return self.run(**batch_of(rows, device), **sampling, **asked, seed=turn_seed(first, turn))
+                    return self.run(**batch_of(rows, device), **sampling, **text_settings, seed=turn_seed(first, turn))
 
                 for turn in converse(own, decode, self.models.tokenizer):
                     yield Decoded(number, turn, turn_seed(request.seed + number, turn.number))

@@ -36,14 +36,14 @@ class DrafterFiles:
     def check(self, names: Sequence[str]) -> dict[str, Any]:
         """The options that are given, for drafters of these names; no name is the draft model as it is."""
         values = asdict(self)
-        asked = {option: values[option] for option in NEEDED_FOR if values.get(option) is not None}
+        needed = {option: values[option] for option in NEEDED_FOR if values.get(option) is not None}
         words = {word for name in names for word in re.split("[:+,]", name)}
-        for option in asked:
+        for option in needed:
             if words.isdisjoint(NEEDED_FOR[option]):
                 by = " or ".join(NEEDED_FOR[option])
                 named = option.replace("_", "-")
                 raise ProblemError(f"--{named} is for --drafter {by}; pass that too, or leave it out")
-        return ({"drafter": ", ".join(names)} if names else {}) | asked
+        return ({"drafter": ", ".join(names)} if names else {}) | needed
 
     def request(self, models: Models, target: str, draft: str, count: int | None = None) -> DrafterRequest:
         """What drafters by name are made from."""

@@ -198,7 +198,7 @@ def _prompt(path: Path, number: int, line: str) -> Prompt:
         raise DataError(f"{path}, line {number} is no JSON ({error})") from error
     record = record if isinstance(record, dict) else {}
     task = next((record[name] for name in ("task", "category") if isinstance(record.get(name), str)), "")
-    found = asked(record)
+    found = turns_of(record)
     if found is None:
         raise DataError(
             f'{path}, line {number} has no prompt in a field known here: {KNOWN}; write lines such as {{"prompt": '
@@ -208,7 +208,7 @@ def _prompt(path: Path, number: int, line: str) -> Prompt:
     return Prompt(turns, task, spoken)
 
 
-def asked(line: Mapping[str, Any]) -> tuple[tuple[str, ...], bool] | None:
+def turns_of(line: Mapping[str, Any]) -> tuple[tuple[str, ...], bool] | None:
     """The turns of a line, and whether they are spoken to a model or a text to go on with; None of a schema unknown."""
     for name in FIELDS:
         said = _said(line, name)

@@ -74,7 +74,7 @@ def record(request: RecordOptions) -> None:
     progress_as_ours()
     request.place.use_threads(request.batch)
     models = request.pair.load(request.place)
-    given = (
+    arguments = (
         models,
         request.pair.names,
         request.text.rows(said, models, request.max_new_tokens, {"temperature": request.temperature}),
@@ -88,17 +88,17 @@ def record(request: RecordOptions) -> None:
         temperatures,
     )
     paths, depth = request.paths, request.depth
-    recording = Recording(*given) if paths is None or depth is None else TreeRecording(*given, paths, depth)
+    recording = Recording(*arguments) if paths is None or depth is None else TreeRecording(*arguments, paths, depth)
     with progress_bar() as bar:
         task = bar.add_task("recording", total=request.positions)
         about = recorded(recording, request.out, lambda rows: bar.advance(task, rows))
     error = about["error_of_storing"]
     whole = "all tokens" if request.top_k is None else f"the {request.top_k} likeliest drafts and the mass of the rest"
     what = "positions" if request.paths is None else f"trees of {request.paths} x {request.depth} tokens, laws"
-    told = (
+    message = (
         f"{request.out}: {request.positions} {what} of {whole}, V = {about['vocab']}; one draft is accepted with "
         f"probability {about['acceptance']:.4f}; as {request.store} a law of the target is off by at most "
         f"{error['target_l1_max']:.1e} (L1), of the draft model by {error['draft_l1_max']:.1e}, that acceptance at a "
         f"position by {error['acceptance_max']:.1e}"
     )
-    console.print(told, highlight=False, soft_wrap=True)
+    console.print(message, highlight=False, soft_wrap=True)

@@ -81,7 +81,7 @@ def router(request: RouterOptions) -> None:
     if said:
         new = min(ANSWER, int(positions(model)) // 4)
         rows += request.chat.rows(said, models._replace(draft=None), new, {"temperature": 1.0}, answered=True)
-    looks = isinstance(model, Eagle | Steered) or not said  # at the target; of another, prompts alone have a use for it
+    fed = isinstance(model, Eagle | Steered) or not said  # at the target; of another, prompts alone have a use for it
     texts = _some(rows, int(min(TEXT, positions(model))), request.tokens, request.seed)
     budget = None if request.most is None else Budget(request.most, falling=2, least=max(request.most // 4, 1))
     with progress_bar() as bar:
@@ -91,12 +91,12 @@ def router(request: RouterOptions) -> None:
             bar.update(task, description=f"loss {loss:.3f}", completed=epoch)
 
         settings = {name: getattr(request, name) for name in ("clusters", "width", "likeliest", "epochs", "seed")}
-        target = models.target if request.target is not None and looks else None
+        target = models.target if request.target is not None and fed else None
         made = train_router(model, texts, target=target, budget=budget, report=report, **settings)
     made.save(request.out)
-    told = f"{made.count} clusters, at most {made.budget.most} on a shortlist"
+    message = f"{made.count} clusters, at most {made.budget.most} on a shortlist"
     learnt = f"learnt from {made.about['positions']} tokens"
-    console.print(f"Wrote {request.out}: {told}, {learnt}", highlight=False, soft_wrap=True)
+    console.print(f"Wrote {request.out}: {message}, {learnt}", highlight=False, soft_wrap=True)
 
 
 def _text(file: Path) -> str:

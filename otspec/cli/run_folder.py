@@ -77,7 +77,7 @@ def resumed(folder: RecordFolder, what: str, total: int, beside: Sequence[Run] =
         report(folder, beside)
 
 
-def asked() -> dict[str, Any]:
+def run_record() -> dict[str, Any]:
     """The command line and the date, for run.json and the report."""
     return {"command": shlex.join(["otspec", *sys.argv[1:]]), "date": datetime.now(UTC).isoformat(timespec="seconds")}
 
@@ -86,8 +86,8 @@ def only_compared(context: typer.Context, out: Path, against: list[Path] | None)
     """Compare a run that is there, if nothing else is asked for; return whether it was so."""
     if against:
         read_runs(against)  # before the work, not after it
-    given = {name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")}
-    if not against or not given <= {"against", "out"} or not (out / "run.json").is_file():
+    options = {name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")}
+    if not against or not options <= {"against", "out"} or not (out / "run.json").is_file():
         return False
     compare(against, out)
     return True

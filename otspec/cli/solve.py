@@ -71,8 +71,8 @@ def solve(request: SolveOptions) -> None:
     count = check_positions(source, some if request.positions is None else request.positions)
     for link in chain:
         warm_up(link)
-    kept = f"top-{request.top_k}" if request.top_k else f"V = {source.vocab}"
-    table = RichTable(title=f"{request.solver} on {source.name}, n = {request.n}, {kept}")
+    size = f"top-{request.top_k}" if request.top_k else f"V = {source.vocab}"
+    table = RichTable(title=f"{request.solver} on {source.name}, n = {request.n}, {size}")
     for name in COLUMNS:
         table.add_column(name, justify="left" if name in ("solver", "status") else "right")
     lines = []

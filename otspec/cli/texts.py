@@ -80,8 +80,8 @@ def texts(request: TextsOptions) -> None:
     written = write_texts(
         request.writing, request.seed, models, said, asks_itself, request.count, temperatures, request.out
     )
-    told = f"Wrote {request.out}: {len(written)} texts of {request.writing.length} tokens"
-    console.print(told, highlight=False, soft_wrap=True)
+    message = f"Wrote {request.out}: {len(written)} texts of {request.writing.length} tokens"
+    console.print(message, highlight=False, soft_wrap=True)
 
 
 def write_texts(
@@ -113,8 +113,8 @@ def write_texts(
             bar.update(task, completed=done, description=f"writing texts{speed}")
 
         settings: Any = {"seed": seed, "speakers": speakers, "temperatures": temperatures, "path": path}
-        asked = 1.0 if writing.ask_temperature is None else writing.ask_temperature
-        return own_texts(models.target, starts, count, length, ask_temperature=asked, progress=tell, **settings)
+        temperature = 1.0 if writing.ask_temperature is None else writing.ask_temperature
+        return own_texts(models.target, starts, count, length, ask_temperature=temperature, progress=tell, **settings)
 
 
 def _starts(

@@ -109,11 +109,11 @@ def train(request: TrainOptions) -> None:
     models, learner, layers = _models(request, earlier)
     written = _texts(request, models, said)
     count = len(written) - HELD_OUT
-    kept = getattr(models.draft, "kept", None)  # of one that goes on
+    draft_tokens = getattr(models.draft, "draft_tokens", None)  # of one that goes on
     if request.draft_tokens is not None:
-        kept = most_frequent(written[:count], request.draft_tokens, models.target)
+        draft_tokens = most_frequent(written[:count], request.draft_tokens, models.target)
     source = request.texts if request.prompts is None else request.prompts.name
-    asked = {} if request.writing.ask_temperature is None else {"ask_temperature": request.writing.ask_temperature}
+    at = {} if request.writing.ask_temperature is None else {"ask_temperature": request.writing.ask_temperature}
     with progress_bar() as bar:
         task = bar.add_task("training", total=request.steps)
 
@@ -129,12 +129,12 @@ def train(request: TrainOptions) -> None:
             request.kind,
             models,
             (request.target, learner),
-            TeacherData(models.target, written[:count], layers, request.batch, request.seed, kept=kept),
-            TeacherData(models.target, written[count:], layers, request.batch, kept=kept),
+            TeacherData(models.target, written[:count], layers, request.batch, request.seed, draft_tokens=draft_tokens),
+            TeacherData(models.target, written[count:], layers, request.batch, draft_tokens=draft_tokens),
             config,
             every=request.every,
             earlier=earlier,
-            said={"texts": {"count": count, "length": written.shape[1], "from": source, **asked}},
+            said={"texts": {"count": count, "length": written.shape[1], "from": source, **at}},
             report=report,
             forecast=_tell,
         )

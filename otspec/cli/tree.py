@@ -46,9 +46,9 @@ def tree(request: TreeOptions) -> None:
     the text's, and the tree is made of the nodes whose products of these are the largest.  `otspec decode --tree` takes
     what is printed, and the file.
     """
-    asked = request.drafter.check([] if request.drafter.drafter is None else [request.drafter.drafter])
+    drafters = request.drafter.check([] if request.drafter.drafter is None else [request.drafter.drafter])
     said = request.text.read(request.pair.target)
-    if not asked:
+    if not drafters:
         request.pair.check_drafts("a tree is of what one drafts")
     from otspec.decode.methods.drafting import Drafting, drafting
     from otspec.decode.recording.accuracies import TOGETHER, accuracies

@@ -300,7 +300,7 @@ def read_pair(path: Path, selection: Selection) -> tuple[tuple[str, str], Stored
     target, draft = (_checked(path, name, arrays[name]) for name in names)
     if target.shape != draft.shape:
         raise DataError(f"{path}: {names[0]} has shape {target.shape}, {names[1]} {draft.shape}; both need one shape")
-    kind = selection.kind or _kind_by_name(names) or _kind_by_look(path, names, (target, draft))
+    kind = selection.kind or _kind_by_name(names) or _kind_by_content(path, names, (target, draft))
     return names, target, draft, kind
 
 
@@ -320,7 +320,7 @@ def _kind_by_name(names: tuple[str, str]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _kind_by_look(path: Path, names: tuple[str, str], arrays: tuple[StoredArray, StoredArray]) -> str:
+def _kind_by_content(path: Path, names: tuple[str, str], arrays: tuple[StoredArray, StoredArray]) -> str:
     """What the first position looks like: values in [0, 1] that sum to 1 are probabilities."""
     seen = set()
     for array in arrays:

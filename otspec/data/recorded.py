@@ -154,7 +154,7 @@ class TopPosition(Position):
     tokens is the same as that of the whole laws: tokens that cannot be drafted matter by their mass alone.
     """
 
-    kept: int
+    known: int
     """Tokens that are known."""
     outside: int
     """The token that stands for all others."""
@@ -169,10 +169,10 @@ class TopPosition(Position):
         ProblemError
             If drafts may be other tokens, or the laws are asked for at another temperature or truncation than recorded.
         """
-        if not 1 <= (settings.get("top_k") or self.kept + 1) <= self.kept:
+        if not 1 <= (settings.get("top_k") or self.known + 1) <= self.known:
             raise ProblemError(
-                f"top_k is {settings.get('top_k')}, and the file keeps the {self.kept} likeliest drafts of a position; "
-                f"draft from {self.kept} or fewer, or record whole laws"
+                f"top_k is {settings.get('top_k')}, and the file has the {self.known} likeliest drafts of a position; "
+                f"draft from {self.known} or fewer, or record whole laws"
             )
         passed = {name: value for name, value in settings.items() if value is not None}
         temperature = passed.get("temperature", 1.0)
@@ -257,11 +257,11 @@ class TopSource:
         if lacking := [name for name in TOP_ARRAYS if name not in self._arrays]:
             raise DataError(f"{path} lacks {', '.join(lacking)}; record it anew")
         try:
-            self.vocab, (count, self.kept) = int(self.about["vocab"]), self._arrays["tokens"].shape
+            self.vocab, (count, self.known) = int(self.about["vocab"]), self._arrays["tokens"].shape
             self.temperatures = tuple(map(float, self.about.get("rest_at", (1.0,))))
-            if not (count and 0 < self.kept < self.vocab and all(0 < one < math.inf for one in self.temperatures)):
-                raise ValueError(f"{count} rows, {self.kept} of {self.vocab} tokens, rests at {self.temperatures}")
-            widths = self.kept, self.kept, len(self.temperatures), len(self.temperatures)
+            if not (count and 0 < self.known < self.vocab and all(0 < one < math.inf for one in self.temperatures)):
+                raise ValueError(f"{count} rows, {self.known} of {self.vocab} tokens, rests at {self.temperatures}")
+            widths = self.known, self.known, len(self.temperatures), len(self.temperatures)
             for name, width in zip(TOP_ARRAYS[1:], widths, strict=True):
                 held = self._arrays[name]
                 if held.decode is None or (*held.shape, 1)[:2] != (count, width):
@@ -292,8 +292,8 @@ class TopSource:
         index = check_index(index, self)
         tokens = np.asarray(self._arrays["tokens"].values[index]).astype(np.int64)
         if tokens.size != np.unique(tokens).size or not ((tokens >= 0) & (tokens < self.vocab)).all():
-            raise DataError(f"{self.path}: tokens[{index}] are not {self.kept} different ones of {self.vocab}")
-        outside = int(np.setdiff1d(np.arange(self.kept + 1), tokens)[0])
+            raise DataError(f"{self.path}: tokens[{index}] are not {self.known} different ones of {self.vocab}")
+        outside = int(np.setdiff1d(np.arange(self.known + 1), tokens)[0])
         logs, rests = {}, {}
         for name in ("target", "draft"):
             logs[name] = np.full(self.vocab, -np.inf)
@@ -307,4 +307,4 @@ class TopSource:
         of_target = dict(zip(self.temperatures, rests["target"].tolist(), strict=True))
         first = 1.0 if 1.0 in of_target else self.temperatures[0]
         target = _with_rest(logs["target"], outside, of_target[first], first)
-        return TopPosition(target, logs["draft"], self.kept, outside, of_target)
+        return TopPosition(target, logs["draft"], self.known, outside, of_target)

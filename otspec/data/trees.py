@@ -235,21 +235,21 @@ class TreeSource:
 
     def _laws_of_likeliest(self, index: int, size: int, inner: int) -> tuple[IntArray, FloatArray, FloatArray]:
         stored = np.asarray(self._arrays["tokens"].values[index, :inner]).astype(np.int64)
-        kept = stored.shape[1]
-        tokens = np.full((size, kept + 1), NONE)
-        target, draft = np.zeros((size, kept + 1)), np.zeros((inner, kept + 1))
-        target[inner:, kept] = 1.0  # nothing is drafted after whole paths, so that all tokens are others
+        known = stored.shape[1]
+        tokens = np.full((size, known + 1), NONE)
+        target, draft = np.zeros((size, known + 1)), np.zeros((inner, known + 1))
+        target[inner:, known] = 1.0  # nothing is drafted after whole paths, so that all tokens are others
         tops = [self._rows(name, index, inner) for name in ("target_top", "draft_top")]
         rests = self._rows("target_rest", index, inner)
         for node, (mine, (p, q, rest)) in enumerate(zip(stored, zip(*tops, rests, strict=True), strict=True)):
-            if np.unique(mine).size != kept or not ((mine >= 0) & (mine < self.vocab)).all():
-                raise ProblemError(f"tokens[{node}] are not {kept} different ones of {self.vocab}")
+            if np.unique(mine).size != known or not ((mine >= 0) & (mine < self.vocab)).all():
+                raise ProblemError(f"tokens[{node}] are not {known} different ones of {self.vocab}")
             masses = np.append(np.exp(p), rest)
             if not (np.isfinite(masses).all() and rest >= 0 and masses.sum() > 0):
                 raise ProblemError(f"target_top[{node}] and target_rest[{node}] = {rest} make no law")
-            tokens[node, :kept] = mine
+            tokens[node, :known] = mine
             target[node] = masses / masses.sum()
-            draft[node, :kept] = law_from_logits(f"draft_top[{node}]", q)
+            draft[node, :known] = law_from_logits(f"draft_top[{node}]", q)
         return tokens, target, draft
 
     def _rows(self, name: str, index: int, count: int) -> FloatArray:

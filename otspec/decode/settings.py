@@ -55,7 +55,7 @@ class DraftOptions(DraftModelOptions, total=False):
     >>> from otspec.decode import DraftOptions, DraftSettings
     >>> def widened(**drafts: Unpack[DraftOptions]) -> DraftSettings:
     ...     return DraftSettings(**{"paths": 4, **drafts})
-    >>> widened(depth=2).given
+    >>> widened(depth=2).changed
     {'paths': 4, 'depth': 2}
     """
 
@@ -95,7 +95,7 @@ class DraftSettings:
     Examples
     --------
     >>> from otspec.decode import DraftSettings
-    >>> DraftSettings(paths=4, depth=2).given
+    >>> DraftSettings(paths=4, depth=2).changed
     {'paths': 4, 'depth': 2}
     >>> DraftSettings(draft_confidence=2.0)
     Traceback (most recent call last):
@@ -209,7 +209,7 @@ class DraftSettings:
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @property
-    def given(self) -> dict[str, Any]:
+    def changed(self) -> dict[str, Any]:
         """Those that are not as by default, by name."""
         default = {one.name: one.default for one in fields(self)}
         return {

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PLACEHOLDER = -1
 """In the output: no token.  Among the drafts: a token that was refused beforehand, such as by a grammar."""
 MODULE = "vllm.v1.sample.rejection_sampler"
-ASKED = "OTSPEC_VLLM"
+SWITCH = "OTSPEC_VLLM"
 RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 
 
@@ -147,9 +147,9 @@ def plug_in() -> None:
     ProblemError
         If the variable is neither 0 nor 1, or vLLM's function takes other arguments than ours.
     """
-    value = os.environ.get(ASKED, "")
+    value = os.environ.get(SWITCH, "")
     if value not in ("", "0", "1"):
-        raise ProblemError(f"the environment has {ASKED}={value}; it is 1 to use otspec, and 0 or nothing not to")
+        raise ProblemError(f"the environment has {SWITCH}={value}; it is 1 to use otspec, and 0 or nothing not to")
     if value != "1":
         return
     if os.environ.get(RUNNER) != "0":
@@ -179,7 +179,7 @@ def _check_arguments(theirs: Callable[..., Any]) -> None:
     if expected != list(ours)[: len(expected)] or missing:
         raise ProblemError(
             f"{MODULE}.rejection_sample takes {', '.join(expected)} in this version, and otspec's {', '.join(ours)}; "
-            f"use a version that docs/vllm.md names, or unset {ASKED}"
+            f"use a version that docs/vllm.md names, or unset {SWITCH}"
         )
 
 

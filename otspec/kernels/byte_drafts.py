@@ -65,10 +65,10 @@ def read_text(
     start, position : int
         The first column to write; the position of the first token.
     """
-    count, looked, width = features.shape
-    normed, ones = np.empty((count * looked, width), np.uint16), np.ones(width, np.float32)
-    normalise(features.reshape((count * looked, width)), ones, TINY, normed)
-    hidden = _begun(model, tokens, product(normed.reshape((count, looked * width)), model.seen), 1)
+    count, states, width = features.shape
+    normed, ones = np.empty((count * states, width), np.uint16), np.ones(width, np.float32)
+    normalise(features.reshape((count * states, width)), ones, TINY, normed)
+    hidden = _begun(model, tokens, product(normed.reshape((count, states * width)), model.seen), 1)
     mask = np.zeros((1 if count > 1 else 0, count, start + count), np.uint16)
     for row in range(count if count > 1 else 0):
         mask[0, row, start + row + 1 :] = UNSEEN
@@ -148,7 +148,7 @@ def draft(
 @jit
 def grow(
     model: ByteDrafter, cache: Cache, columns: IntArray, logits: Gains, output: Bits, start: int, position: int,
-    tokens: IntArray, chances: FloatArray, parents: IntArray, kept: IntArray,
+    tokens: IntArray, chances: FloatArray, parents: IntArray, expanded: IntArray,
 ) -> None:  # fmt: skip
     """Look at the levels of a dynamic tree, each of the W likeliest tokens after the W likeliest prefixes.
 
@@ -164,14 +164,14 @@ def grow(
         Written: logarithms of the probabilities of each with all before it.
     parents : shape (L, W * W)
         Written: which of the prefixes of the level above each follows.
-    kept : shape (L, W)
+    expanded : shape (L, W)
         Written: which tokens are gone on from, but for the last level.
     """
-    depth, width = kept.shape
+    depth, width = expanded.shape
     law, chance = np.empty(len(columns)), np.zeros(1)
     sees, above = np.zeros((1, 0), np.bool_), start
     for level in range(depth):
-        looked = len(chance) * width
+        states = len(chance) * width
         for place in range(len(chance)):
             own = tokens[level, place * width : (place + 1) * width]
             _softmax(logits[place], 1.0, law)
@@ -182,10 +182,10 @@ def grow(
                 own[child] = columns[own[child]]
         if level == depth - 1:
             return
-        _greatest(chances[level, :looked], kept[level])
-        chance, before = chances[level][kept[level]], parents[level][kept[level]]
+        _greatest(chances[level, :states], expanded[level])
+        chance, before = chances[level][expanded[level]], parents[level][expanded[level]]
         added = product(output, model.own)
-        output = _begun(model, tokens[level][kept[level]], added[before], 1)
+        output = _begun(model, tokens[level][expanded[level]], added[before], 1)
         sees = np.concatenate((sees[before], np.eye(width) > 0), axis=1)
         mask = np.where(sees, np.uint16(0), UNSEEN)
         whole = np.zeros((1 if width > 1 else 0, width, above + width), np.uint16)

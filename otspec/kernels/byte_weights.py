@@ -203,13 +203,13 @@ def layer(
 @jit_vectorised
 def _attend(queries: Bits, keys: Bits, values: Bits, mask: Bits, stop: int, into: Bits) -> None:
     """What queries find in the first columns, shape (B * N, heads * size); others as in `layer`."""
-    batch, key_heads, asked, size = queries.shape
+    batch, key_heads, per_head, size = queries.shape
     count = len(into) // batch
-    group = asked // count
+    group = per_head // count
     query, found, shares = np.empty(size, np.float32), np.empty(size, np.float32), np.empty(stop, np.float32)
     for text in range(batch):
         for head in range(key_heads):
-            for member in range(asked):
+            for member in range(per_head):
                 place = member % count
                 for entry in range(size):
                     query[entry] = widened(queries[text, head, member, entry]) / np.sqrt(np.float32(size))

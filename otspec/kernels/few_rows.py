@@ -67,9 +67,9 @@ def turn(
     queries : shape (B, heads of keys, group * N, size)
     keys, values : shape (B, heads of keys, columns, size)
     """
-    batch, key_heads, asked, size = queries.shape
+    batch, key_heads, per_head, size = queries.shape
     count = len(projected) // batch
-    group = asked // count
+    group = per_head // count
     heads = key_heads * group
     for text in range(batch):
         for place in range(count):

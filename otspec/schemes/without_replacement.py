@@ -89,9 +89,9 @@ class WithoutReplacement(DraftScheme):
         subtraction below loses no more than two bits.
         """
         same = tokens[..., None] == self._likeliest
-        kept = (~same.any(axis=-2) * self.q[self._likeliest]).sum(axis=-1)
+        undrawn = (~same.any(axis=-2) * self.q[self._likeliest]).sum(axis=-1)
         taken = (~same.any(axis=-1) * self.q[tokens]).sum(axis=-1)
-        return self._light + kept - taken
+        return self._light + undrawn - taken
 
     def sample(self, rng: Seed, size: int | None = None) -> IntArray:
         rng = as_generator(rng)

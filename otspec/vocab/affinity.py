@@ -159,8 +159,8 @@ def softmax_of_stored(matrix: Any, values: FloatArray, tau: float, tokens: IntAr
     np.maximum.at(largest, row, values)
     with np.errstate(over="ignore"):  # to -inf, whose exponential is the 0 it should be
         weights = np.exp((values - largest[row]) / tau)
-    kept = sparse_rows(weights, matrix.indices, matrix.indptr, matrix.shape[1])
-    return StoredAffinity(tokens, kept, sum_by(row, weights, tokens.size))
+    rows = sparse_rows(weights, matrix.indices, matrix.indptr, matrix.shape[1])
+    return StoredAffinity(tokens, rows, sum_by(row, weights, tokens.size))
 
 
 def affinity_from_matrix(matrix: Any, *, tokens: Any = None) -> Affinity:

@@ -125,8 +125,8 @@ class PairCounts:
 
     def _list(self, first: IntArray, second: IntArray) -> None:
         row = self._row[first]
-        kept = row >= 0
-        self._pending.append(row[kept] * self.vocab + second[kept])
+        counted = row >= 0
+        self._pending.append(row[counted] * self.vocab + second[counted])
 
     def _count(self) -> None:
         """Add the pairs that were listed to those that were counted."""

@@ -98,11 +98,11 @@ class Estimate:
             If count is not a positive integer.
         """
         count = as_count("count", count)
-        matrix, kept = self.matrix, []
+        matrix, chosen = self.matrix, []
         for start, stop in zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True):
-            kept.append(start + np.sort(likeliest(matrix.data[start:stop], min(count, stop - start))))
-        places = np.concatenate(kept)
-        ends = np.cumsum([0, *(some.size for some in kept)])
+            chosen.append(start + np.sort(likeliest(matrix.data[start:stop], min(count, stop - start))))
+        places = np.concatenate(chosen)
+        ends = np.cumsum([0, *(some.size for some in chosen)])
         fewer = sparse_rows(matrix.data[places], matrix.indices[places], ends, matrix.shape[1])
         return replace(self, matrix=fewer, about={**self.about, "nearest": count})
 

@@ -81,9 +81,9 @@ class Affinity(ABC):
                 columns[number] = likeliest(row, count)
                 values[number] = row[columns[number]]
         values /= values.sum(axis=1, keepdims=True)
-        kept = sparse_rows(values.ravel(), columns.ravel(), np.arange(size + 1) * count, self.vocab)
-        kept.eliminate_zeros()
-        return StoredAffinity(self.tokens, kept, np.ones(size))
+        rows = sparse_rows(values.ravel(), columns.ravel(), np.arange(size + 1) * count, self.vocab)
+        rows.eliminate_zeros()
+        return StoredAffinity(self.tokens, rows, np.ones(size))
 
     def _blocks(self, rows: IntArray) -> Iterator[tuple[int, int]]:
         """Runs of neighbours among ascending row numbers, none of more than `BLOCK_CELLS` entries."""

@@ -81,11 +81,11 @@ def frequency_budget(k_max: int, t: int) -> float:
 def _shortlisted(rng: np.random.Generator) -> dict[str, Any]:
     vocab, gamma = int(rng.integers(2, 4)), int(rng.integers(1, 4))
     rows = single_draft.prefixes(vocab, gamma)
-    kept = rng.integers(1, 1 << vocab, rows)  # a shortlist of its own for every prefix
+    subsets = rng.integers(1, 1 << vocab, rows)  # a shortlist of its own for every prefix
     return {
         "p": np.array([law(rng, vocab) for _ in range(rows)]),
         "q": np.array([positive_law(rng, vocab) for _ in range(rows)]),
-        "shortlists": (kept[:, None] >> np.arange(vocab)) & 1,
+        "shortlists": (subsets[:, None] >> np.arange(vocab)) & 1,
         "gamma": gamma,
     }
 
@@ -104,7 +104,7 @@ def lossless(p: FloatArray, q: FloatArray, shortlists: IntArray, gamma: int) -> 
     Hypotheses: Drafts are sampled from the normalised law on the shortlist, and tested with that law.
     Remark: All blocks of up to three drafts over three tokens, with a shortlist of its own at every prefix.
     """
-    drafted = np.array([restricted(row, np.flatnonzero(kept)) for row, kept in zip(q, shortlists, strict=True)])
+    drafted = np.array([restricted(row, np.flatnonzero(own)) for row, own in zip(q, shortlists, strict=True)])
     return -float(np.abs(single_draft.block(p, drafted, gamma) - single_draft.text(p, gamma + 1)).max())
 
 

@@ -31,28 +31,29 @@ def eq_3(p: FloatArray, q: FloatArray, from_p: bool = False) -> float:
 def _on_shortlist(rng: np.random.Generator) -> dict[str, Any]:
     """A target law, a shortlist of k tokens, and a draft law on it."""
     size = int(rng.integers(2, 7))
-    kept = rng.choice(size, rng.integers(1, size + 1), replace=False)
-    return {"p": law(rng, size), "kept": kept, "q": law(rng, kept.size)}
+    shortlist = rng.choice(size, rng.integers(1, size + 1), replace=False)
+    return {"p": law(rng, size), "shortlist": shortlist, "q": law(rng, shortlist.size)}
 
 
-def restricted(weights: FloatArray, kept: IntArray) -> FloatArray:
+def restricted(weights: FloatArray, shortlist: IntArray) -> FloatArray:
     """A law's share of a shortlist, normalised; uniform on it where it has none."""
     inside = np.zeros_like(weights)
-    inside[kept] = weights[kept] / weights[kept].sum() if weights[kept].sum() > 0 else 1.0 / kept.size
+    share = weights[shortlist]
+    inside[shortlist] = share / share.sum() if share.sum() > 0 else 1.0 / shortlist.size
     return inside
 
 
 @claim("dynaspec-lemma-1", _on_shortlist, Descent("q"), mutants={"It is at most 0.95 p(S).": {"most": 0.95}})
-def lemma_1(p: FloatArray, kept: IntArray, q: FloatArray, most: float = 1.0) -> float:
+def lemma_1(p: FloatArray, shortlist: IntArray, q: FloatArray, most: float = 1.0) -> float:
     """The best acceptance rate of a draft law on a shortlist S is p(S). [zhang2025dynaspec, Lemma 1]
 
     Remark: Checked: no q on S is above, and p normalised on S attains it. Where p(S) = 0 that law does not exist, the
     value 0 is right all the same.
     """
     inside = np.zeros_like(p)
-    inside[kept] = q
-    mass = float(p[kept].sum())
-    return float(np.minimum(most * mass - overlap(p, inside), -abs(mass - overlap(p, restricted(p, kept)))))
+    inside[shortlist] = q
+    mass = float(p[shortlist].sum())
+    return float(np.minimum(most * mass - overlap(p, inside), -abs(mass - overlap(p, restricted(p, shortlist)))))
 
 
 def _shortlists(vocab: int, k: int) -> IntArray:

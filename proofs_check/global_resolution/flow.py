@@ -60,11 +60,11 @@ def theorem_4_1(
 
 def _feasible(rng: np.random.Generator) -> dict[str, Any]:
     instance = table(rng)
-    return {**instance, "asked": rng.random((len(instance["law"]), instance["p"].size))}
+    return {**instance, "sums": rng.random((len(instance["law"]), instance["p"].size))}
 
 
 @claim("gr-theorem-4.1-any", _feasible, cost=3, mutants={"At least 1.01 sum S.": {"times": 1.01}})
-def theorem_4_1_any(p: FloatArray, drafts: IntArray, law: FloatArray, asked: FloatArray, times: float = 1.0) -> float:
+def theorem_4_1_any(p: FloatArray, drafts: IntArray, law: FloatArray, sums: FloatArray, times: float = 1.0) -> float:
     """Any feasible S, normalised like this, accepts at least sum S. [otspec; the proof of thomas2025global, Theorem
     4.1, shows it]
 
@@ -72,7 +72,7 @@ def theorem_4_1_any(p: FloatArray, drafts: IntArray, law: FloatArray, asked: Flo
     Remark: Stronger than the theorem: a solver that stops early keeps what it has, and the pick stays lossless.
     """
     member = members(drafts, p.size)
-    served = np.where(member, asked, 0.0)
+    served = np.where(member, sums, 0.0)
     for capacity, axis in ((p, 0), (law, 1)):
         load = served.sum(axis=axis)
         factor = np.divide(capacity, load, out=np.ones_like(load), where=load > capacity)

@@ -70,8 +70,8 @@ def lenience_increases(p: FloatArray, q: FloatArray, lenience: float, stricter: 
 
 
 def _output(p: FloatArray, q: FloatArray, lenience: float) -> FloatArray:
-    kept = q * single_draft.accept(p, lenience * q)
-    return kept + (1.0 - kept.sum()) * single_draft.residual(p, q)
+    accepted = q * single_draft.accept(p, lenience * q)
+    return accepted + (1.0 - accepted.sum()) * single_draft.residual(p, q)
 
 
 @claim(

@@ -163,5 +163,5 @@ def rejection_once(p: FloatArray, q: FloatArray, else_p: bool = True) -> float:
     """One attempt at rejection sampling, and else a draw from the unmodified p, puts out p. [aarnphm2025speculative,
     'speculative sampling', note on rejection sampling; leviathan2023fast]
     """
-    kept = _once(p, q)
-    return -float(np.abs(kept + (1.0 - kept.sum()) * (p if else_p else residual(p, q)) - p).max())
+    accepted = _once(p, q)
+    return -float(np.abs(accepted + (1.0 - accepted.sum()) * (p if else_p else residual(p, q)) - p).max())

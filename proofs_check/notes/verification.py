@@ -54,8 +54,8 @@ def correctness(p: FloatArray, q: FloatArray, replaced: bool = True) -> float:
     """Tokens put out by speculative sampling from p and q are distributed as those sampled from p alone.
     [aarnphm2025speculative, note a.1; leviathan2023fast]
     """
-    kept = q * single_draft.accept(p, q)
-    out = single_draft.output(p, q) if replaced else kept + (1.0 - kept.sum()) * p
+    accepted = q * single_draft.accept(p, q)
+    out = single_draft.output(p, q) if replaced else accepted + (1.0 - accepted.sum()) * p
     return -float(np.abs(out - p).max())
 
 

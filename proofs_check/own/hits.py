@@ -266,5 +266,5 @@ def prepared(p: FloatArray, drafts: IntArray, law: FloatArray, prepared: int, an
     value = hit + 1 - token_sets(p.size) @ p
     best = int(value.argmin())
     bound = min(float(value[best & ~prepared]), 1.0)
-    told = float(value.min() if any_set else value[sets & prepared == 0].min())
-    return min(-abs(most - told), bound - most)
+    least = float(value.min() if any_set else value[sets & prepared == 0].min())
+    return min(-abs(most - least), bound - most)

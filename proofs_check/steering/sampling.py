@@ -72,10 +72,10 @@ def lossless(p: FloatArray, steered: FloatArray, tested: FloatArray, later: Floa
             nodes.append(child(nodes[-1], x, vocab))
         chance = float(np.prod([steered[node, x] for node, x in zip(nodes, drafts, strict=False)]))
         for i, x in enumerate(drafts):
-            kept = single_draft.accept(p[nodes[i]], tested[nodes[i]])[x]
+            accepted = single_draft.accept(p[nodes[i]], tested[nodes[i]])[x]
             for y, replaced in enumerate(single_draft.residual(p[nodes[i]], tested[nodes[i]])):
-                go_on((*drafts[:i], y), child(nodes[i], y, vocab), chance * (1.0 - kept) * replaced, memory)
-            chance *= kept
+                go_on((*drafts[:i], y), child(nodes[i], y, vocab), chance * (1.0 - accepted) * replaced, memory)
+            chance *= accepted
         for y in range(vocab):
             go_on((*drafts, y), child(nodes[-1], y, vocab), chance * p[nodes[-1], y], memory)
     return -float(np.abs(found.ravel() - single_draft.text(p, size)).max())

@@ -20,7 +20,7 @@ class Solved:
     """A system with its softmax variables."""
 
     system: System
-    kept: int
+    variables: int
     """|T|, the number of tokens with a variable."""
     alpha: FloatArray
     """Shape (t,): one variable per token of the system, 0 beyond the first |T|."""
@@ -78,7 +78,7 @@ class Resolution(Figures):
     @cached_property
     def acceptance(self) -> float:
         """P(the output is a draft): exact if the draft sets can be listed, else at least this."""
-        size = self.inner.alpha.size if self._listable else self.inner.kept
+        size = self.inner.alpha.size if self._listable else self.inner.variables
         return float(self.outer.system.leaks[0] + self.inner.rows(size).sum())  # no outer tuple is rejected
 
     def conditional(self, drafts: ArrayLike) -> FloatArray:

@@ -101,8 +101,8 @@ class GlobalResolution(SolverBase):
         outer, inner = self._solve(split.outer), self._solve(split.inner)
         plan = Resolution(problem, split.bound, split, outer, inner, self.max_sets)
         sizes = {
-            "outer_tokens": outer.kept,
-            "inner_tokens": inner.kept,
+            "outer_tokens": outer.variables,
+            "inner_tokens": inner.variables,
             "outer_iterations": outer.iterations,
             "inner_iterations": inner.iterations,
         }

@@ -91,7 +91,7 @@ OF_PATHS: list[tuple[dict[str, Any], str]] = [
 def test_wrong_input_is_one_clear_error() -> None:
     of_paths = partial(otspec.audit_paths, rule=Block(), count=1)
     for call, table in ((otspec.audit, REFUSED), (of_paths, OF_PATHS)):
-        check_refused((partial(call, **given), re.escape(said)) for given, said in table)
+        check_refused((partial(call, **inputs), re.escape(said)) for inputs, said in table)
 
 
 def test_an_unknown_solver_and_keyword_and_a_missing_package_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

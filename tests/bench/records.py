@@ -8,7 +8,7 @@ from otspec.bench import Cell
 from otspec.bench.records import Record
 from otspec.bench.stored import StoredRun
 
-ASKED: dict[str, Any] = {"command": "otspec bench", "date": "2026"}
+REQUEST: dict[str, Any] = {"command": "otspec bench", "date": "2026"}
 GRID = {"data": ["d"], "k": [4], "n": [2], "solver": ["lp"]}
 COMMON = {"schema": 1, "seed": 0, "processor": "P"}
 CODE = {"python": "3.12", "versions": {"numpy": "2.4.5"}, "code": "x"}
@@ -59,9 +59,9 @@ def record_of(benchmark: str, **changes: Any) -> dict[str, Any]:
     return RECORDS[benchmark] | changes
 
 
-def asked_of(benchmark: str, **changes: Any) -> dict[str, Any]:
+def request_of(benchmark: str, **changes: Any) -> dict[str, Any]:
     """An entry of `runs`, with changes."""
-    return ASKED | ({"positions": 6, "cells": GRID} if benchmark == "solvers" else {}) | changes
+    return REQUEST | ({"positions": 6, "cells": GRID} if benchmark == "solvers" else {}) | changes
 
 
 def solved(cell: Cell, position: int, wall_s: float = 0.5, **changes: Any) -> Record:
@@ -76,7 +76,8 @@ def unsolved(cell: Cell, position: int, status: str, wall_s: float = 0.5, **chan
 
 
 def stored(
-    name: str | Path, benchmark: str, records: list[Record], asked: dict[str, Any] | None = None, **identity: Any
+    name: str | Path, benchmark: str, records: list[Record], request: dict[str, Any] | None = None, **identity: Any
 ) -> StoredRun:
-    """A run that was read; `asked` and `identity` change some fields."""
-    return StoredRun(Path(name), identity_of(benchmark, **identity), [asked_of(benchmark, **(asked or {}))], records)
+    """A run that was read; `request` and `identity` change some fields."""
+    runs = [request_of(benchmark, **(request or {}))]
+    return StoredRun(Path(name), identity_of(benchmark, **identity), runs, records)

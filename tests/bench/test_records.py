@@ -15,7 +15,7 @@ from otspec.bench.records import RecordFolder
 from otspec.bench.report import kind_of
 from otspec.bench.solvers.summary import summarise
 from otspec.bench.stored import StoredRun, joined, read_run
-from tests.bench.records import asked_of, identity_of, record_of, recorded_trees, stored
+from tests.bench.records import identity_of, record_of, recorded_trees, request_of, stored
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ UNPLACED = {name: value for name, value in record_of("solvers", position=8).item
 def test_what_is_missing_or_wrong_is_named(
     change: dict[str, Any], records: list[Any], message: str, tmp_path: Path
 ) -> None:
-    about = identity_of("solvers") | {"runs": [asked_of("solvers")]} | change
+    about = identity_of("solvers") | {"runs": [request_of("solvers")]} | change
     (tmp_path / "run.json").write_text(json.dumps(about))
     (tmp_path / "results.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
     with pytest.raises(DataError, match=message):

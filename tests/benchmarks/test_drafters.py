@@ -60,8 +60,8 @@ def test_a_run_leaves_what_it_measured(run: Path) -> None:
 
 def test_kinds_of_text_are_decoded_by_themselves(run: Path, tmp_path: Path) -> None:
     tasks = tmp_path / "tasks.jsonl"
-    asked = [("qa", "Who was the first to cross the Atlantic alone, and when?"), ("law", "Is a promise binding?")]
-    lines = [{"category": kind, "turns": [text, text]} for kind, text in asked] * 2
+    request = [("qa", "Who was the first to cross the Atlantic alone, and when?"), ("law", "Is a promise binding?")]
+    lines = [{"category": kind, "turns": [text, text]} for kind, text in request] * 2
     tasks.write_text("".join(json.dumps(line) + "\n" for line in lines))
     for learner in SMALL.learners:
         elsewhere.measure(learner, 0, SMALL, run, elsewhere.Tasks((tasks,)), "cpu")

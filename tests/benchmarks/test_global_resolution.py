@@ -21,7 +21,7 @@ KS = {"llama3": {10, 100, 1000, 10_000, 0}, "smollm2": {10, 100, 256}}
 
 
 @pytest.mark.parametrize(
-    ("script", "data", "pictures", "told"),
+    ("script", "data", "pictures", "shown"),
     [
         (acceptance.main, "llama3", {"acceptance.png"}, "k = V"),
         (greedy.main, "smollm2", {"greedy.png"}, "k = 256"),
@@ -32,7 +32,7 @@ def test_scripts_leave_records_report_and_pictures_of_what_their_data_hold(
     script: Callable[[], None],
     data: str,
     pictures: set[str],
-    told: str,
+    shown: str,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
@@ -47,7 +47,7 @@ def test_scripts_leave_records_report_and_pictures_of_what_their_data_hold(
     measured = [record for record in records if "bound" in record]
     assert measured
     assert all(abs(record["bound"] - record["acceptance"]) < 1e-9 for record in measured)
-    assert told in (out / "report.md").read_text()
+    assert shown in (out / "report.md").read_text()
 
 
 @pytest.mark.skipif(not installed("lp"), reason="not installed: highspy")

@@ -33,9 +33,9 @@ def test_every_cell_is_measured_and_told(monkeypatch: pytest.MonkeyPatch, tmp_pa
         assert one["tokens"] == one["batch"] * 6, one
         assert one["synchronisations"] is one["peak_bytes"] is None  # a CPU has neither
         assert one["dtype"] == "float32"
-    told = (tmp_path / "report.md").read_text()
-    assert "| shipped | 2 | multi-draft | 4 x 8 | none |" in told
-    assert told.count("\n| tiny/tiny |") == len(records)  # half of the rows of two tables
+    shown = (tmp_path / "report.md").read_text()
+    assert "| shipped | 2 | multi-draft | 4 x 8 | none |" in shown
+    assert shown.count("\n| tiny/tiny |") == len(records)  # half of the rows of two tables
     # What was measured is not measured away.
     assert main(["--tiny", "--device", "cpu", "--out", str(tmp_path)]) == 2
     assert len((tmp_path / "results.jsonl").read_text().splitlines()) == len(records)
@@ -51,8 +51,8 @@ def test_a_model_is_measured_with_its_drafter_by_every_rule(monkeypatch: pytest.
     failing = model.Cell("a rule that nobody knows", 1.0, 2, 3)
     monkeypatch.setattr(model, "cells", lambda _: [*some, model.Cell("lp", 1.0, 2, 2, 4), failing])
     monkeypatch.setattr(model, "installed", lambda package: package != "highspy")
-    asked = ["--model", "shipped", "--drafter", "shipped", "--device", "cpu", "--texts", "2", "--new", "6"]
-    assert main([*asked, "--out", str(tmp_path)]) == 0
+    request = ["--model", "shipped", "--drafter", "shipped", "--device", "cpu", "--texts", "2", "--new", "6"]
+    assert main([*request, "--out", str(tmp_path)]) == 0
     *measured, lp, failed = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert [one["rule"] for one in measured] == [cell.rule for cell in some]
     for one in measured:
@@ -62,12 +62,12 @@ def test_a_model_is_measured_with_its_drafter_by_every_rule(monkeypatch: pytest.
         assert one["captures_before_and_while_timed"] == [0, 0]
     assert lp["error"] == "not measured: highspy is not installed"
     assert "a rule that nobody knows" in failed["error"]
-    told = (tmp_path / "report.md").read_text()
-    assert "| 1 | shipped | nested | 2 x 3 | - |" in told
-    assert "| 0 | shipped | likeliest | 2, 1 | - |" in told
-    assert "| 0 | shipped | dynamic-tree | 2 x 3 | - |" in told
-    assert "| 1 | shipped | lp | 2 x 2 | 4 | not measured: highspy is not installed |" in told
-    assert main([*asked, "--out", str(tmp_path)]) == 2  # what was measured is not measured away
+    shown = (tmp_path / "report.md").read_text()
+    assert "| 1 | shipped | nested | 2 x 3 | - |" in shown
+    assert "| 0 | shipped | likeliest | 2, 1 | - |" in shown
+    assert "| 0 | shipped | dynamic-tree | 2 x 3 | - |" in shown
+    assert "| 1 | shipped | lp | 2 x 2 | 4 | not measured: highspy is not installed |" in shown
+    assert main([*request, "--out", str(tmp_path)]) == 2  # what was measured is not measured away
 
 
 def test_verification_is_measured_and_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

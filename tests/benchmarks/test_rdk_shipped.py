@@ -51,7 +51,7 @@ def test_nothing_is_learnt_from_what_is_tested() -> None:
         recording.of,
         np.where(np.arange(4)[:, None] % 2 == 1, 0, recording.texts),
     )
-    before, after = (rdk_shipped.Learnt.of(given, 0) for given in (recording, changed))
+    before, after = (rdk_shipped.Learnt.of(inputs, 0) for inputs in (recording, changed))
     np.testing.assert_array_equal(before.frequencies, after.frequencies)
     np.testing.assert_array_equal(before.counts.toarray(), after.counts.toarray())
     for kind, factor in before.factors.items():

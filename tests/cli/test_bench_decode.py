@@ -64,8 +64,8 @@ def test_bench_compares_drafters(otspec: Otspec, saved: Pair, prompts: str) -> N
     assert set(by) == {"", "fr:20", saved.target}
     settings: dict[str, Any] = {"paths": 2, "depth": 2, "solver": "nested", "seed": 0, "max_new_tokens": 6}
     for name, tokens in (("", None), ("fr:20", range(20))):
-        told = generated(*saved, "def f(x):", draft_tokens=tokens, **settings).metrics
-        assert [by[name][figure] for figure in ("tokens", "accepted")] == [told.tokens, told.accepted]
+        shown = generated(*saved, "def f(x):", draft_tokens=tokens, **settings).metrics
+        assert [by[name][figure] for figure in ("tokens", "accepted")] == [shown.tokens, shown.accepted]
     assert by[saved.target]["accepted"] == by[saved.target]["offered"]  # the target drafts for itself
     assert "'fr:0' keeps '0' tokens" in otspec(f"{common} --drafter fr:0 --out no", 2).err
     for wrong in ("5", "5/constant", "a/constant/0.4", "5/constant/much"):
@@ -91,18 +91,18 @@ def test_baselines_by_default_are_what_the_draft_model_can_be_used_in(
 def test_a_preset_stands_for_the_options_that_are_not_given(
     otspec: Otspec, saved: Pair, prompts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[dict[str, Any]] = []
+    request: list[dict[str, Any]] = []
     names = ("paths", "depths", "rules", "baselines", "temperatures", "truncations", "assisted", "drafters", "batches")
 
-    def noted(*given: Any) -> list[DecodingCell]:
-        asked.append(dict(zip(names, given, strict=True)))
+    def noted(*inputs: Any) -> list[DecodingCell]:
+        request.append(dict(zip(names, inputs, strict=True)))
         return [DecodingCell("generate")]
 
     monkeypatch.setattr("otspec.bench.decoding.cells.decoding_grid", noted)
     for number, more in enumerate(("", "--paths 2 --draft-top-k V,5 --draft-top-p 0.5")):
         line = f"bench decode {saved} {prompts} --first 1 --max-new-tokens 2 {more} --preset gr-table-4"
         otspec(f"{line} --out {number}")
-    whole, changed = asked
+    whole, changed = request
     assert (whole["paths"], whole["depths"], whole["temperatures"]) == ([2, 3, 4], [8], [1.0])
     as_printed, expected = "global_resolution/naive", "global_resolution/kseq"  # Appendix R, and its outlook
     assert whole["rules"] == [as_printed, expected, "nested", "interval", "kseq"]
@@ -128,8 +128,8 @@ def test_figures_are_told_for_each_task(otspec: Otspec, saved: Pair) -> None:
     cells = "--paths 2 --depth 2 --solver nested --baselines '' --max-new-tokens 3"
     line = f"bench decode {saved} --tasks tasks.jsonl {cells} --out out"
     assert "by task" in otspec(f"{line} --first 4").out
-    asked = {(one["prompt"], one["task"]) for one in lines_of(LOG)}
-    assert asked == {(0, "writing"), (1, "math"), (2, "qa"), (3, "writing")}
+    request = {(one["prompt"], one["task"]) for one in lines_of(LOG)}
+    assert request == {(0, "writing"), (1, "math"), (2, "qa"), (3, "writing")}
     assert Path("out/report.md").read_text().count("| rule | math | qa | writing | mean | all |") == 3
     assert "--prompts is given too" in otspec(f"{line} --prompts tasks.jsonl", 2).err
     write(tasks, [*LINES[:-1], LINES[-1] | {"task": "maths"}])

@@ -59,6 +59,6 @@ def test_what_is_recorded_is_what_others_read(otspec: Otspec, saved: Pair, promp
     otspec(f"{line} --top-k 10 --out few.safetensors")
     solve = "solve few.safetensors --n 2 --solver interval"
     otspec(f"{solve} --top-k 10")
-    assert "the file keeps the 10 likeliest drafts" in otspec(solve, 2).err
+    assert "the file has the 10 likeliest drafts" in otspec(solve, 2).err
     refused = otspec("affinity few.safetensors --of logits --out a.safetensors", 2).err
     assert "keeps the likeliest tokens alone" in refused

@@ -107,11 +107,11 @@ def test_bench_takes_several_files_and_any_law_and_names_the_row_that_is_wrong(
     cells = "--k 5,6 --n 2 --solver max_flow,interval --positions 2 --temperature 0.8 --top-p 0.9"
     line = f"bench {cells} --data p.npz,holed.npz --scheme without_replacement --out out"
     assert otspec_command(monkeypatch, *line.split()) == 1
-    told = capsys.readouterr().err.splitlines()
-    assert told[0].startswith("error: holed.npz, position 1: ")
-    assert "draft_logits[1][7] is nan" in told[0]
-    assert told[1].startswith("error: interval solved nothing; interval takes i.i.d. drafts")
-    assert len(told) == 2
+    shown = capsys.readouterr().err.splitlines()
+    assert shown[0].startswith("error: holed.npz, position 1: ")
+    assert "draft_logits[1][7] is nan" in shown[0]
+    assert shown[1].startswith("error: interval solved nothing; interval takes i.i.d. drafts")
+    assert len(shown) == 2
     report = Path("out/report.md").read_text()
     for name in ("p.npz", "holed.npz"):
         assert f"## Solvers on {name}, without_replacement, temperature 0.8, top-p 0.9" in report
@@ -127,16 +127,16 @@ def test_a_run_is_compared_with_others_while_it_is_measured_and_afterwards(otspe
     about = json.loads(Path("5/run.json").read_text())
     shutil.copytree("5", "other")
     Path("other/run.json").write_text(json.dumps(about | {"processor": "abacus"}))
-    told = otspec(f"bench --k 5,V {common} --out all --against other --against V")
-    assert "B compared with A" in told.out
-    assert "note: they differ in the machine: processor: A [" in told.err
+    shown = otspec(f"bench --k 5,V {common} --out all --against other --against V")
+    assert "B compared with A" in shown.out
+    assert "note: they differ in the machine: processor: A [" in shown.err
     found = json.loads(Path("all/comparison.json").read_text())
     assert [one["pairs"] for one in found["cells"]] == [4] * 4
     assert {one["acceptance"]["ratio"] for one in found["cells"]} == {1.0}
     assert "| p.npz (5, 2) | interval | 4 |" in Path("all/comparison.md").read_text()
     log = Path("all/results.jsonl").read_text()
-    told = otspec("bench --against 5 --out all")  # measures nothing
-    assert "note: only B has finished p.npz (V, 2) interval, p.npz (V, 2) kseq" in told.err
+    shown = otspec("bench --against 5 --out all")  # measures nothing
+    assert "note: only B has finished p.npz (V, 2) interval, p.npz (V, 2) kseq" in shown.err
     assert Path("all/results.jsonl").read_text() == log
     assert "- only B has finished" in Path("all/comparison.md").read_text()
     for words, message in (

@@ -242,11 +242,11 @@ def test_which_turns(otspec: Otspec, chatty: Pair, tasks: str) -> None:
 
 def test_a_prompt_is_put_into_the_template_if_asked(otspec: Otspec, chatty: Pair) -> None:
     words = f"--target {chatty.target} --draft none --method prompt-lookup"
-    told, spelled, plain = (
+    shown, spelled, plain = (
         decoded(otspec, f"{words} {more}")["texts"]
         for more in ("--prompt ab --chat", "--prompt '<u>ab\n<a>'", "--prompt ab")
     )
-    assert told == spelled != plain
+    assert shown == spelled != plain
 
 
 # --- files of settings
@@ -274,9 +274,9 @@ def test_a_target_is_spread_as_a_file_or_sizes_say(otspec: Otspec, saved: Pair) 
     places |= {f"model.layers.{layer}": "disk" for layer in range(layers)}
     Path("map.json").write_text(json.dumps(places))
     Path("none.json").write_text("[]")
-    asked = f"decode --target {saved.target} --prompt def --method vanilla --max-new-tokens 2"
+    request = f"decode --target {saved.target} --prompt def --method vanilla --max-new-tokens 2"
     options = ("", "--device-map map.json", "--max-memory cpu=90KB")
-    whole, *others = (otspec(f"{asked} {more}").out for more in options)
+    whole, *others = (otspec(f"{request} {more}").out for more in options)
     assert all(other.split("block")[0] == whole.split("block")[0] for other in others)
-    assert "write sizes, as in 0=20GiB" in otspec(f"{asked} --max-memory 8MB", 2).err
-    assert "holds no object" in otspec(f"{asked} --device-map none.json", 2).err
+    assert "write sizes, as in 0=20GiB" in otspec(f"{request} --max-memory 8MB", 2).err
+    assert "holds no object" in otspec(f"{request} --device-map none.json", 2).err

@@ -25,7 +25,7 @@ def write(path: Path, lines: list[Line]) -> Path:
 
 
 def test_prompts_come_in_turn_from_every_task(tmp_path: Path) -> None:
-    asked = [
+    request = [
         Prompt(("a\u2028b", "and then?"), "writing", spoken=True),
         Prompt(("1 + 1 =",), "math"),
         Prompt(("who?",), "qa", spoken=True),
@@ -33,9 +33,9 @@ def test_prompts_come_in_turn_from_every_task(tmp_path: Path) -> None:
         Prompt(("2 + 2 =",), "math"),
         Prompt(("d",), "writing", spoken=True),
     ]
-    assert read_tasks([write(tmp_path / "tasks.jsonl", LINES)]) == asked
+    assert read_tasks([write(tmp_path / "tasks.jsonl", LINES)]) == request
     both = write(tmp_path / "one.jsonl", LINES[:3]), write(tmp_path / "two.jsonl", LINES[3:])
-    assert read_tasks(both) == asked
+    assert read_tasks(both) == request
 
 
 def test_prompts_of_no_task_are_of_their_file(tmp_path: Path) -> None:

@@ -143,10 +143,7 @@ def test_folders_that_nothing_can_go_on_from(otspec: Otspec, saved: Pair, prompt
         (f"medusa {target} --from {saved.draft}", "has no training.json of `otspec train`"),
         (f"sd2 {saved} --from heads", "--from and --draft: both say which draft model learns"),
         (f"shared {target} --from heads --draft-tokens 9", "--from and --draft-tokens: a draft model that"),
-        (
-            f"eagle1 {target} --from layer",
-            "looks at layers [1, 1] of its target, and eagle1 looks at [2]; what was eagle3",
-        ),
+        (f"eagle1 {target} --from layer", "reads layers [1, 1] of its target, and eagle1 reads [2]; what was eagle3"),
     ):
         assert why in otspec(f"train {words} --out new {SHORT}", 2).err, words
         assert not Path("new").exists()
@@ -157,16 +154,16 @@ def test_it_learns_in_single_precision_where_nothing_is_said(
     more: str, wanted: str, otspec: Otspec, saved: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a GPU, too, where models are else held as they were saved: half precision loses what a step changes."""
-    asked = []
+    request = []
 
     def loading(*arguments: object, packed: bool) -> None:
         assert not packed  # what is packed does not learn
-        asked.append(arguments[-1])
+        request.append(arguments[-1])
         raise DataError("no more is looked at")
 
     monkeypatch.setattr("otspec.decode.pair.loading.load_models", loading)
     assert "no more is looked at" in otspec(f"train sd2 {saved} --out new {SHORT} {more}", 2).err
-    assert asked == [wanted]
+    assert request == [wanted]
 
 
 def test_what_is_recorded_and_learnt_from_is_what_is_asked(otspec: Otspec, chatty: Pair, tasks: str) -> None:

@@ -90,9 +90,9 @@ def drafts_of(model: Callable[[Models], Any], **settings: Any) -> Make:
     return lambda of: MultiDraft(model(of), **{"paths": 2, "depth": 2, **settings})
 
 
-def plain(**given: Any) -> Law:
+def plain(**inputs: Any) -> Law:
     """The draft model's own law, with these settings in place of the target's."""
-    return lambda of, text, drafted, path, **settings: law_after(of.draft, text + drafted, **{**settings, **given})
+    return lambda of, text, drafted, path, **settings: law_after(of.draft, text + drafted, **{**settings, **inputs})
 
 
 def of_both(**settings: Any) -> Make:

@@ -96,21 +96,21 @@ def eagle(draft: Any) -> Any:
 
 def layer_of(target: Any) -> Any:
     """A layer that is fed what it drafts, the target's last state, with an embedding and a head: of former folders."""
-    told = layer_settings(target, shared=True, own_head=True) | {"features": [2], "feature_width": WIDTH}
+    shown = layer_settings(target, shared=True, own_head=True) | {"features": [2], "feature_width": WIDTH}
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(0)
-        model = Eagle.made_of("llama", drafts_features=True, **told).to(target.dtype).eval()
+        model = Eagle.made_of("llama", drafts_features=True, **shown).to(target.dtype).eval()
         model.model.embed_tokens.weight.copy_(target.model.embed_tokens.weight)
         model.lm_head.weight.copy_(target.lm_head.weight)
         begin_norm(model.model.norm, target)
     return disturbed(model, ("seen", "token"))
 
 
-def shared(target: Any, masks: int = 0, kept: tuple[int, ...] | None = None) -> Any:
+def shared(target: Any, masks: int = 0, draft_tokens: tuple[int, ...] | None = None) -> Any:
     """A layer between the target's embedding and head, token by token or with masks, of some tokens or of all."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        tokens = None if kept is None else np.array(kept)
+        tokens = None if draft_tokens is None else np.array(draft_tokens)
         model = Eagle.of_target(target, "shared", LAYERS, masks=masks, tokens=tokens).to(target.dtype).eval()
     return disturbed(model, ("seen", "token", "own", "masks"))
 
@@ -182,10 +182,10 @@ def logits_of_parallel(model: Any, target: Any, text: list[int], drafted: list[i
 
 def over_all(model: Any, logits: Floats) -> Floats:
     """Logits of the tokens that a model drafts over all tokens."""
-    if model.kept is None:
+    if model.draft_tokens is None:
         return logits
     everywhere = np.full(model.config.vocab_size, -np.inf)
-    everywhere[model.kept] = logits
+    everywhere[model.draft_tokens] = logits
     return everywhere
 
 
@@ -227,7 +227,7 @@ DRAFT_MODELS: dict[str, Callable[[Any, Any], Any]] = {
     "a model": lambda target, draft: draft,
     "eagle": lambda target, draft: eagle(draft),
     "steered": lambda target, draft: steered(draft),
-    "shared, of some tokens": lambda target, draft: shared(target, kept=(0, 2, 5, 7)),
+    "shared, of some tokens": lambda target, draft: shared(target, draft_tokens=(0, 2, 5, 7)),
     "parallel": lambda target, draft: shared(target, masks=2),
     "eagle1": lambda target, draft: published.read(published.eagle(8), target),
     "eagle3": lambda target, draft: published.read(published.eagle3(8, (0, 2, 5, 7), (0, 1)), target),

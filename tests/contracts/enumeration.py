@@ -143,8 +143,8 @@ def law_of_step(strategy: Strategy, step: Step, of: Models, prompt: list[int], s
         SimpleNamespace(parent=tree.parent, token=tree.token, law=law) for tree, law in zip(trees, each, strict=True)
     ]
     over: Any = zip(step.chances, outcomes, strict=True)
-    told: Any = SimpleNamespace(stop_law=lambda outcome: outcome.law)
-    return law_over(over, told, model, max(tree.length for tree in trees))
+    shown: Any = SimpleNamespace(stop_law=lambda outcome: outcome.law)
+    return law_over(over, shown, model, max(tree.length for tree in trees))
 
 
 def _certain(tree: Topology, nodes: Sequence[int], token: int, vocab: int) -> Floats:

@@ -51,10 +51,10 @@ def after_prompt(settings: dict[str, Any], prompt: list[int], vocab: int = 3) ->
 
 @cache
 def _law(vocab: int, role: int, settings: tuple[tuple[str, Any], ...], prompt: Prefix, prefix: Prefix) -> Floats:
-    given, logits = dict(settings), logits_after(models(vocab)[1:][role], prompt + prefix)
-    if (constraint := given.pop("constraint", None)) is not None:
+    inputs, logits = dict(settings), logits_after(models(vocab)[1:][role], prompt + prefix)
+    if (constraint := inputs.pop("constraint", None)) is not None:
         logits = np.where(constraint.allowed(prefix, vocab), logits, -np.inf)
-    return law_from_logits("logits", logits, **given)
+    return law_from_logits("logits", logits, **inputs)
 
 
 def law_of_texts(model: Model, length: int, vocab: int) -> Floats:

@@ -78,7 +78,7 @@ def test_a_draft_model_that_overflows_after_some_texts_leaves_the_law(name: str)
     of = models(entry.vocab)
     of = of._replace(draft=copy.deepcopy(of.draft))
 
-    def overflow(module: Any, given: Any, found: Any) -> Any:
+    def overflow(module: Any, inputs: Any, found: Any) -> Any:
         return found.masked_fill(found.sum(dim=-1, keepdim=True) > 0, value)
 
     of.draft.model.norm.register_forward_hook(overflow)
@@ -120,8 +120,8 @@ def test_texts_of_a_batch(name: str) -> None:
     """Texts of several steps, after prompts of different lengths, counted."""
     entry, runs, length, prompts = CATALOGUE[name], 150, 3, PROMPTS[:2]
     of, settings = models(entry.vocab), SETTINGS[entry.settings[0]]
-    given = {**batch_of(prompts * runs), "max_new_tokens": length, "seed": 1, **settings}
-    texts = run(of.target, entry.make(of), **given).new_tokens
+    inputs = {**batch_of(prompts * runs), "max_new_tokens": length, "seed": 1, **settings}
+    texts = run(of.target, entry.make(of), **inputs).new_tokens
     laws = [law_of_texts(after_prompt(settings, prompt, of.vocab), length, of.vocab) for prompt in prompts]
     codes = codes_of(texts, of.vocab).reshape(runs, len(prompts)) + np.cumsum([0, *map(len, laws)])[:-1]
     check_counts(codes.ravel(), np.concatenate(laws) / len(prompts))
@@ -151,21 +151,21 @@ def test_greedy_texts_token_for_token(name: str) -> None:
     settings: dict[str, Any] = {"max_new_tokens": new, "temperature": 0}
     together = [prompts] if entry.batch else []
     for batch in (*together, prompts[:1]) if few else together or [prompts[:1]]:
-        given = batch_of(batch)
-        found = run(of.target, entry.make(of), **given, **settings)
+        inputs = batch_of(batch)
+        found = run(of.target, entry.make(of), **inputs, **settings)
         wanted = [expected[prompts.index(prompt)] for prompt in batch]
         assert found.new_tokens == wanted
-        assert torch.equal(found.sequences, torch.cat((given["input_ids"], torch.tensor(wanted)), dim=1))
+        assert torch.equal(found.sequences, torch.cat((inputs["input_ids"], torch.tensor(wanted)), dim=1))
         assert found.metrics.tokens == len(batch) * new
     eos, pad = expected[0][4], of.vocab - 1
     cut = [text[: text.index(eos) + 1] if eos in text else text for text in expected]
     for batch in (together or [[prompts[0]]]) if few else []:
-        given = batch_of(batch)
-        found = run(of.target, entry.make(of), **given, **settings, eos_token_id=eos, pad_token_id=pad)
+        inputs = batch_of(batch)
+        found = run(of.target, entry.make(of), **inputs, **settings, eos_token_id=eos, pad_token_id=pad)
         assert found.new_tokens == cut[: len(batch)]
         longest = max(map(len, cut[: len(batch)]))
         padded = [text + [pad] * (longest - len(text)) for text in cut[: len(batch)]]
-        assert found.sequences[:, given["input_ids"].shape[1] :].tolist() == padded
+        assert found.sequences[:, inputs["input_ids"].shape[1] :].tolist() == padded
 
 
 @pytest.mark.parametrize("name", [name for name in FEW if CATALOGUE[name].vocabs])
@@ -190,10 +190,10 @@ def test_a_seed_repeats_a_run_and_metrics_are_sums(name: str) -> None:
     of, prompts = prompts_of(entry)
     prompts = prompts if entry.batch else prompts[:1]
     strategy, once_more = (entry.make(of) for _ in range(2))
-    given, state = {**batch_of(prompts), "max_new_tokens": 8}, torch.random.get_rng_state()
-    found = run(of.target, strategy, **given, seed=1)
-    assert found.new_tokens == run(of.target, once_more, **given, seed=np.int64(1)).new_tokens  # type: ignore[arg-type]
-    assert name != "paths" or found.new_tokens != run(of.target, strategy, **given, seed=2).new_tokens
+    inputs, state = {**batch_of(prompts), "max_new_tokens": 8}, torch.random.get_rng_state()
+    found = run(of.target, strategy, **inputs, seed=1)
+    assert found.new_tokens == run(of.target, once_more, **inputs, seed=np.int64(1)).new_tokens  # type: ignore[arg-type]
+    assert name != "paths" or found.new_tokens != run(of.target, strategy, **inputs, seed=2).new_tokens
     assert torch.equal(torch.random.get_rng_state(), state)
     metrics = found.metrics
     assert strategy.lossless == (name in CATALOGUE)
@@ -202,7 +202,7 @@ def test_a_seed_repeats_a_run_and_metrics_are_sums(name: str) -> None:
     # Each step puts out what it accepted and one token more, unless the text ends before.
     surplus = metrics.sequence_steps + sum(metrics.accepted) - metrics.tokens
     assert 0 <= surplus <= len(prompts) * max(len(metrics.offered), 1)
-    assert all(got <= asked for got, asked in zip(metrics.accepted, metrics.offered, strict=True))
+    assert all(got <= request for got, request in zip(metrics.accepted, metrics.offered, strict=True))
     assert metrics.wall == pytest.approx(sum(metrics.seconds.values()))
     assert (metrics.seconds["draft"] > 0) == (name != "vanilla")
 

@@ -85,9 +85,9 @@ def test_a_folder_is_its_files_of_trees(tmp_path: Path) -> None:
 
 def test_what_is_of_another_schema_is_refused(tmp_path: Path) -> None:
     path = write_trees(tmp_path / "t.safetensors", drawn_trees(1), about={"schema": 2})
-    for given in (path, tmp_path):
+    for inputs in (path, tmp_path):
         with pytest.raises(DataError, match=r"t\.safetensors is of schema 2, and this otspec reads 1; make it anew"):
-            open_trees(str(given))
+            open_trees(str(inputs))
     tensors, now = pytest.importorskip("safetensors.numpy"), RECORDED["smollm2"]
     before_versions = {name: value for name, value in safetensors_about(now).items() if name != "schema"}
     old = tmp_path / "old.safetensors"

@@ -29,8 +29,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
 def made(name: str, vocab: int = VOCAB, seed: int = 0, noise: float = 0.4, **settings: Any) -> Any:
     """A decoder whose laws are far from uniform and depend on the text, in float64."""
     ends = {"bos_token_id": 0, "eos_token_id": None, "pad_token_id": None}
-    told = {**SIZES, **ends, "max_position_embeddings": 64, **FAMILIES.get(name, {}), **settings}
-    config = AutoConfig.for_model(name, vocab_size=vocab, **told)
+    shown = {**SIZES, **ends, "max_position_embeddings": 64, **FAMILIES.get(name, {}), **settings}
+    config = AutoConfig.for_model(name, vocab_size=vocab, **shown)
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(config).double().eval()

@@ -89,9 +89,9 @@ def calls_of(patch: pytest.MonkeyPatch, owner: Any, name: str) -> list[tuple[Any
     """What a function is called with from now on, and what it gives."""
     seen, plain = list[tuple[Any, Any]](), getattr(owner, name)
 
-    def noted(*given: Any) -> Any:
-        found = plain(*given)
-        seen.append((given, found))
+    def noted(*inputs: Any) -> Any:
+        found = plain(*inputs)
+        seen.append((inputs, found))
         return found
 
     patch.setattr(owner, name, noted)
@@ -103,9 +103,9 @@ def spoilt(value: float, length: int, tokens: slice = slice(None)) -> Iterator[N
     """Targets whose logits are that of some tokens after so many tokens and more of the second of several texts."""
     read = Target._pass
 
-    def spoil(self: Target, given: Any, depth: Any, sees: Any) -> Any:
-        found = read(self, given, depth, sees)
-        if len(given) > 1:
+    def spoil(self: Target, inputs: Any, depth: Any, sees: Any) -> Any:
+        found = read(self, inputs, depth, sees)
+        if len(inputs) > 1:
             late = (self.context.after_texts + depth)[1] + 1 >= length
             found.logits[1, :, tokens] = found.logits[1, :, tokens].masked_fill(late[:, None], value)
         return found

@@ -228,13 +228,13 @@ def logits_of_eagle(of: Published, target: Any, text: list[int], drafted: list[i
 def logits_of_eagle3(of: Published, target: Any, text: list[int], drafted: list[int]) -> Floats:
     """EAGLE-3, of the tokens of its head, in all its variants."""
     weights, config = of.tensors, of.config
-    looked_at = states_of(target, text[:-1])[:, config["eagle_aux_hidden_state_layer_ids"]]
+    features = states_of(target, text[:-1])[:, config["eagle_aux_hidden_state_layer_ids"]]
     if config.get("fc_norm"):
-        looked_at = torch.stack([normed(looked_at[:, i], weights[f"fc_norm.{i}.weight"]) for i in range(3)], 1)
-    looked_at = looked_at.flatten(1)
+        features = torch.stack([normed(features[:, i], weights[f"fc_norm.{i}.weight"]) for i in range(3)], 1)
+    features = features.flatten(1)
     if config.get("norm_before_fc"):
-        looked_at = normed(looked_at, weights["input_norm.weight"])
-    states = looked_at @ weights["fc.weight"].T
+        features = normed(features, weights["input_norm.weight"])
+    states = features @ weights["fc.weight"].T
     for at in range(len(drafted) + 1):
         tokens = torch.tensor([*text[1:], *drafted[:at]])
         embedded = normed(target.get_input_embeddings()(tokens), weights["midlayer.input_layernorm.weight"])

@@ -24,7 +24,7 @@ from tests.contracts.draft_models import shared
 from tests.decode.models import calls_of, tiny
 
 PROMPT = torch.tensor([[1, 2, 3]])
-KEPT = (0, 2, 5, 6, 7)
+DRAFTED = (0, 2, 5, 6, 7)
 
 pytestmark = pytest.mark.skipif(
     not (torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()),
@@ -49,7 +49,7 @@ def drafted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Levels]]:
 
 def _loaded(target: Any, folder: Path) -> Any:
     """A drafter whose layers are packed with the target's when it borrows from it: one that does not learn."""
-    shared(target, kept=KEPT).save_pretrained(folder)
+    shared(target, draft_tokens=DRAFTED).save_pretrained(folder)
     return AutoModelForCausalLM.from_pretrained(folder)
 
 
@@ -77,13 +77,13 @@ def test_one_kernel_drafts_what_levels_do(
     target: Any, drafted: list[Any], settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The same draws from the same laws, up to rounding, and the same text; slots of one prefix have one law."""
-    draft, asked = _loaded(target, tmp_path), calls_of(monkeypatch, ByteLevels, "draft")
+    draft, request = _loaded(target, tmp_path), calls_of(monkeypatch, ByteLevels, "draft")
     text, by_kernel = _text(target, draft, **settings), drafted.copy()
     drafted.clear()
-    assert len(asked) == len(by_kernel) > 3
+    assert len(request) == len(by_kernel) > 3
     monkeypatch.setattr(ByteLevels, "of", lambda *args: None)
     assert _text(target, draft, **settings) == text
-    assert len(drafted) == len(by_kernel) == len(asked)
+    assert len(drafted) == len(by_kernel) == len(request)
     for (_, found), (_, wanted) in zip(by_kernel, drafted, strict=True):
         tokens, laws = found.tokens[0], found.laws[0]
         assert torch.equal(tokens, wanted.tokens[0])
@@ -128,9 +128,9 @@ def test_what_the_kernel_does_not_do_goes_level_by_level(
     target: Any, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """They are drawn otherwise, or read in wider levels."""
-    asked = calls_of(monkeypatch, ByteLevels, "draft")
+    request = calls_of(monkeypatch, ByteLevels, "draft")
     assert len(_text(target, _loaded(target, tmp_path), **({"paths": 2, "depth": 3} | settings))) == 30
-    assert all(shape.depth == 1 for (*_, shape, _), _ in asked)  # before the end of a text, which reads nothing
+    assert all(shape.depth == 1 for (*_, shape, _), _ in request)  # before the end of a text, which reads nothing
 
 
 def test_a_text_of_one_token_has_nothing_to_read_first(target: Any, tmp_path: Path) -> None:

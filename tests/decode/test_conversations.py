@@ -81,8 +81,8 @@ REFUSED: list[tuple[str | None, list[tuple[str, ...]], bool, str]] = [
 
 def test_what_is_refused() -> None:
     check_refused(
-        (partial(conversations_of, with_template(written), asked, template=by_template), message)
-        for written, asked, by_template, message in REFUSED
+        (partial(conversations_of, with_template(written), request, template=by_template), message)
+        for written, request, by_template, message in REFUSED
     )
 
 

@@ -77,7 +77,7 @@ def test_settings_of_the_drafts_stand_in_for_those_of_the_target() -> None:
     suppressed = logits.index_fill(1, torch.tensor([2]), -torch.inf)
     target: dict[str, Any] = {"temperature": 0.7, "top_k": 6, "top_p": 0.9}
     warpers = [TemperatureLogitsWarper(0.7), TopKLogitsWarper(6), TopPLogitsWarper(0.9)]
-    for given in (
+    for inputs in (
         {},
         {"temperature": 1.0},
         {"temperature": 1.8, "top_k": 3},
@@ -85,13 +85,13 @@ def test_settings_of_the_drafts_stand_in_for_those_of_the_target() -> None:
         {"top_p": 0.4},
         {"temperature": 0},
     ):
-        wanted = {**target, **given}
+        wanted = {**target, **inputs}
         wanted["top_k"] = wanted["top_k"] or None
         processors = LogitsProcessorList([SuppressTokensLogitsProcessor([2]), *warpers, LogitNormalization()])
-        laws = DraftSampling(**given).of(Sampling(processors, True)).draft_laws(logits)
+        laws = DraftSampling(**inputs).of(Sampling(processors, True)).draft_laws(logits)
         for law, row in zip(laws, suppressed, strict=True):
             expected = law_from_logits("logits", row, **wanted)
-            np.testing.assert_allclose(law, expected, atol=1e-12, err_msg=str(given))
+            np.testing.assert_allclose(law, expected, atol=1e-12, err_msg=str(inputs))
     # With nothing to replace, each finds the place that transformers would give it.
     plain = LogitsProcessorList([SuppressTokensLogitsProcessor([2]), MinPLogitsWarper(0.1)])
     made = DraftSampling(0.5, 4, 0.8).of(Sampling(plain, True))
@@ -128,8 +128,8 @@ def test_laws_sum_to_one() -> None:
 def test_greedy_targets_and_their_drafts() -> None:
     greedy = Sampling(LogitsProcessorList(), do_sample=False)
     assert DraftSampling().of(greedy) is greedy
-    for given in ({"top_k": 3}, {"top_p": 0.5}, {"temperature": 0}):
-        assert not DraftSampling(**given).of(greedy).do_sample, given
+    for inputs in ({"top_k": 3}, {"top_p": 0.5}, {"temperature": 0}):
+        assert not DraftSampling(**inputs).of(greedy).do_sample, inputs
     sampled = DraftSampling(temperature=1.0, top_k=3).of(greedy)
     assert (sampled.do_sample, sampled.support) == (True, 3)
     scores = torch.tensor([[torch.nan, 1.0], [torch.inf, 0.0], [-torch.inf, -torch.inf], [1.0, 2.0]])

@@ -62,7 +62,7 @@ KINDS: Mapping[str, Kind] = {
 def _likeliest(law: Callable[[Prefix], Any], width: int, size: int) -> set[Prefix]:
     """What the published algorithms draft, prefix by prefix."""
     frontier: list[tuple[float, Prefix]] = [(0.0, ())]
-    looked: list[tuple[float, Prefix]] = []
+    reached: list[tuple[float, Prefix]] = []
     for _ in range(DEPTH):
         after = [
             (chance + math.log(q[token]), (*prefix, token))
@@ -71,8 +71,8 @@ def _likeliest(law: Callable[[Prefix], Any], width: int, size: int) -> set[Prefi
             if q[token] > 0
         ]
         frontier = sorted(after, reverse=True)[:width]
-        looked += after
-    return {prefix for _, prefix in sorted(looked, reverse=True)[:size]}
+        reached += after
+    return {prefix for _, prefix in sorted(reached, reverse=True)[:size]}
 
 
 @pytest.mark.parametrize("kind", KINDS)

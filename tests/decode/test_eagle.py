@@ -41,20 +41,20 @@ from tests.decode.models import pair, tiny
 
 PROMPT = torch.tensor([[1, 2, 3]])
 SETTINGS = [name for name in inspect.signature(EagleSettings).parameters if name != "config"]
-KEPT = (0, 2, 5, 7)
+DRAFTED = (0, 2, 5, 7)
 
 SHARED: dict[str, Callable[[Any], Any]] = {
     "shared": shared,
-    "shared, some tokens": lambda target: shared(target, kept=KEPT),
+    "shared, some tokens": lambda target: shared(target, draft_tokens=DRAFTED),
     "parallel": lambda target: shared(target, masks=2),
-    "parallel, some tokens": lambda target: shared(target, masks=2, kept=KEPT),
+    "parallel, some tokens": lambda target: shared(target, masks=2, draft_tokens=DRAFTED),
 }
 MODELS: dict[str, Callable[[Any], Any]] = {
     "fed": lambda target: eagle(pair(8)[1]),
     "of its own": layer_of,
     **SHARED,
     "eagle1": lambda target: published.read(published.eagle(8), target),
-    "eagle3": lambda target: published.read(published.eagle3(8, KEPT, (0, 1)), target),
+    "eagle3": lambda target: published.read(published.eagle3(8, DRAFTED, (0, 1)), target),
     "eagle3, normed": lambda target: published.read(
         published.eagle3(8, (), (0, 1), norm_before_fc=True, norm_output=True), target
     ),
@@ -139,8 +139,8 @@ def test_without_training_it_is_the_draft_model_to_the_last_bit(kind: Any) -> No
     model = kind.of(draft, LAYERS, WIDTH)
     ids = torch.tensor([[3, 1, 4, 1, 5]])
     features = all_features(target, ids[0].tolist())[None]
-    told = {"added": model.conditioning(features)} if kind is Eagle else {"shifts": model.shifts(features)}
-    assert torch.equal(model(ids, **told).logits, draft(ids).logits)
+    shown = {"added": model.conditioning(features)} if kind is Eagle else {"shifts": model.shifts(features)}
+    assert torch.equal(model(ids, **shown).logits, draft(ids).logits)
     settings: dict[str, Any] = {"paths": 2, "depth": 3, "max_new_tokens": 12, "seed": 5}
     plain, same = (otspec.generate(target, one, ids, **settings) for one in (draft, model))
     assert torch.equal(plain.sequences, same.sequences)

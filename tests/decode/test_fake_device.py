@@ -37,7 +37,7 @@ RULES: dict[str, dict[str, Any]] = {
 
 def waits(strategy: Callable[[Any], Any], model: Any, target: Any, temperature: float = 1.0) -> list[tuple[int, ...]]:
     """Shapes of what comes to the host in a run: zeros as drafted tokens, and -1 as what is verified, which is none."""
-    told = (0, -1) if temperature else (0,)
+    shown = (0, -1) if temperature else (0,)
     with torch.no_grad(), without_numbers():
         mine, own = there(target), there(model)
         if getattr(own, "_lent", ()):
@@ -47,7 +47,7 @@ def waits(strategy: Callable[[Any], Any], model: Any, target: Any, temperature: 
         rule = device_rule(verifier, device(), None)
         verification = step_verifier(verifier, sampling, np.random.default_rng(0), generator, rule)
         ending = StoppingRules(StoppingCriteriaList([MaxLengthCriteria(3 + NEW)]), device())
-        with without_numbers(*told) as copies:
+        with without_numbers(*shown) as copies:
             metrics, _ = Decoder(mine, drafter, verification, ending, False).run([Request(0, [], [1, 2, 3])])
     assert metrics.tokens == NEW
     assert len(copies.to_host) <= 2 * metrics.target_calls

@@ -133,8 +133,8 @@ def test_steering_is_added_to_the_up_projection(name: str) -> None:
     for hook in watched:
         hook.remove()
     assert len(seen) == 2
-    for (mlp, (given,), gave), shift in zip(seen, shifts, strict=True):
-        torch.testing.assert_close(gave, MLPS[name](mlp, given, shift), rtol=1e-12, atol=1e-12)
+    for (mlp, (inputs,), gave), shift in zip(seen, shifts, strict=True):
+        torch.testing.assert_close(gave, MLPS[name](mlp, inputs, shift), rtol=1e-12, atol=1e-12)
     assert torch.equal(model(IDS).logits, draft(IDS).logits)  # nothing is left behind
     assert not torch.allclose(steered, draft(IDS).logits)
 
@@ -167,15 +167,15 @@ def test_what_is_made_of_kin_of_a_llama_has_the_lean_pass(kind: str, name: str) 
     found = []
     for reading in (LlamaReader, TransformersReader):
         reader = reading(model, (model.config.num_hidden_layers,))
-        told = torch.ones(2, 4, len(model.config.features), 32)
-        given = (
-            Conditioning(shifts=model.shifts(told)) if kind == "sd2" else Conditioning(added=model.conditioning(told))
+        shown = torch.ones(2, 4, len(model.config.features), 32)
+        inputs = (
+            Conditioning(shifts=model.shifts(shown)) if kind == "sd2" else Conditioning(added=model.conditioning(shown))
         )
         present, position = torch.ones(2, 4, dtype=torch.bool), torch.arange(4).expand(2, -1)
-        found.append([*reader.read(Inputs(IDS, position, keep=4, conditioning=given, present=present))])
+        found.append([*reader.read(Inputs(IDS, position, keep=4, conditioning=inputs, present=present))])
         mask = torch.zeros(1, 1, 4, 8)
         mask[..., 0, 6] = torch.finfo(torch.float32).min
-        found[-1] += reader.read(Inputs(IDS, 4 + position, mask, 4, 4, given))
+        found[-1] += reader.read(Inputs(IDS, 4 + position, mask, 4, 4, inputs))
     assert all(torch.equal(*both) for both in zip(*found, strict=True))
 
 

@@ -35,9 +35,9 @@ def _read(model: Any, batch: int, rows: int, shifts: torch.Tensor | None) -> tup
     sees[..., 80:] &= torch.ones(rows, rows, dtype=torch.bool).tril()
     sees[..., range(rows), range(80, 80 + rows)] = True
     mask = torch.zeros(sees.shape, dtype=model.dtype).masked_fill(~sees, least)
-    told = Conditioning(shifts=shifts)
-    tree = reader.read(Inputs(tokens[:, :rows], everywhere[:, :rows] + 7, mask, 80, rows, told))
-    after = reader.read(Inputs(tokens[:, :1], everywhere[:, :1] + 99, None, 80 + rows, 1, told))
+    shown = Conditioning(shifts=shifts)
+    tree = reader.read(Inputs(tokens[:, :rows], everywhere[:, :rows] + 7, mask, 80, rows, shown))
+    after = reader.read(Inputs(tokens[:, :1], everywhere[:, :1] + 99, None, 80 + rows, 1, shown))
     both = zip(*((one.logits, one.states) for one in (tree, after)), strict=True)
     return [torch.cat(parts, dim=1) for parts in both], reader
 

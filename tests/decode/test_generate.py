@@ -30,8 +30,8 @@ def decoded(prompts: Any = PROMPTS, **settings: Any) -> otspec.decode.Generation
 
 def theirs(method: Any, prompts: Any = PROMPTS, **settings: Any) -> Any:
     """What transformers samples by a decoding method."""
-    given = {"do_sample": True, "top_k": 0, "max_new_tokens": 12, **settings}
-    return TARGET.generate(prompts, custom_generate=method, **given)
+    inputs = {"do_sample": True, "top_k": 0, "max_new_tokens": 12, **settings}
+    return TARGET.generate(prompts, custom_generate=method, **inputs)
 
 
 def greedily(prompts: Any, new: int, target: Any = TARGET) -> list[list[int]]:

@@ -50,7 +50,7 @@ def test_medusa_begins_as_the_head_of_its_target() -> None:
     assert 2 < said.logits.abs().max() < 3.0
     found = otspec.generate(tiny(), MedusaHeads.of(tiny(), 2), torch.tensor([TEXT]), depth=6, max_new_tokens=9, seed=0)
     assert len(found.metrics.accepted) == 2
-    capped.lm_head.register_forward_hook(lambda module, given, found: found)
+    capped.lm_head.register_forward_hook(lambda module, inputs, found: found)
     with pytest.raises(ProblemError, match="begins as the head of its target, and Gemma2ForCausalLM has none"):
         MedusaHeads.of(capped, 2)
 

@@ -116,11 +116,11 @@ def test_assisted_generation_of_transformers(monkeypatch: pytest.MonkeyPatch) ->
     greedy = target.generate(PROMPTS[:1], max_new_tokens=20, do_sample=False).tolist()
     before, state = draft.generation_config.to_dict(), torch.get_rng_state()
     names = ("num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold")
-    given: list[Any] = []
+    inputs: list[Any] = []
     generate = target.generate
 
     def noted(*args: Any, **settings: Any) -> Any:
-        given.append(tuple(getattr(settings["assistant_model"].generation_config, name) for name in names))
+        inputs.append(tuple(getattr(settings["assistant_model"].generation_config, name) for name in names))
         return generate(*args, **settings)
 
     monkeypatch.setattr(target, "generate", noted)
@@ -128,7 +128,7 @@ def test_assisted_generation_of_transformers(monkeypatch: pytest.MonkeyPatch) ->
         more: Any = {"depth": depth, "schedule": schedule, "confidence": confidence}
         found = assisted(target, draft, PROMPTS[:1], max_new_tokens=20, temperature=0, **more)
         assert found.sequences.tolist() == greedy
-        assert given[-1] == (depth, schedule, confidence)
+        assert inputs[-1] == (depth, schedule, confidence)
         assert (found.metrics.tokens, found.metrics.target_calls) == (20, found.metrics.sequence_steps)
         assert 1 < found.metrics.block_efficiency <= depth + 1
         assert min(found.metrics.seconds[phase] for phase in ("prompt", "target", "draft")) > 0
@@ -158,8 +158,8 @@ def test_plain_generate_counts_each_text_to_its_end() -> None:
     eos = texts[0][2]
     ends = [row.index(eos) + 1 if eos in row else 20 for row in texts]
     assert ends[0] < ends[1]
-    for given in (eos, torch.tensor([eos])):
-        found = plain(TARGET, PROMPTS, max_new_tokens=20, temperature=0, eos_token_id=given, pad_token_id=0)
+    for inputs in (eos, torch.tensor([eos])):
+        found = plain(TARGET, PROMPTS, max_new_tokens=20, temperature=0, eos_token_id=inputs, pad_token_id=0)
         assert found.new_tokens == [row[:end] for row, end in zip(texts, ends, strict=True)]
         assert (found.metrics.tokens, found.metrics.target_calls) == (sum(ends), max(ends))
         assert found.metrics.block_efficiency == 1

@@ -131,8 +131,8 @@ MASK = torch.tensor([[0, 1, 1, 1], [1, 1, 1, 1]])
 
 def decoded(way: str, **settings: Any) -> Generation:
     target, draft = pair(12)
-    given = {"max_new_tokens": NEW, "seed": 3, "attention_mask": MASK, "eos_token_id": None, "pad_token_id": 0}
-    return run(target, WAYS[way](draft), PROMPTS, **{**given, **settings})
+    inputs = {"max_new_tokens": NEW, "seed": 3, "attention_mask": MASK, "eos_token_id": None, "pad_token_id": 0}
+    return run(target, WAYS[way](draft), PROMPTS, **{**inputs, **settings})
 
 
 @each(case=[(way, temperature) for way in WAYS for temperature in (1.0, 0.6, 0.0)])

@@ -101,21 +101,21 @@ def test_laws_that_are_none_are_named() -> None:
 def test_what_a_graph_reads_is_filled_anew_at_every_step(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     capture = mock.Mock(side_effect=called_again)
     monkeypatch.setattr(graphs, "capture", capture)
-    given = {seed: stacked(drawn("tiny", 3, (3, 1), 4, seed=seed)) for seed in range(5)}
-    captured = GraphedVerifier(DeviceRule(rule), given[0], (3, 1), object())
-    outputs = {seed: captured.verify(trees) for seed, trees in given.items()}
+    inputs = {seed: stacked(drawn("tiny", 3, (3, 1), 4, seed=seed)) for seed in range(5)}
+    captured = GraphedVerifier(DeviceRule(rule), inputs[0], (3, 1), object())
+    outputs = {seed: captured.verify(trees) for seed, trees in inputs.items()}
     capture.assert_called_once()
     assert captured._replayed.captured
-    assert len({len(trees.target) for trees in given.values()}) > 1
-    for seed, trees in given.items():
+    assert len({len(trees.target) for trees in inputs.values()}) > 1
+    for seed, trees in inputs.items():
         assert torch.equal(outputs[seed], trees.verify(DeviceRule(rule), (3, 1)))
 
 
 def stacked(trees: list[Tree]) -> Inputs:
     """What a step verifies of these."""
-    with mock.patch.object(on_device, "verify_in_one", side_effect=verify_in_one) as asked:
+    with mock.patch.object(on_device, "verify_in_one", side_effect=verify_in_one) as request:
         verify_on_device(
             DeviceRule("block"), *together(trees), torch.Generator().manual_seed(sum(tree.size for tree in trees))
         )
-    found: Inputs = asked.call_args.args[1]
+    found: Inputs = request.call_args.args[1]
     return found

@@ -57,12 +57,12 @@ class ByState:
 class Counting:
     """Knows how often it was asked, and not after what; it shows after some calls only."""
 
-    asked = 0
+    calls = 0
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        self.asked += 1
-        if self.asked > 9:
-            scores[:, self.asked % scores.shape[1]] += 3.0
+        self.calls += 1
+        if self.calls > 9:
+            scores[:, self.calls % scores.shape[1]] += 3.0
         return scores
 
 
@@ -70,12 +70,12 @@ class Counting:
 def test_greedy_text_is_transformers_own(kind: Any) -> None:
     """Which calls a processor once a token; and it is as it was before, so that it serves another run."""
     target, draft = pair(40)
-    given: dict[str, Any] = {"max_new_tokens": 16, "do_sample": False}
+    inputs: dict[str, Any] = {"max_new_tokens": 16, "do_sample": False}
     for prompt in PROMPTS.split(1):
-        plain = target.generate(prompt, logits_processor=LogitsProcessorList([kind()]), **given)
+        plain = target.generate(prompt, logits_processor=LogitsProcessorList([kind()]), **inputs)
         processors = LogitsProcessorList([kind()])
         for method in (multi_draft(draft, depth=4), multi_draft(draft, paths=2, depth=3)):
-            drafted = target.generate(prompt, logits_processor=processors, custom_generate=method, **given)
+            drafted = target.generate(prompt, logits_processor=processors, custom_generate=method, **inputs)
             assert torch.equal(plain, drafted)
 
 
@@ -106,12 +106,12 @@ class Locked(ByState):
 class Shared:
     """All copies of it count together, after the prompt."""
 
-    asked: ClassVar[list[int]] = []
+    calls: ClassVar[list[int]] = []
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         if input_ids.shape[1] > PROMPTS.shape[1]:
-            self.asked.append(0)
-            scores[:, len(self.asked) % scores.shape[1]] += 1.0
+            self.calls.append(0)
+            scores[:, len(self.calls) % scores.shape[1]] += 1.0
         return scores
 
 

@@ -70,7 +70,7 @@ def _model_of(name: str, noise: float = 0.1) -> Any:
     return model
 
 
-def _told(model: Any, *shape: int) -> Conditioning:
+def _fed(model: Any, *shape: int) -> Conditioning:
     """What is read beside so many tokens, if the model reads such."""
     drawn = torch.randn(*shape, model.config.hidden_size, generator=torch.Generator().manual_seed(3))
     return Conditioning(added=drawn.to(model.dtype) if isinstance(model, Eagle) else None)
@@ -91,15 +91,15 @@ def test_the_same_bits(name: str) -> None:
         first, start = tokens(2, 90), 90
         for reader in (lean, plain):
             present = torch.ones(2, 90, dtype=torch.bool)
-            position, told = torch.arange(90).expand(2, -1), _told(model, 2, 90)
-            reader.read(Inputs(first, position, present=present, conditioning=told))
+            position, conditioning = torch.arange(90).expand(2, -1), _fed(model, 2, 90)
+            reader.read(Inputs(first, position, present=present, conditioning=conditioning))
         for count in (1, 2, 5, 8, 33):
             block, position = tokens(2, count), start + torch.arange(count).expand(2, -1)
             hidden = torch.rand(2, 1, count, start + count, generator=generator) < 0.5
             mask = torch.zeros(hidden.shape).masked_fill_(hidden, torch.finfo(torch.float32).min)
             for seen in (mask, None) if count == 1 else (mask,):
-                given = Inputs(block, position, seen, start, count, _told(model, 2, count))
-                own, theirs = (reader.read(given) for reader in (lean, plain))
+                inputs = Inputs(block, position, seen, start, count, _fed(model, 2, count))
+                own, theirs = (reader.read(inputs) for reader in (lean, plain))
                 assert torch.equal(own.logits, theirs.logits)
                 assert torch.equal(own.states, theirs.states)
             start += count
@@ -177,7 +177,7 @@ def test_what_was_multiplied_for_other_rows_is_not_taken_for_these() -> None:
     torch.testing.assert_close(second(other), layers[1](other))
     torch.testing.assert_close(first(other), layers[0](other))
     torch.testing.assert_close(second(other), layers[1](other))
-    assert matrix._asked is None  # nothing is held once all were asked
+    assert matrix._rows is None  # nothing is held once all were asked
 
 
 def _laws(reader: Any, model: Any, rows: int) -> torch.Tensor:
@@ -189,8 +189,8 @@ def _laws(reader: Any, model: Any, rows: int) -> torch.Tensor:
     mask = torch.zeros(1, 1, rows, 20 + rows, dtype=dtype).masked_fill_(unseen, torch.finfo(dtype).min)
     with torch.no_grad():
         present = torch.ones(2, 20, dtype=torch.bool)
-        reader.read(Inputs(tokens[:, :20], position[:, :20], present=present, conditioning=_told(model, 2, 20)))
-        logits = reader.read(Inputs(tokens[:, 20:], position[:, 20:], mask, 20, rows, _told(model, 2, rows))).logits
+        reader.read(Inputs(tokens[:, :20], position[:, :20], present=present, conditioning=_fed(model, 2, 20)))
+        logits = reader.read(Inputs(tokens[:, 20:], position[:, 20:], mask, 20, rows, _fed(model, 2, rows))).logits
     laws: torch.Tensor = logits.double().softmax(-1)
     return laws
 

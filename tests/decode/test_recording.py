@@ -48,23 +48,23 @@ OFF = {"float32": 2e-6, "float16": 4e-3, "bfloat16": 4e-2}
 """L1 of laws by what logits are stored in."""
 
 
-def asked(of: type[Recording] = Recording, kind: str = "plain", vocab: int = 8, **settings: Any) -> Any:
+def request(of: type[Recording] = Recording, kind: str = "plain", vocab: int = 8, **settings: Any) -> Any:
     """Seven positions, or trees of three paths of two tokens, of a tiny pair in float64."""
     target, draft = pair(vocab)
-    given: dict[str, Any] = {"positions": 7, "new": 6, "batch": 2, "stored": "float32"}
-    given |= {"paths": 3, "depth": 2} if of is TreeRecording else {}
+    inputs: dict[str, Any] = {"positions": 7, "new": 6, "batch": 2, "stored": "float32"}
+    inputs |= {"paths": 3, "depth": 2} if of is TreeRecording else {}
     prompts = settings.pop("prompts", PROMPTS)
-    return of(Models(target, None, KINDS[kind][0](target, draft)), ("t", "d"), prompts, **{**given, **settings})
+    return of(Models(target, None, KINDS[kind][0](target, draft)), ("t", "d"), prompts, **{**inputs, **settings})
 
 
-TREES = partial(asked, TreeRecording)
+TREES = partial(request, TreeRecording)
 
 
 class Recorded:
     """A file, the texts up to every row of it, and the laws that trees were drawn from."""
 
     def __init__(self, path: Path, of: type[Recording] = Recording, kind: str = "plain", **settings: Any) -> None:
-        self.recording, self._says = asked(of, kind, **settings), KINDS[kind][1]
+        self.recording, self._says = request(of, kind, **settings), KINDS[kind][1]
         vocab = self.recording.vocab
         with pytest.MonkeyPatch.context() as patch:
             placed, drafted = calls_of(patch, positions, "own_places"), calls_of(patch, LevelDrafter, "draft")
@@ -84,7 +84,7 @@ class Recorded:
         models, text = self.recording.models, self.contexts[row]
         with torch.inference_mode():
             said = self._says(models.draft, models.target, text, list(drafted))
-        said = over_all(models.draft, said) if hasattr(models.draft, "kept") else said
+        said = over_all(models.draft, said) if hasattr(models.draft, "draft_tokens") else said
         return logits_after(models.target, [*text, *drafted]), said
 
     def laws(self, row: int, drafted: tuple[int, ...] = ()) -> list[Any]:
@@ -164,7 +164,7 @@ def test_the_likeliest_tokens_are_enough_for_drafts_among_them(tmp_path: Path) -
     made = Recorded(path, top_k=4, rest_at=(0.6, 1.0))
     source = made.source
     assert isinstance(source, TopSource)
-    assert (len(source), source.vocab, source.kept) == (7, 8, 4)
+    assert (len(source), source.vocab, source.known) == (7, 8, 4)
     assert source.identity["bytes"] == path.stat().st_size
 
     def check(row: int, n: int, settings: dict[str, Any]) -> None:
@@ -179,14 +179,14 @@ def test_the_likeliest_tokens_are_enough_for_drafts_among_them(tmp_path: Path) -
     ways = [{"top_k": 1}, {"top_k": 2, "top_p": 0.8}, {"top_k": 4}, {"top_k": 3, "temperature": 0.6}]
     ways += [{"top_k": 3, "temperature": 0.6, "draft_temperature": 1.0}]
     check_each(check, row=list(made.contexts), n=(1, 3), settings=ways)
-    for given, message in (
-        ({}, "top_k is None, and the file keeps the 4 likeliest drafts"),
+    for inputs, message in (
+        ({}, "top_k is None, and the file has the 4 likeliest drafts"),
         ({"top_k": 5}, "draft from 4 or fewer, or record whole laws"),
         ({"top_k": 2, "temperature": 0.5}, "temperature is 0.5, and the mass .* is known at 0.6, 1 only"),
         ({"top_k": 2, "target_top_k": 3}, "target_top_k is 3, and the file lacks tokens"),
     ):
         with pytest.raises(ProblemError, match=message):
-            source.position(0).problem(2, **given)
+            source.position(0).problem(2, **inputs)
     with pytest.raises(DataError, match="indices run from 0 to 6"):
         source.position(7)
 
@@ -214,7 +214,7 @@ def test_the_likeliest_tokens_tell_every_rule_what_whole_laws_tell(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("ask", "change", "message"),
-    [(asked, {"seed": 1}, "its seed is 0, yours 1; delete"), (TREES, {"paths": 2}, "its paths is 3, yours 2; delete")],
+    [(request, {"seed": 1}, "its seed is 0, yours 1; d"), (TREES, {"paths": 2}, "its paths is 3, yours 2; delete")],
     ids=["positions", "trees"],
 )
 def test_a_recording_that_is_killed_goes_on_and_ends_as_if_nothing_had_been(
@@ -238,7 +238,7 @@ def test_a_recording_that_is_killed_goes_on_and_ends_as_if_nothing_had_been(
 def test_the_header_says_where_it_is_from_and_others_can_read_the_file(tmp_path: Path) -> None:
     safetensors = pytest.importorskip("safetensors.numpy")
     path = tmp_path / "p.safetensors"
-    about = record(asked(), path)
+    about = record(request(), path)
     assert about == safetensors_about(path)
     check_header(about, path)
     assert about["target"] != about["draft"]
@@ -251,13 +251,13 @@ def test_the_header_says_where_it_is_from_and_others_can_read_the_file(tmp_path:
 
 
 def test_what_cannot_be_recorded_is_refused(tmp_path: Path) -> None:
-    foreign = asked().models._replace(matching=object())
-    learning = asked().models._replace(draft=copy.deepcopy(family("gpt2", 8)).train())
+    foreign = request().models._replace(matching=object())
+    learning = request().models._replace(draft=copy.deepcopy(family("gpt2", 8)).train())
     refused: list[Refused] = [
-        (lambda: asked(stored="int8"), "cannot be stored as 'int8'; known: float32"),
-        (lambda: asked(top_k=8), "top_k is 8; of 8 tokens keep 1 to 7, or all"),
-        (lambda: asked(new=100), "a prompt and 100 tokens after it are 103, and a model reads 64"),
-        (lambda: asked(top_k=4, rest_at=(1.0, 0.0)), r"kept at the temperatures \[1.0, 0.0\]; pass finite ones"),
+        (lambda: request(stored="int8"), "cannot be stored as 'int8'; known: float32"),
+        (lambda: request(top_k=8), "top_k is 8; of 8 tokens keep 1 to 7, or all"),
+        (lambda: request(new=100), "a prompt and 100 tokens after it are 103, and a model reads 64"),
+        (lambda: request(top_k=4, rest_at=(1.0, 0.0)), r"kept at the temperatures \[1.0, 0.0\]; pass finite ones"),
         (lambda: TREES(temperature=0.0), "the temperature is 0, where all paths of a tree are the same"),
         (lambda: TREES(depth=60), "a prompt and 66 tokens after it are 69, and a model reads 64"),
         (lambda: TREES(paths=0), "paths is 0; pass an integer >= 1"),

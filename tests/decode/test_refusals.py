@@ -93,12 +93,12 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 
 @each(case=WRONG)
 def test_settings_that_cannot_be_are_refused_by_name(case: tuple[str, dict[str, Any]]) -> None:
-    message, asked = case
-    both = {"do_sample", "attention_mask"} & asked.keys() and "empty" not in message
+    message, request = case
+    both = {"do_sample", "attention_mask"} & request.keys() and "empty" not in message
     decodes = (generate, assisted) if both else (generate,)
     for decode in decodes:
         with pytest.raises((ProblemError, SolveError), match=message):
-            decode(TARGET, DRAFT, PROMPTS, **{"max_new_tokens": 3, **asked})
+            decode(TARGET, DRAFT, PROMPTS, **{"max_new_tokens": 3, **request})
 
 
 def of(models: Any, prompts: Any = PROMPTS, decode: Callable[..., object] = generate, **more: Any) -> Any:
@@ -166,7 +166,7 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("a budget of at least 4 and at most 3", lambda: Budget(3, least=4)),
     ("falling", lambda: Budget(3, falling=-1)),
     ("a dynamic tree is of one draft model; pass it alone", lambda: DynamicTree([DRAFT, DRAFT])),
-    ("4 tokens that it was trained with", lambda: DynamicTree(shared(tiny(8), kept=(0, 2, 4, 6)), draft_tokens=[1])),
+    ("4 tokens that it was trained with", lambda: DynamicTree(shared(tiny(8), 0, (0, 2, 4, 6)), draft_tokens=[1])),
     ("with the target's tokenizer, and this one has another", lambda: DynamicTree(DRAFT, matching=matching())),
     ("trained for another target than this Llama", of((tiny(8, seed=1), shared(tiny(8))))),
     ("there are no texts", lambda: train_router(tiny(), [[]])),
@@ -222,9 +222,9 @@ def test_the_text_and_the_reason_are_named(value: tuple[float, slice, str], temp
     number, tokens, reason = value
     with spoilt(number, 5, tokens), pytest.raises(ProblemError, match=reason) as refused:
         run(TARGET, strategy, PROMPTS, max_new_tokens=12, temperature=temperature, seed=1)
-    told = re.match(r"text 1, after (\d) new tokens(?: and (\d) drafted ones)?: ", str(refused.value))
-    assert told is not None
-    assert sum(map(int, filter(None, told.groups()))) == 2  # of three tokens and these
+    shown = re.match(r"text 1, after (\d) new tokens(?: and (\d) drafted ones)?: ", str(refused.value))
+    assert shown is not None
+    assert sum(map(int, filter(None, shown.groups()))) == 2  # of three tokens and these
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

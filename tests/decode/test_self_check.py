@@ -49,7 +49,7 @@ def test_decoding_asks_target_and_draft_model() -> None:
 @pytest.mark.parametrize("architecture", ["llama", "roberta"])
 def test_what_16_bits_round_away_is_asked_again_in_float32(architecture: str) -> None:
     model = _of(architecture).bfloat16()
-    model.lm_head.register_forward_hook(lambda module, given, logits: logits + torch.randn_like(logits))
+    model.lm_head.register_forward_hook(lambda module, inputs, logits: logits + torch.randn_like(logits))
     if architecture == "llama":
         check_reading(model, "target")
     else:
@@ -68,7 +68,7 @@ def overflowing(after: float) -> Any:
     """A model whose logits are no numbers where a hidden state is above that."""
     model = copy.deepcopy(tiny(50))
     model.model.norm.register_forward_hook(
-        lambda module, given, states: states.masked_fill(states.sum(dim=-1, keepdim=True) > after, torch.nan)
+        lambda module, inputs, states: states.masked_fill(states.sum(dim=-1, keepdim=True) > after, torch.nan)
     )
     return model
 

@@ -56,4 +56,4 @@ def test_settings_that_contradict_each_other_are_named_with_the_rule(row: tuple[
         DraftSettings(**{name: PASSED[name] for name in (setting, other)})  # type: ignore[arg-type]
     assert str(error.value) == f"{setting} and {other}: {rule}; {way_out}"
     for name in (setting, other):
-        assert DraftSettings(**{name: PASSED[name]}).given.keys() == {name}  # type: ignore[arg-type]
+        assert DraftSettings(**{name: PASSED[name]}).changed.keys() == {name}  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from otspec.decode.drafters.shortlists import router as router_module
 from otspec.decode.drafters.shortlists.restricted import Restriction
 from otspec.decode.drafters.shortlists.router import Network
 from otspec.decode.drafters.shortlists.selection import History, Level
-from otspec.decode.drafters.shortlists.training import _told
+from otspec.decode.drafters.shortlists.training import _read_fed
 from otspec.decode.models.context import Context
 from otspec.decode.models.head import with_head_for, without_head
 from otspec.decode.models.passes.llama_reader import LlamaReader
@@ -63,7 +63,7 @@ def _model(kind: str) -> Any:
         return shipped.load().draft
     model = made(kind, 40, num_hidden_layers=1, rotary_dim=4, attn_implementation="eager")
     norm, head = model.transformer.ln_f if kind == "gptj" else model.model.norm, model.get_output_embeddings()
-    norm.register_forward_hook(lambda module, given, found: (found * 4096).round() / 4096)
+    norm.register_forward_hook(lambda module, inputs, found: (found * 4096).round() / 4096)
     for weights in (head.weight, *([] if head.bias is None else [head.bias.normal_()])):
         weights.copy_((weights * 4096).round() / 4096)
     return model
@@ -121,8 +121,8 @@ def test_gathered_logits_are_the_whole_head_s_at_these_tokens(
 
 def test_models_whose_logits_are_not_their_heads_alone() -> None:
     class Scaled(type(tiny(40))):  # type: ignore[misc]
-        def forward(self, *given: Any, **named: Any) -> Any:
-            found = super().forward(*given, **named)
+        def forward(self, *inputs: Any, **named: Any) -> Any:
+            found = super().forward(*inputs, **named)
             found.logits = found.logits.exp()
             return found
 
@@ -197,10 +197,10 @@ def test_suppressed_tokens_take_no_place_on_a_shortlist(greedy: bool) -> None:
 @pytest.mark.parametrize("more", [{"eta_cutoff": 0.1}, {"remove_invalid_values": True}, {"temperature": 0}], ids=str)
 def test_all_kept_tokens_suppressed(more: dict[str, Any]) -> None:
     target, draft = pair(8)
-    given: dict[str, Any] = {"suppress_tokens": [1, 4, 3, 6], "max_new_tokens": 4, **more}
+    inputs: dict[str, Any] = {"suppress_tokens": [1, 4, 3, 6], "max_new_tokens": 4, **more}
     with pytest.raises(ProblemError, match="all 4 tokens that may be drafted are suppressed"):
-        otspec.generate(target, draft, torch.tensor([[1, 2]]), draft_tokens=KEPT, **given)
-    found = otspec.generate(target, draft, torch.tensor([[1, 2]]), draft_tokens=[*KEPT, 5], **given)
+        otspec.generate(target, draft, torch.tensor([[1, 2]]), draft_tokens=KEPT, **inputs)
+    found = otspec.generate(target, draft, torch.tensor([[1, 2]]), draft_tokens=[*KEPT, 5], **inputs)
     assert set(found.new_tokens[0]) <= {0, 2, 5, 7}
 
 
@@ -265,15 +265,15 @@ def test_a_router_of_a_fed_model_learns_from_its_drafts(kind: str) -> None:
     target, text, likeliest = pair(8)[0], [3, 1, 4, 1, 5, 2], 2
     model = eagle(pair(8)[1]) if kind == "eagle" else shared(target, masks=2 * (kind == "parallel"))
     says = logits_of_parallel if kind == "parallel" else logits_of_eagle
-    told = _told(model, target, text)
+    found = _read_fed(model, target, text)
     # Norms add so many squares in float32, whatever else is in float64, and passes of other shapes in another order.
     norms = sum("RMSNorm" in type(one).__name__ for both in (target, model) for one in both.modules())
     rounding = norms * WIDTH * torch.finfo(torch.float32).eps
-    assert [len(one.tokens) for one in told] == [5, 4, 3]
+    assert [len(one.tokens) for one in found] == [5, 4, 3]
     strategy = MultiDraft(model, paths=1, depth=1, draft_shortlist=random_router(model, list(range(8)), 4))
     for root in range(len(text) - 1):
         read = text[: root + 1]
-        for number, one in enumerate(told[: len(text) - 1 - root]):
+        for number, one in enumerate(found[: len(text) - 1 - root]):
             logits = says(model, target, read, text[root + 1 : root + 1 + number])
             assert set(one.likeliest(likeliest)[root].tolist()) == set(np.argsort(-logits)[:likeliest].tolist())
             assert one.tokens[root] == text[root if kind == "parallel" else root + number]
@@ -282,8 +282,8 @@ def test_a_router_of_a_fed_model_learns_from_its_drafts(kind: str) -> None:
         drafter.start([read])
         drafter.draft([read], 1)
         asked_by = drafter.history_of_roots()
-        atol = rounding * float(told[0].before[root].abs().max())
-        torch.testing.assert_close(asked_by.before[0, 0], told[0].before[root], atol=atol, rtol=0)
+        atol = rounding * float(found[0].before[root].abs().max())
+        torch.testing.assert_close(asked_by.before[0, 0], found[0].before[root], atol=atol, rtol=0)
     made = train_router(model, [text] * 4, target=target, clusters=4, width=8, epochs=2)
     assert made.about["positions"] == 4 * 12
     with pytest.raises(ProblemError, match="a router learns from it so; pass target"):
@@ -298,7 +298,7 @@ def test_a_router_of_a_steered_model_learns_from_what_its_target_makes_of_it() -
     begun = steered(draft, strength=0.0)  # steering that does nothing yet
     assert train_router(begun, texts, target=target, **settings).about["loss"] == alone["loss"]
     model = steered(draft)
-    told = [train_router(model, texts, target=one, **settings).about["loss"] for one in (target, target, None)]
-    assert told[0] == told[1] != told[2]
+    found = [train_router(model, texts, target=one, **settings).about["loss"] for one in (target, target, None)]
+    assert found[0] == found[1] != found[2]
     with pytest.raises(ProblemError, match="looks at no target, and a router learns from it alone; leave out target"):
         train_router(draft, texts, target=target, **settings)

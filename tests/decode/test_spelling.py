@@ -82,18 +82,18 @@ def test_a_text_that_grows_has_the_tokens_of_the_whole(name: str) -> None:
             assert found == Retokenised(matching).extend(text)
             assert found[: len(growing.final)] == growing.final
         # And the same bytes between the same special tokens.
-        told = [
+        shown = [
             target.bytes_of.get(token, matching.special.get(token))
             for token in text[len(target.begin) * bool(trial % 3) :]
         ]
         mine = [draft.bytes_of.get(token, token) for token in found[len(draft.begin) :]]
-        assert _joined(mine, False, False) == _joined(told, target.prepends, draft.prepends)
+        assert _joined(mine, False, False) == _joined(shown, target.prepends, draft.prepends)
 
 
-def _joined(told: Any, prepended: bool, prepends: bool) -> list[Any]:
+def _joined(shown: Any, prepended: bool, prepends: bool) -> list[Any]:
     """Runs of bytes as one, with another space before the first; what was dropped parts none."""
     runs: list[Any] = []
-    for one in told:
+    for one in shown:
         if isinstance(one, bytes) and runs and isinstance(runs[-1], bytes):
             runs[-1] += one
         elif one is not None:

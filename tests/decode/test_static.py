@@ -46,8 +46,8 @@ def _workspace(context: Context) -> Workspace:
 class WithPool(Workspace):
     """Captures, as on a GPU."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *inputs: Any) -> None:
+        super().__init__(*inputs)
         self.pool = Pool()
 
 
@@ -104,8 +104,8 @@ def test_however_a_pass_is_done_the_text_is_the_same(
     mask = torch.tensor([[0] * (max(lengths) - length) + [1] * length for length in lengths])
     rooms: list[Workspace] = []
 
-    def with_pool(*given: Any) -> WithPool:
-        rooms.append(room := WithPool(*given))
+    def with_pool(*inputs: Any) -> WithPool:
+        rooms.append(room := WithPool(*inputs))
         return room
 
     def text(standing: bool = True, in_one: bool = False, pooled: bool = False, ahead: bool = False) -> Any:
@@ -281,7 +281,7 @@ def test_what_a_run_that_broke_off_recorded_to_takes_no_pass(models: Any, monkey
 
 
 def test_a_gpu_without_room_says_for_what(models: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*given: object) -> Any:
+    def full(*inputs: object) -> Any:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.")
 
     monkeypatch.setattr(static, "Workspace", full)

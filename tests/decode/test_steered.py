@@ -26,8 +26,8 @@ def test_hidden_states_are_scaled_to_one_size() -> None:
     assert found.isfinite().all()
     _, draft = pair()
     model = steered(draft)
-    given = torch.randn(2, 3, len(LAYERS), WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    torch.testing.assert_close(model.shifts(100 * given), model.shifts(given), rtol=1e-5, atol=1e-6)
+    inputs = torch.randn(2, 3, len(LAYERS), WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    torch.testing.assert_close(model.shifts(100 * inputs), model.shifts(inputs), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("lengths", [(2, 1, 0), (1, 3, 2)])
@@ -69,11 +69,11 @@ def test_the_loop_tells_hidden_states_of_prompts_and_of_all_that_became_text() -
     ids = torch.tensor([[0, 3, 1, 4], [2, 7, 1, 5]])
     mask = torch.tensor([[0, 1, 1, 1], [1, 1, 1, 1]])
     with pytest.MonkeyPatch.context() as patch:
-        told = calls_of(patch, SteeredDrafter, "observe")
+        shown = calls_of(patch, SteeredDrafter, "observe")
         found = otspec.generate(target, model, ids, attention_mask=mask, paths=2, depth=2, max_new_tokens=9, seed=0)
     for row in range(2):
         text = found.sequences[row][mask[row].sum().item() * -1 - 9 :].tolist()
-        parts = [one[row] for (_, one), _ in told if len(one) == 2]  # until one of them has ended
+        parts = [one[row] for (_, one), _ in shown if len(one) == 2]  # until one of them has ended
         heard = torch.cat(parts)
         torch.testing.assert_close(heard, all_features(target, text)[: len(heard)])
         assert len(heard) > mask[row].sum()

@@ -54,14 +54,14 @@ def on_own_clock(draft_cost: float, row: float = 0.0, models: Any = (TARGET, DRA
 def model(**changes: Any) -> CostModel:
     """Two paths, trials at depths 1 and 3, texts of 10 tokens."""
     trial = Trial({1: 7.5, 3: 13.5}, start=2.0, acceptance=(0.8, 0.5, 0.25), nodes=(1.5, 2.0, 2.0))
-    given: dict[str, Any] = {
+    inputs: dict[str, Any] = {
         "target": PassTimes((1, 11), (4.0, 6.0)),
         "draft": PassTimes((1, 2), (1.0, 1.5)),
         "plain": Trial({0: 5.0}, start=1.0),
         "trials": {Family(2, "nested"): trial},
         "text": 10,
     }
-    return CostModel(**(given | changes))
+    return CostModel(**(inputs | changes))
 
 
 def test_the_cost_model_by_hand() -> None:
@@ -250,16 +250,16 @@ def test_settings_are_read_as_they_were_written(found: Tuning, path: Path) -> No
 
 
 def test_settings_for_something_else_say_so(found: Tuning) -> None:
-    tuned, given = found.tuned, {"max_new_tokens": 4}
+    tuned, inputs = found.tuned, {"max_new_tokens": 4}
     with pytest.raises(ProblemError, match=r"tuned for the draft model 'draft' .* tune again"):
-        tuned.generate(TARGET, tiny(40, seed=5), PROMPT, **given)
+        tuned.generate(TARGET, tiny(40, seed=5), PROMPT, **inputs)
     with pytest.raises(ProblemError, match="tuned for the target 'target'"):
-        tuned.generate(tiny(40, seed=5), DRAFT, PROMPT, **given)
+        tuned.generate(tiny(40, seed=5), DRAFT, PROMPT, **inputs)
     with pytest.warns(UserWarning, match=r"temperature 0.5 \(it was 0.8\), top_k None \(it was 30\)"):
-        tuned.generate(TARGET, DRAFT, PROMPT, **given, temperature=0.5)
+        tuned.generate(TARGET, DRAFT, PROMPT, **inputs, temperature=0.5)
     other = Tuned(**{**vars(tuned), "machine": {**tuned.machine, "threads": 99}})
     with pytest.warns(UserWarning, match=r"threads \d+ \(it was 99\)"):
-        other.generate(TARGET, DRAFT, PROMPT, **given)
+        other.generate(TARGET, DRAFT, PROMPT, **inputs)
 
 
 def test_files_that_are_no_settings(path: Path) -> None:

@@ -67,14 +67,14 @@ def served(pair: Any, tmp_path_factory: pytest.TempPathFactory) -> Answers:
         "ngram": {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1},
     }
     answers = {}
-    for name, told in drafts.items():
+    for name, shown in drafts.items():
         settings = {"dtype": "float32", "enforce_eager": True, "max_model_len": 128, "max_num_seqs": 256}
-        settings |= {"disable_log_stats": False, **({"speculative_config": told} if told else {})}
+        settings |= {"disable_log_stats": False, **({"speculative_config": shown} if shown else {})}
         jobs = [cold, [*random, *cold]] if name == "ours" else [cold]
         order, answer = folder / "order.json", folder / "answer.json"
         order.write_text(json.dumps({"model": str(pair.FOLDER / "target"), "settings": settings, "jobs": jobs}))
         command = [sys.executable, *map(str, (HERE / "served_by_vllm.py", order, answer))]
-        own = environment(mended.parent, bool(told))
+        own = environment(mended.parent, bool(shown))
         ended = subprocess.run(command, env=own, capture_output=True, text=True, check=False)
         assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-8000:]
         answers[name] = json.loads(answer.read_text())
@@ -123,6 +123,6 @@ def test_tokens_have_the_law_of_the_target(served: Answers, pair: Any, case: str
         return found
 
     for settings, sound in ((CASES[case], True), ({"temperature": 2.0}, False)):
-        laws = FunctionLaws(lambda before, told=settings: law_from_logits("logits", logits(before), **told), ends)
+        laws = FunctionLaws(lambda before, shown=settings: law_from_logits("logits", logits(before), **shown), ends)
         verdict = audit_texts(texts, laws=laws, length=PLACES, alpha=1e-8).verdict
         assert (verdict is not EngineVerdict.NOT_LOSSLESS) == sound, verdict

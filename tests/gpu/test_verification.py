@@ -33,19 +33,19 @@ DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 WAYS = ["sorting", "buckets", pytest.param("triton", marks=needs_kernels)]
 
 
-def given_in(name: str, dtype: Any, vocab: int, n: int, rows: int = 16) -> tuple[Any, ...]:
+def inputs_in(name: str, dtype: Any, vocab: int, n: int, rows: int = 16) -> tuple[Any, ...]:
     """Laws, drafts that they can draw in their own type, and uniforms."""
     p, q, drafts, uniforms = tensors(*batch(KINDS[name], np.random.default_rng([vocab, n]), vocab, n, rows))
     p, q = p.to(dtype), q.to(dtype)
     return p, q, torch.where(q.gather(1, drafts) > 0, drafts, q.argmax(dim=1, keepdim=True)), uniforms
 
 
-def on_gpu(given: Any) -> Any:
-    return [tensor.cuda() for tensor in given]
+def on_gpu(inputs: Any) -> Any:
+    return [tensor.cuda() for tensor in inputs]
 
 
-def verified(given: Any, branching: tuple[int, ...], **settings: Any) -> Any:
-    target, draft, tokens, uniforms = given
+def verified(inputs: Any, branching: tuple[int, ...], **settings: Any) -> Any:
+    target, draft, tokens, uniforms = inputs
     return verify_trees(target, draft, tokens, branching, uniforms, **settings)
 
 
@@ -56,9 +56,9 @@ def rows_of(found: Any) -> list[tuple[int, int, bool]]:
 @pytest.mark.parametrize("by", WAYS)
 @each(name=list(KINDS), dtype=DTYPES, size=((7, 2), (50, 1), (1100, 3), (5000, 8)))
 def test_rows_have_the_tokens_of_the_cpu(by: str, name: str, dtype: Any, size: tuple[int, int]) -> None:
-    given = given_in(name, dtype, *size)
-    expected = rows_of(verify_rows(*given, by="sorting" if by == "sorting" else "buckets"))
-    found = rows_of(verify_rows(*on_gpu(given), by=by))
+    inputs = inputs_in(name, dtype, *size)
+    expected = rows_of(verify_rows(*inputs, by="sorting" if by == "sorting" else "buckets"))
+    found = rows_of(verify_rows(*on_gpu(inputs), by=by))
     # Two-byte numbers have ties, which the rounding of their totals breaks.
     assert sum(one != other for one, other in zip(found, expected, strict=True)) <= (dtype is torch.bfloat16)
 
@@ -67,28 +67,28 @@ def test_rows_have_the_tokens_of_the_cpu(by: str, name: str, dtype: Any, size: t
 @each(temperature=(0.0, 0.6, 1.0))
 def test_logits_have_the_tokens_of_their_laws(by: str, temperature: float) -> None:
     """But for roundings: the softmax is the GPU's, and its weights are added up in another order."""
-    p, q, drafts, uniforms = given_in("dirichlet", torch.float64, 300, 3, rows=64)
+    p, q, drafts, uniforms = inputs_in("dirichlet", torch.float64, 300, 3, rows=64)
     scores = [law.clamp(min=1e-30).log().float() for law in (p, q)]
     drafts = scores[1].argmax(dim=1, keepdim=True).expand_as(drafts) if temperature == 0 else drafts
-    given = (*scores, drafts, uniforms)
-    expected = rows_of(verify_logits(*given, temperature=temperature, by="sorting" if by == "sorting" else "buckets"))
-    found = rows_of(verify_logits(*on_gpu(given), temperature=temperature, by=by))
+    inputs = (*scores, drafts, uniforms)
+    expected = rows_of(verify_logits(*inputs, temperature=temperature, by="sorting" if by == "sorting" else "buckets"))
+    found = rows_of(verify_logits(*on_gpu(inputs), temperature=temperature, by=by))
     assert sum(one != other for one, other in zip(found, expected, strict=True)) <= 1
 
 
 @each(dtype=DTYPES)
 def test_truncated_drafts_have_the_tokens_of_the_cpu(dtype: Any) -> None:
-    p, q, _, uniforms = given_in("model", dtype, 400, 3)
+    p, q, _, uniforms = inputs_in("model", dtype, 400, 3)
     kept = q.double().topk(20, dim=1)
     law = kept.values / kept.values.sum(dim=1, keepdim=True)
     drafts = kept.indices.gather(1, torch.multinomial(law, 3, replacement=True))
-    given = p, kept.indices, law, drafts, uniforms
-    assert rows_of(verify_truncated(*on_gpu(given))) == rows_of(verify_truncated(*given))
+    inputs = p, kept.indices, law, drafts, uniforms
+    assert rows_of(verify_truncated(*on_gpu(inputs))) == rows_of(verify_truncated(*inputs))
 
 
 @each(name=("model", "zeros", "close"), length=(1, 8), vocab=(50, 5000))
 def test_chains_have_the_tokens_of_the_cpu(name: str, length: int, vocab: int) -> None:
-    p, q, drafts, uniforms = given_in(name, torch.float32, vocab, 1, rows=8 * (length + 1))
+    p, q, drafts, uniforms = inputs_in(name, torch.float32, vocab, 1, rows=8 * (length + 1))
     chain = p.view(8, length + 1, vocab), q.view(8, length + 1, vocab)[:, :length].contiguous()
     tokens = drafts.view(8, length + 1)[:, :length].contiguous()
     numbers = uniforms.view(8, length + 1, 2, 3)[..., 0, 0].contiguous()
@@ -110,10 +110,10 @@ TREE_WAYS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("way", ["block", "sorting", "buckets", *with_kernels("triton")])
 @each(family=DISTINCT, branching=SHAPES, vocab=(2, 7))
 def test_trees_have_the_tokens_of_the_cpu(way: str, family: str, branching: tuple[int, ...], vocab: int) -> None:
-    given: Any = batch_of_trees(drawn(family, vocab, branching, 8))
+    inputs: Any = batch_of_trees(drawn(family, vocab, branching, 8))
     on_cpu = TREE_WAYS["buckets" if way == "triton" else way]
-    expected = outputs(verified(given, branching, **on_cpu))
-    assert outputs(verified(on_gpu(given), branching, **TREE_WAYS[way])) == expected
+    expected = outputs(verified(inputs, branching, **on_cpu))
+    assert outputs(verified(on_gpu(inputs), branching, **TREE_WAYS[way])) == expected
 
 
 @needs_kernels
@@ -121,27 +121,27 @@ def test_trees_have_the_tokens_of_the_cpu(way: str, family: str, branching: tupl
 def test_every_slot_is_that_of_torch(family: str, branching: tuple[int, ...], dtype: Any, vocab: int) -> None:
     """Token by token by buckets, on the same laws; of three tokens many slots have one text."""
     target, draft, tokens, uniforms = on_gpu(batch_of_trees(drawn(family, vocab, branching, 16)))
-    given = (target.to(dtype), draft.to(dtype), tokens, uniforms)
-    found, expected = (verified(given, branching, **TREE_WAYS[way]) for way in ("triton", "buckets"))
+    inputs = (target.to(dtype), draft.to(dtype), tokens, uniforms)
+    found, expected = (verified(inputs, branching, **TREE_WAYS[way]) for way in ("triton", "buckets"))
     assert found.valid.equal(expected.valid)
     # Totals are added up in another order, which two-byte numbers and ties let decide.
     assert (found.slots != expected.slots).any(dim=1).sum() <= 1
-    assert verified(given, branching, rule="interval").slots.equal(found.slots)
+    assert verified(inputs, branching, rule="interval").slots.equal(found.slots)
 
 
 @needs_kernels
 @each(family=DISTINCT, branching=((4, 1, 1), (1, 2, 1), (2, 2)), sigma=(0.0, 0.5), vocab=(7, 5000))
 def test_labels_are_those_of_the_cpu(family: str, branching: tuple[int, ...], sigma: float, vocab: int) -> None:
     """By kernels, and to the last bit: of laws that are divided by the same totals all sums are integers."""
-    given = batch_of_trees(drawn(family, vocab, branching, 8))
-    check_labels(even_batch(given, branching), given[3], sigma, "cuda")
+    inputs = batch_of_trees(drawn(family, vocab, branching, 8))
+    check_labels(even_batch(inputs, branching), inputs[3], sigma, "cuda")
 
 
 @needs_kernels
 def test_labels_of_more_trees_than_a_gpu_has_room_for() -> None:
     """Programs that come later read what those before them must have left alone."""
-    given = batch_of_trees(drawn("tiny", 600, (4, 1, 1, 1, 1, 1), 96))
-    check_labels(even_batch(given, (4, 1, 1, 1, 1, 1)), given[3], 0.5, "cuda")
+    inputs = batch_of_trees(drawn("tiny", 600, (4, 1, 1, 1, 1, 1), 96))
+    check_labels(even_batch(inputs, (4, 1, 1, 1, 1, 1)), inputs[3], 0.5, "cuda")
 
 
 @needs_kernels
@@ -158,16 +158,16 @@ def test_lines_are_those_of_the_cpu(ties: bool) -> None:
 @each(family=DISTINCT, branching=((3, 1, 1), (2, 2)), vocab=(7, 5000))
 def test_labels_have_the_tokens_of_the_cpu(family: str, branching: tuple[int, ...], vocab: int) -> None:
     """But for roundings: the totals of laws are sums of floats, which a GPU adds up in another order."""
-    given: Any = batch_of_trees(drawn(family, vocab, branching, 16))
-    expected = outputs(verified(given, branching))
-    there = on_gpu(given)
+    inputs: Any = batch_of_trees(drawn(family, vocab, branching, 16))
+    expected = outputs(verified(inputs, branching))
+    there = on_gpu(inputs)
     found = outputs(verified(there, branching))
     assert sum(one != other for one, other in zip(found, expected, strict=True)) <= 1
 
 
 CALLS: dict[str, Callable[..., Any]] = {
-    **{by: lambda *given, by=by: verify_rows(*given, by=by) for by in ("sorting", "buckets", "triton")},
-    "logits": lambda *given: verify_logits(*given, by="triton"),
+    **{by: lambda *inputs, by=by: verify_rows(*inputs, by=by) for by in ("sorting", "buckets", "triton")},
+    "logits": lambda *inputs: verify_logits(*inputs, by="triton"),
     "truncated": lambda p, q, drafts, uniforms: verify_truncated(
         p, torch.arange(q.shape[1], device=q.device).expand_as(q), q, drafts, uniforms
     ),
@@ -212,30 +212,30 @@ def check_a_graph(call: Callable[[], Any], uniforms: Any) -> None:
 
 @pytest.mark.parametrize("name", NAMED)
 def test_rows_wait_for_nothing_and_are_captured(name: str) -> None:
-    given = on_gpu(given_in("model", torch.float32, 3000, 4, rows=64))
-    check_a_graph(lambda: CALLS[name](*given), given[-1])
+    inputs = on_gpu(inputs_in("model", torch.float32, 3000, 4, rows=64))
+    check_a_graph(lambda: CALLS[name](*inputs), inputs[-1])
 
 
 @pytest.mark.parametrize("rule", trees.RULES)
 @each(vocab=(7, 5000), branching=((3, 1, 1), (4, 4, 4)))
 def test_trees_wait_for_nothing_and_are_captured(rule: str, vocab: int, branching: tuple[int, ...]) -> None:
-    given: Any = on_gpu(batch_of_trees(drawn("tiny", vocab, branching, 64 if branching[1] == 1 else 16)))
-    check_a_graph(lambda: verified(given, branching, rule=rule), given[3])
+    inputs: Any = on_gpu(batch_of_trees(drawn("tiny", vocab, branching, 64 if branching[1] == 1 else 16)))
+    check_a_graph(lambda: verified(inputs, branching, rule=rule), inputs[3])
 
 
 @each(vocab=(7, 5000))
 def test_sorted_trees_wait_for_nothing_and_are_captured(vocab: int) -> None:
-    given: Any = on_gpu(batch_of_trees(drawn("tiny", vocab, (3, 1, 1), 64)))
-    check_a_graph(lambda: verified(given, (3, 1, 1), rule="interval", by="sorting"), given[3])
+    inputs: Any = on_gpu(batch_of_trees(drawn("tiny", vocab, (3, 1, 1), 64)))
+    check_a_graph(lambda: verified(inputs, (3, 1, 1), rule="interval", by="sorting"), inputs[3])
 
 
 @needs_kernels
 @each(rule=trees.RULES, vocab=(7, 5000))
 def test_trees_compile_to_one_graph_with_kernels(rule: str, vocab: int) -> None:
-    given: Any = on_gpu(batch_of_trees(drawn("tiny", vocab, (3, 1), 4)))
-    expected = verified(given, (3, 1), rule=rule)
+    inputs: Any = on_gpu(batch_of_trees(drawn("tiny", vocab, (3, 1), 4)))
+    expected = verified(inputs, (3, 1), rule=rule)
     compiled = torch.compile(lambda *tensors: verified(tensors, (3, 1), rule=rule), fullgraph=True, backend="aot_eager")
-    assert all(map(torch.equal, parts_of(compiled(*given)), parts_of(expected)))
+    assert all(map(torch.equal, parts_of(compiled(*inputs)), parts_of(expected)))
 
 
 @pytest.mark.parametrize("by", WAYS)

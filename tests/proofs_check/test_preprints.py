@@ -106,6 +106,6 @@ def by_coins(tree: Tree, window: int, threshold: float) -> Any:
 
 @each(family=FAMILIES, window=(1, 2, 4), threshold=(0.0, 0.3, 0.9))
 def test_fly_is_what_its_coins_make_of_it(family: str, window: int, threshold: float) -> None:
-    given = model(family, 4)
-    tree = given.tree(given.sample(1, 5, rng=window))
+    inputs = model(family, 4)
+    tree = inputs.tree(inputs.sample(1, 5, rng=window))
     np.testing.assert_allclose(FLy(window, threshold).stop_law(tree), by_coins(tree, window, threshold), atol=1e-14)

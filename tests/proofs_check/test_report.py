@@ -61,11 +61,11 @@ def test_a_claim_of_another_version_is_refused_by_name() -> None:
 
 
 def test_what_is_expected_of_every_claim_is_told_without_a_search() -> None:
-    told = report.expectations(proofs_check.SOURCES)
-    assert "All as expected. So the tests find it;" in told
-    rows = dict(re.findall(r"^\| `([^`]+)` \|.*\| ([^|]+) \|$", told, re.MULTILINE))
+    shown = report.expectations(proofs_check.SOURCES)
+    assert "All as expected. So the tests find it;" in shown
+    rows = dict(re.findall(r"^\| `([^`]+)` \|.*\| ([^|]+) \|$", shown, re.MULTILINE))
     assert rows == {name: claim.expected.value for name, claim in CLAIMS.items()}
     failing = [claim for claim in CLAIMS.values() if claim.expected is Verdict.FAILS and claim.counterexample]
-    assert told.count("\nCounterexample: `{") == len(failing)
-    assert "Found by the search" not in told
-    assert "worst margin" not in told
+    assert shown.count("\nCounterexample: `{") == len(failing)
+    assert "Found by the search" not in shown
+    assert "worst margin" not in shown

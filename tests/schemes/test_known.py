@@ -96,12 +96,12 @@ REFUSED: list[tuple[Any, Any, Any, str]] = [
 
 
 def test_what_is_no_table_is_refused() -> None:
-    check_refused((partial(Table, *given), message) for *given, message in REFUSED)
+    check_refused((partial(Table, *inputs), message) for *inputs, message in REFUSED)
 
 
 def test_rows_are_told_in_any_shape_and_in_their_order() -> None:
-    asked = np.array([[[0, 1], [0, 0]], [[2, 2], [3, 3]], [[4, 1], [1, 4]]])
-    assert_allclose(TABLE.prob(asked), [[0.4, 0.0], [0.0, 0.3], [0.0, 0.2]], rtol=1e-15)
+    request = np.array([[[0, 1], [0, 0]], [[2, 2], [3, 3]], [[4, 1], [1, 4]]])
+    assert_allclose(TABLE.prob(request), [[0.4, 0.0], [0.0, 0.3], [0.0, 0.2]], rtol=1e-15)
     assert_array_equal(TABLE.support().drafts, DRAFTS[:4])
     assert TABLE.support_size() == 4
     # With order 1, 3, 0, ...: the tuples (0, 1), (1, 0), (1, 4) give token 1, and (3, 3) gives token 3.

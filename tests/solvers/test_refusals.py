@@ -85,10 +85,10 @@ def test_drafts_that_cannot_be_are_refused(info: Any, name: str) -> None:
         return
     plan = solve(problem, solver, strict=False).plan
     assert plan is not None
-    asked: list[Any] = [plan.conditional, lambda some: plan.sample(some, 0)]
+    request: list[Any] = [plan.conditional, lambda some: plan.sample(some, 0)]
     if isinstance(solver, TupleSolver):
-        asked.append(functools.partial(solver.conditional, problem))
-    for ask in asked:
+        request.append(functools.partial(solver.conditional, problem))
+    for ask in request:
         with pytest.raises(ProblemError, match=message):
             ask(np.array(drafts))
 

@@ -40,8 +40,8 @@ def rows(verify: Callable[..., Any], **settings: Any) -> Any:
 
 def trees(topology: Any, vocab: int = VOCAB, **settings: Any) -> Any:
     target, draft = laws(ROWS, SLOTS, vocab=vocab), laws(ROWS, INNER, vocab=vocab)
-    given = target, draft, tokens(ROWS, SLOTS), topology, uniforms(ROWS, SLOTS + LEVELS, 3)
-    return verify_trees(*given, logprobs=True, **settings)
+    inputs = target, draft, tokens(ROWS, SLOTS), topology, uniforms(ROWS, SLOTS + LEVELS, 3)
+    return verify_trees(*inputs, logprobs=True, **settings)
 
 
 def linked(rule: str, **settings: Any) -> Any:

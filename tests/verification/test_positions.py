@@ -77,11 +77,11 @@ def test_verifies_the_problem_of_the_same_logits(settings: dict[str, Any], dtype
     problem = Problem.from_logits(target, draft, 3, **settings)
     assert isinstance(problem.scheme, IID)
     for index, drafts in enumerate(problem.scheme.sample(seed, 20)):
-        given = otspec.verify_logits(target, draft, drafts, index, **settings)
-        assert given == otspec.verify(problem.p, problem.scheme.q, drafts, index)
+        inputs = otspec.verify_logits(target, draft, drafts, index, **settings)
+        assert inputs == otspec.verify(problem.p, problem.scheme.q, drafts, index)
         scored = otspec.verify_logits(target, draft, drafts, index, logprobs=True, **settings)
-        assert scored[:2] == given
-        assert scored.logprob == pytest.approx(math.log(problem.p[given.token]), rel=1e-14, abs=1e-15)
+        assert scored[:2] == inputs
+        assert scored.logprob == pytest.approx(math.log(problem.p[inputs.token]), rel=1e-14, abs=1e-15)
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4"])

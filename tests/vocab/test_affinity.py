@@ -38,8 +38,8 @@ def test_sparse_and_dense_are_equation_2(tau: float, share: float) -> None:
         covariance = random_covariance(rng, vocab, share)
         q = rng.dirichlet(np.full(vocab, 0.3), 4)
         wanted = softmax(covariance / tau, axis=1)
-        for given in (covariance, sparse.csr_array(covariance), sparse.coo_matrix(covariance)):
-            matrix = affinity(given, tau)
+        for inputs in (covariance, sparse.csr_array(covariance), sparse.coo_matrix(covariance)):
+            matrix = affinity(inputs, tau)
             np.testing.assert_allclose(everything(matrix), wanted, rtol=1e-11, atol=1e-16)
             np.testing.assert_allclose(rdk(q, matrix), q @ wanted, rtol=1e-11, atol=1e-16)
             assert rdk(q, matrix).min() >= 0
@@ -67,8 +67,8 @@ def test_counts_are_raised_to_a_power_and_stay_sparse(tau: float) -> None:
     rng = np.random.default_rng(5)
     counts = rng.poisson(0.7, (7, 7)) + np.eye(7)
     wanted = counts ** (1 / tau) / (counts ** (1 / tau)).sum(axis=1, keepdims=True)
-    given = () if tau == 1.0 else (tau,)  # the default
-    dense, stored = (affinity_from_counts(one, *given) for one in (counts, sparse.csc_array(counts)))
+    inputs = () if tau == 1.0 else (tau,)  # the default
+    dense, stored = (affinity_from_counts(one, *inputs) for one in (counts, sparse.csc_array(counts)))
     np.testing.assert_allclose(everything(dense), wanted, rtol=1e-12)
     np.testing.assert_allclose(everything(stored), wanted, rtol=1e-12)
     assert isinstance(stored, matrices.StoredAffinity)
@@ -123,11 +123,11 @@ EXTREME = [
 
 @each(case={str(number): case for number, case in enumerate(EXTREME)})
 def test_numbers_and_temperatures_of_any_size(case: tuple[Callable[..., Affinity], Any, Any, float, Any]) -> None:
-    make, form, given, tau, wanted = case
-    matrix, law = make(form(given), tau), np.full(len(given), 1 / len(given))
+    make, form, inputs, tau, wanted = case
+    matrix, law = make(form(inputs), tau), np.full(len(inputs), 1 / len(inputs))
     np.testing.assert_allclose(everything(matrix), wanted, rtol=1e-11, atol=1e-16)
     np.testing.assert_allclose(rdk(law, matrix), law @ np.array(wanted), rtol=1e-11, atol=1e-16)
-    np.testing.assert_allclose(everything(matrix.nearest(len(given))), wanted, rtol=1e-9, atol=1e-16)
+    np.testing.assert_allclose(everything(matrix.nearest(len(inputs))), wanted, rtol=1e-9, atol=1e-16)
 
 
 def test_small_covariances_keep_their_digits_in_a_sparse_matrix() -> None:
@@ -139,18 +139,18 @@ def test_small_covariances_keep_their_digits_in_a_sparse_matrix() -> None:
 
 @pytest.mark.parametrize(
     "make",
-    [affinity, lambda given: affinity(sparse.csr_array(given)), affinity_from_factor, affinity_from_counts],
+    [affinity, lambda inputs: affinity(sparse.csr_array(inputs)), affinity_from_factor, affinity_from_counts],
     ids=["dense", "sparse", "factor", "counts"],
 )
 def test_nearest_keeps_the_largest_entries_and_the_totals(make: Callable[[Floats], Affinity]) -> None:
-    given = np.random.default_rng(8).gamma(0.5, size=(7, 7))
-    full = everything(make(given))
+    inputs = np.random.default_rng(8).gamma(0.5, size=(7, 7))
+    full = everything(make(inputs))
     for count in (1, 3, 7, 100):
         wanted = np.zeros_like(full)
         for i, row in enumerate(full):
             kept = sorted(range(7), key=lambda j: (-row[j], j))[:count]
             wanted[i, kept] = row[kept] / row[kept].sum()
-        nearest = make(given).nearest(count)
+        nearest = make(inputs).nearest(count)
         np.testing.assert_allclose(everything(nearest), wanted, rtol=1e-13)
         assert isinstance(nearest, matrices.StoredAffinity)
         assert nearest.matrix.nnz <= 7 * count

@@ -174,9 +174,9 @@ def audit_engine(
         source = Source(audited, texts, settings)
         divergences = list(_greedy(source, distinct, laws, settings))
         tests, looks = watch(judge, source.batch(judge), settings.texts // max(len(cells), 1), settings, progress)
-        told = audited.acceptance()
+        acceptance = audited.acceptance()
     found = finding_of(divergences, len(distinct))
-    outcome = conclude(judge, tests, looks, divergences, found, told, settings)
+    outcome = conclude(judge, tests, looks, divergences, found, acceptance, settings)
     return EngineAudit(outcome, settings, audited.name, audited.version, audited.method, acting)
 
 
@@ -283,8 +283,8 @@ def audit_texts(
     if not count:
         raise ProblemError("there are no texts; pass some hundreds with drafts, and as many without")
     longest = max((len(one.tokens) for one in (*found, *without)), default=0) or 8
-    asked: dict[str, Any] = {"texts": count, "length": longest, **options}
-    settings = EngineAuditSettings(**asked)
+    values: dict[str, Any] = {"texts": count, "length": longest, **options}
+    settings = EngineAuditSettings(**values)
     cells = [PromptCell(0, prompt, Sampling())]
     judge: Judge
     if laws is None:

@@ -76,7 +76,7 @@ class Text(NamedTuple):
     """"length", "stop", or "" where the engine does not say."""
 
 
-def as_text(given: Any) -> Text:
+def as_text(text: Any) -> Text:
     """A `Text` as it is; a string, or a sequence of token ids, as one.
 
     Raises
@@ -84,14 +84,14 @@ def as_text(given: Any) -> Text:
     ProblemError
         If it is none of these.
     """
-    if isinstance(given, Text):
-        return given
-    if isinstance(given, str):
-        return Text((), given)
+    if isinstance(text, Text):
+        return text
+    if isinstance(text, str):
+        return Text((), text)
     try:
-        tokens = tuple(int(token) for token in given)
+        tokens = tuple(int(token) for token in text)
     except (TypeError, ValueError) as error:
-        raise ProblemError(f"{given!r} is no text; pass a string, its tokens by number, or an otspec Text") from error
+        raise ProblemError(f"{text!r} is no text; pass a string, its tokens by number, or an otspec Text") from error
     return Text(tokens, "")
 
 

@@ -71,20 +71,20 @@ class LogProbabilities:
         with np.errstate(divide="ignore"):
             kinds = (draws.raw, np.log(draws.p))
         for row, text in enumerate(texts):
-            told = told_of(text)
-            if told is None:
+            reported = reported_by(text)
+            if reported is None:
                 continue
-            mine = draws.decided[row, : told.size] & (draws.tokens[row, : told.size] != ENDED)
+            mine = draws.decided[row, : reported.size] & (draws.tokens[row, : reported.size] != ENDED)
             for kind, exact in enumerate(kinds):
-                off = _largest(told[: mine.size][mine], exact[row, : told.size][mine])
+                off = _largest(reported[: mine.size][mine], exact[row, : reported.size][mine])
                 self._off[drafts][kind] = max(self._off[drafts][kind], off)
             self._compared += drafts
 
     def add(self, cell: object, texts: Sequence[Text], *, drafts: bool) -> None:
         """Keep those of texts without drafts, and compare those of texts with drafts after equal prefixes."""
         for text in texts:
-            told = told_of(text)
-            for place, value in enumerate([] if told is None else told.tolist()):
+            reported = reported_by(text)
+            for place, value in enumerate([] if reported is None else reported.tolist()):
                 key = (cell, text.tokens[: place + 1])
                 if not drafts:
                     self._plain.setdefault(key, value)
@@ -113,18 +113,18 @@ class LogProbabilities:
         return Finding(f"log-probabilities with drafts are wrong: {how} (tolerance {self._tolerance:g})", bias=False)
 
 
-def told_of(text: Text) -> FloatArray | None:
+def reported_by(text: Text) -> FloatArray | None:
     """The log-probabilities of a text, shape (tokens,); None if there are none."""
     if text.logprobs is None or len(text.logprobs) != len(text.tokens):
         return None
     return np.array(text.logprobs, dtype=np.float64)
 
 
-def _largest(told: FloatArray, exact: FloatArray) -> float:
-    if not told.size:
+def _largest(reported: FloatArray, exact: FloatArray) -> float:
+    if not reported.size:
         return 0.0
     with np.errstate(invalid="ignore"):
-        off = np.abs(told - exact)
+        off = np.abs(reported - exact)
     return float(np.nan_to_num(off, nan=np.inf).max())
 
 

@@ -125,7 +125,7 @@ def conclude(
     looks: int,
     divergences: Sequence[Divergence],
     findings: Sequence[Finding],
-    told: Acceptance | None,
+    acceptance: Acceptance | None,
     settings: EngineAuditSettings,
 ) -> EngineOutcome:
     """What it all came to; `findings` are those that the judge has not made."""
@@ -143,7 +143,7 @@ def conclude(
         places=places,
         control=judge.control,
         divergences=tuple(divergences),
-        acceptance=told,
+        acceptance=acceptance,
         undecided=judge.undecided,
     )
 

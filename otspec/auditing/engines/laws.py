@@ -177,8 +177,8 @@ class ModelLaws:
         head = ids.shape[1] - logits.shape[1] + 1
         prepared: dict[str, Any] = {}
 
-        def prepare(model: Any, input_ids: Any, **given: Any) -> Any:
-            prepared.update(given)
+        def prepare(model: Any, input_ids: Any, **arguments: Any) -> Any:
+            prepared.update(arguments)
             return input_ids
 
         prompts = ids[:, :head]
@@ -222,21 +222,21 @@ class FunctionLaws:
                 yield np.log(np.array(laws)) if laws else np.empty((0, 0))
 
 
-def _undecided(logits: FloatArray, kept: BoolArray, sampling: Sampling, tolerance: float) -> bool:
+def _undecided(logits: FloatArray, possible: BoolArray, sampling: Sampling, tolerance: float) -> bool:
     """Whether a kept token and one that is cut off are so close that rounding decides between them."""
-    cut = np.isfinite(logits) & ~kept
+    cut = np.isfinite(logits) & ~possible
     if sampling.greedy:
         return False
-    near = cut.any() and logits[kept].min() - logits[cut].max() <= tolerance
-    return bool(near) or _on_the_edge(logits, kept, sampling, tolerance)
+    near = cut.any() and logits[possible].min() - logits[cut].max() <= tolerance
+    return bool(near) or _on_the_edge(logits, possible, sampling, tolerance)
 
 
-def _on_the_edge(logits: FloatArray, kept: BoolArray, sampling: Sampling, tolerance: float) -> bool:
+def _on_the_edge(logits: FloatArray, possible: BoolArray, sampling: Sampling, tolerance: float) -> bool:
     """Whether the mass, or the part of the largest probability, at which top-p or min-p cuts is met within rounding."""
     law = law_from_logits("logits", logits, sampling.temperature, sampling.top_k or None)
     slack = np.expm1(tolerance / sampling.temperature)
     if sampling.top_p and sampling.top_p < 1:
-        below, last = float(law[kept].sum()), float(law[kept].min())
+        below, last = float(law[possible].sum()), float(law[possible].min())
         room = slack * sampling.top_p
         if abs(below - sampling.top_p) <= room or abs(below - last - sampling.top_p) <= room:
             return True

@@ -164,8 +164,8 @@ def _place(place: Place) -> str:
     )
 
 
-def _accepted(told: Acceptance) -> str:
-    text = f"{told.accepted:,} of {told.drafted:,} drafts in {told.steps:,} steps"
-    if told.per_position and told.steps:
-        text += "; by position " + ", ".join(f"{one / told.steps:.3f}" for one in told.per_position)
+def _accepted(acceptance: Acceptance) -> str:
+    text = f"{acceptance.accepted:,} of {acceptance.drafted:,} drafts in {acceptance.steps:,} steps"
+    if acceptance.per_position and acceptance.steps:
+        text += "; by position " + ", ".join(f"{one / acceptance.steps:.3f}" for one in acceptance.per_position)
     return text

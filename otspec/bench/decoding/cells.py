@@ -77,10 +77,10 @@ class DecodingCell:
     @property
     def settings(self) -> dict[str, Any]:
         """What its method takes, for `otspec.decode.methods.catalogue.decoder`."""
-        given = {name: getattr(self, name, None) for name in METHODS[self.method].takes}
+        chosen = {name: getattr(self, name, None) for name in METHODS[self.method].takes}
         if self.rule:
-            given["solver"] = rule(self.rule, CHAIN)
-        return {name: value for name, value in given.items() if value is not None}
+            chosen["solver"] = rule(self.rule, CHAIN)
+        return {name: value for name, value in chosen.items() if value is not None}
 
     @property
     def open(self) -> bool:

@@ -118,14 +118,14 @@ def _figures(verifier: PathVerifier, tree: Tree, seed: int) -> dict[str, Any]:
     try:
         verifier.verify(tree, np.random.default_rng(seed))
         found["wall_s"] = time.perf_counter() - started
-        found["reach"] = reach_given(verifier, tree)
+        found["reach"] = mean_reach(verifier, tree)
         found["accepted"] = sum(found["reach"])
     except SolveError as error:
         found["message"] = str(error)
     return found | {"spent_s": time.perf_counter() - started}
 
 
-def reach_given(verifier: PathVerifier, tree: Tree) -> list[float]:
+def mean_reach(verifier: PathVerifier, tree: Tree) -> list[float]:
     """P(at least 1, ..., L drafted tokens are accepted) given a tree, over the random numbers of the rule, exactly."""
     stopped = np.bincount(tree.depth, weights=verifier.stop_law(tree).sum(axis=1), minlength=tree.length + 1)
     reached: list[float] = np.cumsum(stopped[:0:-1])[::-1].tolist()

@@ -66,8 +66,8 @@ def _results(
         yield from results
     except lost as error:
         reason = str(error).strip().partition("\n")[0].rstrip(".")
-        told = f"{backend} has ended: {reason}; what has been measured is kept, and the same command goes on"
-        raise ProblemError(told) from error
+        message = f"{backend} has ended: {reason}; what has been measured is kept, and the same command goes on"
+        raise ProblemError(message) from error
 
 
 def measure_cell(
@@ -76,8 +76,8 @@ def measure_cell(
     """A task: what is left of one cell, in a process of its own, if the code and versions here are those of the run."""
     for name, here in _environment().items():
         if here != environment[name]:
-            told = f"a worker on {platform.node()} has other {name}: {here}, not {environment[name]}"
-            raise ProblemError(f"{told}; install the same everywhere")
+            message = f"a worker on {platform.node()} has other {name}: {here}, not {environment[name]}"
+            raise ProblemError(f"{message}; install the same everywhere")
     with single_threaded(), Worker(questions) as worker:
         return todo, list(records_of(worker, todo, threading.Event()))
 

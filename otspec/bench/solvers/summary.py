@@ -24,13 +24,13 @@ CRASHES = ("INVALID", "RAISED", "DIED")
 """Statuses of positions that were not even refused: what is wrong is in the data or in a solver's code."""
 
 
-def summarise(records: Sequence[Record], asked: Iterable[Mapping[str, Any]] = ()) -> list[Row]:
+def summarise(records: Sequence[Record], requests: Iterable[Mapping[str, Any]] = ()) -> list[Row]:
     """A row for every cell with a record, small settings first, solvers by name.
 
     Parameters
     ----------
     records : sequence of Record
-    asked : iterable of mappings
+    requests : iterable of mappings
         The runs that made them, as run.json has them: of each, how many positions of which cells.
 
     Returns
@@ -51,7 +51,7 @@ def summarise(records: Sequence[Record], asked: Iterable[Mapping[str, Any]] = ()
     cells = frame.group_by(CELL).agg(**_times(), **_plans(), reasons=_reasons().filter(~col("solved")))
     cells = cells.join(best, on=SETTING, how="left").with_columns(
         col("reasons").map_elements(_commonest, return_dtype=pl.String, skip_nulls=False).alias("reason"),
-        _wanted(cells, list(asked)),
+        _wanted(cells, list(requests)),
     )
     order = [col("data"), col("k").replace(0, 2**62), col("n"), col("solver")]
     return _described(cells.sort(order)).to_dicts()
@@ -96,9 +96,9 @@ def _commonest(reasons: Iterable[str]) -> str:
     return max(counts, key=lambda reason: (counts[reason], reason), default="")
 
 
-def _wanted(cells: pl.DataFrame, asked: Sequence[Mapping[str, Any]]) -> pl.Series:
+def _wanted(cells: pl.DataFrame, requests: Sequence[Mapping[str, Any]]) -> pl.Series:
     """Positions asked for of each cell: not less than there are."""
-    grids = list({str(run): (run["positions"], run["cells"]) for run in asked if "cells" in run}.values())
+    grids = list({str(run): (run["positions"], run["cells"]) for run in requests if "cells" in run}.values())
     return pl.Series(
         "wanted",
         [
@@ -138,8 +138,8 @@ def over_data(rows: Sequence[Row], sources: int) -> list[Row]:
 
 def went_wrong(cells: Sequence[Cell], records: Sequence[Record]) -> list[str]:
     """What a user must hear of a run: positions that were no problems, crashes, and solvers that solved nothing."""
-    asked = set(cells)
-    mine = [record for record in records if cell_of(record) in asked]
+    wanted = set(cells)
+    mine = [record for record in records if cell_of(record) in wanted]
     crashed = dict.fromkeys(_crash(record) for record in mine if record["status"] in CRASHES)
     by_solver = {solver: [one for one in mine if one["solver"] == solver] for solver in (cell.solver for cell in cells)}
     idle = [

@@ -22,9 +22,9 @@ def sum_block(
     """One block of a row; NaN and plus infinity make the sum NaN."""
     row, block = tl.program_id(0).to(tl.int64), tl.program_id(1)
     token = block * BLOCK + tl.arange(0, BLOCK)
-    given = tl.load(logits + row * VOCAB + token, mask=token < VOCAB, other=-float("inf")).to(tl.float64)
-    most = tl.max(given, axis=0)
-    summed = tl.sum(tl.exp(given - tl.where(most == -float("inf"), 0.0, most)), axis=0)
+    scores = tl.load(logits + row * VOCAB + token, mask=token < VOCAB, other=-float("inf")).to(tl.float64)
+    most = tl.max(scores, axis=0)
+    summed = tl.sum(tl.exp(scores - tl.where(most == -float("inf"), 0.0, most)), axis=0)
     tl.store(high + row * BLOCKS + block, most)
     tl.store(total + row * BLOCKS + block, summed)
 
@@ -43,8 +43,8 @@ def divide_block(
     most = tl.max(highs, axis=0)
     summed = tl.sum(totals * tl.exp(highs - most), axis=0)
     token = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    given = tl.load(logits + row * VOCAB + token, mask=token < VOCAB, other=0.0).to(tl.float64)
-    tl.store(laws + row * VOCAB + token, tl.exp(given - most) / summed, mask=token < VOCAB)
+    scores = tl.load(logits + row * VOCAB + token, mask=token < VOCAB, other=0.0).to(tl.float64)
+    tl.store(laws + row * VOCAB + token, tl.exp(scores - most) / summed, mask=token < VOCAB)
 
 
 def softmax(logits: torch.Tensor) -> torch.Tensor:

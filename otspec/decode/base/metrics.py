@@ -129,7 +129,7 @@ class Metrics:
     @property
     def acceptance(self) -> list[float]:
         """Of the steps with drafts of d tokens or more, the share that accepted d or more, for d = 1, 2, ..."""
-        return [got / asked if asked else float("nan") for got, asked in zip(self.accepted, self.offered, strict=True)]
+        return [got / of if of else float("nan") for got, of in zip(self.accepted, self.offered, strict=True)]
 
     @property
     def wall(self) -> float:

@@ -103,13 +103,13 @@ class Sampling:
             return None
         return (float(self.blind[0].temperature) if self.blind else 1.0) if self.do_sample else 0.0
 
-    def leaves_some(self, kept: torch.Tensor, vocab: int) -> bool:
+    def leaves_some(self, tokens: torch.Tensor, vocab: int) -> bool:
         """Whether a draft law over these tokens alone, shape (k,), has one left after what suppresses tokens."""
-        scores = torch.full((1, vocab), -torch.inf, device=kept.device)
-        scores[:, kept] = 0.0
+        scores = torch.full((1, vocab), -torch.inf, device=tokens.device)
+        scores[:, tokens] = 0.0
         for one in self.blind:
             scores = one(None, scores)
-            if not bool((scores[:, kept] > torch.finfo(scores.dtype).min).any()):  # some put that for -inf
+            if not bool((scores[:, tokens] > torch.finfo(scores.dtype).min).any()):  # some put that for -inf
                 return False
         return True
 

@@ -89,10 +89,10 @@ def texts_of(input_ids: torch.Tensor, attention_mask: torch.Tensor | None, pad: 
         If one of them has no token: there is nothing to predict the first token from.
     """
     rows = input_ids.tolist()
-    kept = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+    mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
     texts = []
-    for row, (tokens, keep) in enumerate(zip(rows, kept.tolist(), strict=True)):
-        prompt = [token for token, kept in zip(tokens, keep, strict=True) if kept]
+    for row, (tokens, present) in enumerate(zip(rows, mask.tolist(), strict=True)):
+        prompt = [token for token, one in zip(tokens, present, strict=True) if one]
         if not prompt:
             raise ProblemError(f"prompt {row} is empty; begin it with the tokenizer's first token (bos_token_id)")
         texts.append(Request(row, [pad] * (len(tokens) - len(prompt)), prompt))

@@ -24,7 +24,7 @@ class DraftModelInit(NamedTuple):
     """A draft model, in place; None if the kind is made of the target."""
     ahead: int = 1
     """How many tokens in a row are drafted."""
-    kept: IntArray | None = None
+    draft_tokens: IntArray | None = None
     """Those of the target's tokens that are drafted, ascending, shape (k,), if the kind can leave others out."""
 
 

@@ -71,7 +71,7 @@ class TeacherData:
         Bytes to keep the target's answers, where the target is and in half precision, or in single precision once some
         are beyond what half precision has; beyond, it is asked in every epoch.  By default `MEMORY`, or `SHARE` of what
         is free on a GPU.
-    kept : array of int, shape (k,), optional
+    draft_tokens : array of int, shape (k,), optional
         The tokens that are drafted, ascending: of a large vocabulary no more is computed, or kept, than these need.
     """
 
@@ -83,28 +83,28 @@ class TeacherData:
         batch: int,
         seed: int = 0,
         memory: int | None = None,
-        kept: IntArray | None = None,
+        draft_tokens: IntArray | None = None,
     ) -> None:
         self.target = target
         self.texts = torch.from_numpy(texts)
         self.layers = list(layers)
         self.batch = batch
         self.seed = seed
-        self.kept = kept
-        if kept is not None:
+        self.draft_tokens = draft_tokens
+        if draft_tokens is not None:
             self._body, head = without_head(target)
-            self._rows = head.rows(torch.from_numpy(kept).to(target.device))
+            self._rows = head.rows(torch.from_numpy(draft_tokens).to(target.device))
         size = target.config.get_text_config().hidden_size
-        width = (vocabulary(target) if kept is None else size) + len(self.layers) * size
+        width = (vocabulary(target) if draft_tokens is None else size) + len(self.layers) * size
         self._most = _free(target.device) if memory is None else memory
         self._numbers = texts.shape[0] * (texts.shape[1] - 1) * width
-        self._held = target.dtype if target.dtype == torch.bfloat16 else torch.float16
-        self._kept: dict[int, TeacherOutputs] = {}
+        self._dtype = target.dtype if target.dtype == torch.bfloat16 else torch.float16
+        self._cached: dict[int, TeacherOutputs] = {}
 
     @property
     def keeps(self) -> bool:
         """Whether there is room for what the target says of all texts."""
-        return self._numbers * self._held.itemsize <= self._most
+        return self._numbers * self._dtype.itemsize <= self._most
 
     @property
     def digest(self) -> str:
@@ -116,7 +116,7 @@ class TeacherData:
         """Batches of an epoch."""
         return max(len(self.texts) // self.batch, 1)
 
-    def asked_in(self, steps: int) -> int:
+    def batches_in(self, steps: int) -> int:
         """How many batches of so many the target is asked for."""
         return min(steps, self.an_epoch) if self.keeps else steps
 
@@ -137,40 +137,40 @@ class TeacherData:
     def batch_of(self, rows: Sequence[int]) -> TeacherBatch:
         """Some texts, by their rows, and what the target says of them."""
         tokens = self.texts[list(rows)].to(self.target.device)
-        if missing := [row for row in rows if row not in self._kept]:
-            answers = self._asked(self.texts[missing].to(self.target.device))
+        if missing := [row for row in rows if row not in self._cached]:
+            answers = self._outputs(self.texts[missing].to(self.target.device))
             if len(missing) == len(rows) and not self.keeps:
                 return self._taught(tokens, answers)
-            if not (_representable(answers.output, self._held) and _representable(answers.features, self._held)):
-                self._held = torch.float32
-            half = (answers.output.to(self._held), answers.features.to(self._held), answers.total)
-            self._kept.update(zip(missing, map(TeacherOutputs._make, zip(*half, strict=True)), strict=True))
-        each = zip(*(self._kept[row] for row in rows), strict=True)
+            if not (_representable(answers.output, self._dtype) and _representable(answers.features, self._dtype)):
+                self._dtype = torch.float32
+            half = (answers.output.to(self._dtype), answers.features.to(self._dtype), answers.total)
+            self._cached.update(zip(missing, map(TeacherOutputs._make, zip(*half, strict=True)), strict=True))
+        each = zip(*(self._cached[row] for row in rows), strict=True)
         taught = self._taught(tokens, TeacherOutputs(*(torch.stack([one.float() for one in every]) for every in each)))
         if not self.keeps:
-            self._kept.clear()
+            self._cached.clear()
         return taught
 
     def batch_on(self, tokens: torch.Tensor) -> TeacherBatch:
         """Other texts, shape (B, N + 1), of which nothing is kept, likewise."""
-        return self._taught(tokens, self._asked(tokens))
+        return self._taught(tokens, self._outputs(tokens))
 
     def _taught(self, tokens: torch.Tensor, answers: TeacherOutputs) -> TeacherBatch:
         output, features = answers.output.float(), answers.features.float()
-        if self.kept is None:
+        if self.draft_tokens is None:
             return TeacherBatch(tokens, output.log_softmax(-1), features)
         return TeacherBatch(
             tokens, self._rows(answers.output.to(self.target.dtype)).float() - answers.total[..., None], features
         )
 
     @torch.no_grad()
-    def _asked(self, tokens: torch.Tensor) -> TeacherOutputs:
-        model = self.target if self.kept is None else self._body
+    def _outputs(self, tokens: torch.Tensor) -> TeacherOutputs:
+        model = self.target if self.draft_tokens is None else self._body
         found = model(input_ids=tokens[:, :-1], use_cache=False, output_hidden_states=bool(self.layers))
         states = [found.hidden_states[layer] for layer in self.layers]
         output = found.logits
         features = torch.stack(states, dim=2) if states else output.new_empty((*output.shape[:2], 0, 0))
-        if self.kept is None:
+        if self.draft_tokens is None:
             return TeacherOutputs(output, features, output.new_empty(output.shape[:2]))
         head = self.target.get_output_embeddings()
         totals = [head(some).float().logsumexp(-1) for some in output.flatten(0, 1).split(TOKENS_AT_ONCE)]

@@ -86,14 +86,14 @@ def own_texts(
         if not every or not all(0 < one < float("inf") for one in every):
             raise ProblemError(f"temperatures are {list(every)}; texts are drawn at finite ones above 0")
     batch = batch or AT_ONCE.get(target.device.type, AT_ONCE["cpu"])
-    asked = {"target": fingerprint(target), "seed": str(seed), "batch": str(batch), "length": str(length)}
+    described = {"target": fingerprint(target), "seed": str(seed), "batch": str(batch), "length": str(length)}
     said: list[Any] = [list(map(int, one)) for one in prompts]
     said += [] if speakers is None else [list(one) for one in speakers.said]
     said += [] if list(temperatures) == [1.0] else [list(temperatures)]
-    asked["prompts"] = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+    described["prompts"] = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
     if speakers is not None:
-        asked[ASKING] = str(float(ask_temperature))
-    found = _found(path, asked)
+        described[ASKING] = str(float(ask_temperature))
+    found = _found(path, described)
     while len(found) < count:
         start = len(found)
         numbers = range(start, start + batch)
@@ -103,7 +103,7 @@ def own_texts(
             torch.manual_seed(int(np.random.SeedSequence((seed, start)).generate_state(1)[0]))
             found = np.concatenate((found, _written(target, rows, warmth, length, speakers, ask_temperature)))
         if path is not None:
-            _save(path, found, asked)
+            _save(path, found, described)
         progress(min(len(found), count))
     return found[:count]
 
@@ -190,28 +190,28 @@ def continued(
     return texts
 
 
-def _found(path: Path | None, asked: dict[str, str]) -> IntArray:
-    none: IntArray = np.empty((0, int(asked["length"])), dtype=np.int64)
+def _found(path: Path | None, described: dict[str, str]) -> IntArray:
+    none: IntArray = np.empty((0, int(described["length"])), dtype=np.int64)
     if path is None or not path.exists():
         return none
     safetensors: Any = require("safetensors")
     with safetensors.safe_open(path, framework="numpy") as file:
         about = {ASKING: "1.0", **(file.metadata() or {})}  # of files of before nothing is said
-        if different := [name for name, value in asked.items() if about.get(name) != value]:
+        if different := [name for name, value in described.items() if about.get(name) != value]:
             name = different[0]
-            raise DataError(f"{path} holds texts whose {name} is {about.get(name)}, not {asked[name]}; remove it")
+            raise DataError(f"{path} holds texts whose {name} is {about.get(name)}, not {described[name]}; remove it")
         texts: IntArray = file.get_tensor("texts").astype(np.int64)
     return texts
 
 
-def _save(path: Path, texts: IntArray, asked: dict[str, str]) -> None:
+def _save(path: Path, texts: IntArray, described: dict[str, str]) -> None:
     part = path.with_name(path.name + ".part")
     with named(part):
-        require("safetensors.numpy").save_file({"texts": texts.astype(np.int32)}, part, metadata=asked)
+        require("safetensors.numpy").save_file({"texts": texts.astype(np.int32)}, part, metadata=described)
     part.replace(path)
 
 
 def most_frequent(texts: IntArray, count: int, target: PreTrainedModel) -> IntArray:
     """The most frequent tokens of texts, ascending, shape (count,)."""
-    kept: IntArray = np.sort(frequency_prune(np.bincount(texts.ravel(), minlength=vocabulary(target)), count))
-    return kept
+    tokens: IntArray = np.sort(frequency_prune(np.bincount(texts.ravel(), minlength=vocabulary(target)), count))
+    return tokens

@@ -41,7 +41,7 @@ CONDITIONED: Mapping[type[PreTrainedModel], type[LevelDrafter]] = {
 """Who drafts from models that look at the target's hidden states, and from classes made of them."""
 
 
-def looks_at_target(model: PreTrainedModel) -> bool:
+def needs_features(model: PreTrainedModel) -> bool:
     """Whether a draft model is told its target's hidden states."""
     return isinstance(model, tuple(CONDITIONED))
 
@@ -53,12 +53,12 @@ def drafter_class(model: PreTrainedModel) -> type[LevelDrafter]:
     return next((CONDITIONED[kind] for kind in type(model).__mro__ if kind in CONDITIONED), ModelDrafter)
 
 
-def kept_of(models: Sequence[PreTrainedModel]) -> Restriction | None:
+def draft_vocabulary_of(models: Sequence[PreTrainedModel]) -> Restriction | None:
     """The tokens of a draft model that drafts some of its target's only; None where there is no such model."""
     for model in models:
-        if isinstance(model, DraftVocabMixin) and (kept := model.kept) is not None:
-            order = np.argsort(kept)
-            return Restriction(kept[order], own=order)
+        if isinstance(model, DraftVocabMixin) and (tokens := model.draft_tokens) is not None:
+            order = np.argsort(tokens)
+            return Restriction(tokens[order], own=order)
     return None
 
 
@@ -76,9 +76,9 @@ def selection_of(
     ProblemError
         If they were trained with some and the settings name others, or as `Restriction.of`.
     """
-    given = [one for one in (draft_tokens, draft_kernel, draft_shortlist) if one is not None]
-    if (own := kept_of(models)) is not None:
-        if given:
+    restrictions = [one for one in (draft_tokens, draft_kernel, draft_shortlist) if one is not None]
+    if (own := draft_vocabulary_of(models)) is not None:
+        if restrictions:
             raise ProblemError(
                 f"the draft model drafts {own.tokens.size} tokens that it was trained with, and no others; leave "
                 "out draft_tokens, draft_kernel and draft_shortlist"
@@ -138,7 +138,7 @@ def drafter_of(
             f"draft_confidence ends one path of one draft model, and {share.branching[0]} are drafted side by side "
             f"here, branching {share.branching}, law {law.name!r}; pass paths=1, or a branching that begins with 1"
         )
-    if any(map(looks_at_target, models)) and (law.several or matching is not None):
+    if any(map(needs_features, models)) and (law.several or matching is not None):
         alone = "others beside it" if law.several else "a tokenizer of its own"
         raise ProblemError(f"a draft model that looks at the target drafts without {alone}; pass another one")
     drafters: list[LevelDrafter]
@@ -149,9 +149,9 @@ def drafter_of(
         ]
     else:
         matching = matching.within(vocab, own_vocabulary(models))
-        kept = _restriction(selection, matching)
+        restriction = _restriction(selection, matching)
         drafters = [
-            ForeignDrafter(model, share, law, sampling, vocab, generator, kept, matching, confidence)
+            ForeignDrafter(model, share, law, sampling, vocab, generator, restriction, matching, confidence)
             for model in models
         ]
     return SeveralDrafters(drafters) if law.several else drafters[0]
@@ -159,13 +159,13 @@ def drafter_of(
 
 def _restriction(selection: Selection | None, matching: Matching) -> Restriction:
     """The tokens that are computed of a draft model with another tokenizer."""
-    kept = selection or Restriction(matching.tokens)
-    if not isinstance(kept, Restriction):
+    restriction = selection or Restriction(matching.tokens)
+    if not isinstance(restriction, Restriction):
         raise ProblemError(
             "draft_shortlist is for a draft model with the target's tokenizer, and this one has another; leave it out, "
             "or pass draft_tokens"
         )
-    return kept.matched(matching)
+    return restriction.matched(matching)
 
 
 def _share(shape: Shape, law: DraftLaw, models: int) -> Shape:

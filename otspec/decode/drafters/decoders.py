@@ -49,8 +49,8 @@ class ConditionedLayers(Conditioned, PreTrainedModel):  # type: ignore[misc]  # 
             if decoder in made.__bases__:
                 return made
         known, here = decoder.config_class, {"__module__": cls.__module__}
-        told = {"model_type": cls.model_type, "__init__": vars(cls.settings)["__init__"], **here}
-        config = type(f"{cls.__name__}{known.__name__}", (cls.settings, known), told)
+        body = {"model_type": cls.model_type, "__init__": vars(cls.settings)["__init__"], **here}
+        config = type(f"{cls.__name__}{known.__name__}", (cls.settings, known), body)
         made = type(f"{cls.__name__}{decoder.__name__}", (cls, decoder), {"config_class": config, **here})
         AutoModelForCausalLM.register(config, made)
         return made
@@ -72,10 +72,10 @@ class ConditionedLayers(Conditioned, PreTrainedModel):  # type: ignore[misc]  # 
                 "model of transformers, as AutoModelForCausalLM loads it"
             )
         check_model(draft)
-        told = {name: value for name, value in draft.config.to_dict().items() if name not in LEFT_OUT}
+        decoder = {name: value for name, value in draft.config.to_dict().items() if name not in LEFT_OUT}
         made = cls.class_of(type(draft))
         attention = draft.config._attn_implementation
-        config = made.config_class(**settings, **told, decoder_type=known.model_type, attn_implementation=attention)
+        config = made.config_class(**settings, **decoder, decoder_type=known.model_type, attn_implementation=attention)
         model = made(config).to(draft.device, draft.dtype)
         model.load_state_dict(draft.state_dict(), strict=False)
         _check_copy(model.eval(), draft)
@@ -100,8 +100,8 @@ class FolderConfig(PreTrainedConfig):  # type: ignore[misc]
     def register(cls, more: type[ConditionedLayers], *former: str) -> None:
         """Have `AutoModelForCausalLM` read folders of what adds this to a decoder, by its name and former ones."""
         for name in (more.model_type, *former):
-            told = {"model_type": name, "more": more, "__module__": more.__module__}
-            AutoConfig.register(name, type(f"{more.__name__}Config", (cls,), told))
+            body = {"model_type": name, "more": more, "__module__": more.__module__}
+            AutoConfig.register(name, type(f"{more.__name__}Config", (cls,), body))
 
 
 def layers_of(model: PreTrainedModel) -> nn.ModuleList:

@@ -51,8 +51,8 @@ class GrowTree(WrappedDrafter):
         """Draft a tree after each of the texts; what was looked at leaves the device once."""
         texts = self.inner.begin_step(texts)
         each, size = self.inner.every_level(texts, depth), self.size or self.width * depth
-        looked_at = self.inner.grown(texts, self.width, depth) if each is None else self._at_once(texts, each, size)
-        levels = _on_host(looked_at)
+        grown = self.inner.grown(texts, self.width, depth) if each is None else self._at_once(texts, each, size)
+        levels = _on_host(grown)
         trees = [_tree([[part[row] for part in level] for level in levels], size) for row in range(len(texts))]
         drafts = Drafts.fixed([paths for paths, _ in trees])
         self.inner.columns_read = [
@@ -64,15 +64,15 @@ class GrowTree(WrappedDrafter):
         """The same from what the model gives for every level, shape (B, depth, ...)."""
         history, depth = self.inner.history_of_roots, each.shape[1]
         chance, levels = torch.zeros(len(texts), 1, device=each.device), list[GrownLevel]()
-        for level, given in enumerate(each.split(1, dim=1), 1):
-            likely = self.inner.likely(given, Level(level - 1, history))
+        for level, logits in enumerate(each.split(1, dim=1), 1):
+            likely = self.inner.likely(logits, Level(level - 1, history))
             chances, tokens = likely.topk(min(size, likely.shape[-1]), dim=-1)
             before, options = chance.shape[1], tokens.shape[-1]
             both = (chance.unsqueeze(-1) + chances).flatten(1)
             parent = torch.arange(before, device=both.device).repeat_interleave(options).expand(len(texts), -1)
-            kept = both.topk(min(size, both.shape[1]) if level < depth else 0, dim=1).indices
-            levels.append(GrownLevel(tokens.squeeze(1).repeat(1, before), both, parent, kept))
-            chance = both.gather(1, kept)
+            expanded = both.topk(min(size, both.shape[1]) if level < depth else 0, dim=1).indices
+            levels.append(GrownLevel(tokens.squeeze(1).repeat(1, before), both, parent, expanded))
+            chance = both.gather(1, expanded)
         return levels
 
 
@@ -98,15 +98,15 @@ def _tree(levels: Sequence[Sequence[Any]], size: int) -> tuple[list[list[int]], 
         What `GrownLevel` has, of this text, as arrays.
     size : int
     """
-    tokens, chances, parents, kept = zip(*levels, strict=True)
+    tokens, chances, parents, expanded = zip(*levels, strict=True)
     token, chance = np.concatenate(tokens), np.concatenate(chances)
     start = [0, *accumulate(map(len, tokens))]
-    read = [0, *accumulate(map(len, kept))]
+    read = [0, *accumulate(map(len, expanded))]
     parent, column = np.full((2, token.size), -1)
-    for number, (own, after) in enumerate(zip(kept, parents, strict=True)):
+    for number, (own, after) in enumerate(zip(expanded, parents, strict=True)):
         column[start[number] + own] = np.arange(read[number], read[number + 1])
         if number:
-            parent[start[number] : start[number + 1]] = start[number - 1] + kept[number - 1][after]
+            parent[start[number] : start[number + 1]] = start[number - 1] + expanded[number - 1][after]
     order = np.argsort(-chance, kind="stable")[:size]
     chosen = order[np.isfinite(chance[order])]
     lines: list[list[int]] = []

@@ -77,7 +77,7 @@ class GrownLevel(NamedTuple):
     """Shape (B, n): log of the model's probability of each with all before it."""
     parent: torch.Tensor
     """Shape (B, n): which of the prefixes it follows that the level above went on from."""
-    kept: torch.Tensor
+    expanded: torch.Tensor
     """Shape (B, W): which of the tokens are gone on from; none of the last level."""
 
 
@@ -190,14 +190,14 @@ class LevelDrafter(Drafter):
             best = (chance.unsqueeze(-1) + likely).topk(children, dim=-1)
             token, chances = best.indices.flatten(1), best.values.flatten(1)
             parent = torch.arange(chance.shape[1], device=device).repeat_interleave(children).expand(rows, -1)
-            kept = chances.topk(min(width, chances.shape[1]) if level < depth else 0, dim=1).indices
-            levels.append(GrownLevel(token, chances, parent, kept))
+            expanded = chances.topk(min(width, chances.shape[1]) if level < depth else 0, dim=1).indices
+            levels.append(GrownLevel(token, chances, parent, expanded))
             if level < depth:
-                chance, above = chances.gather(1, kept), parent.gather(1, kept)
+                chance, above = chances.gather(1, expanded), parent.gather(1, expanded)
                 before = sees.gather(1, above.unsqueeze(-1).expand(-1, -1, sees.shape[-1]))
-                itself = torch.eye(kept.shape[1], dtype=torch.bool, device=device).expand(rows, -1, -1)
+                itself = torch.eye(expanded.shape[1], dtype=torch.bool, device=device).expand(rows, -1, -1)
                 sees = torch.cat((before, itself), dim=2)
-                read = self.as_read(token.gather(1, kept))
+                read = self.as_read(token.gather(1, expanded))
                 slots = Level(level, partial(history_of, read, output, above))
                 output = self.after_level(read, level, above, sees)
         return levels
@@ -219,8 +219,8 @@ class LevelDrafter(Drafter):
         inner = found.laws.flatten(0, 1)
         after = [shape.place[tree.slot[tree.drafted_after]] for tree in trees]
         if len(inner) > sum(map(len, after)):  # slots of equal prefixes, of which one is left
-            kept = [row * self._drafted_slots + places for row, places in enumerate(after)]
-            inner = inner[to_device(np.concatenate(kept), self.model.device)]
+            slots = [row * self._drafted_slots + places for row, places in enumerate(after)]
+            inner = inner[to_device(np.concatenate(slots), self.model.device)]
         return Drafts(trees, inner, self.head.support, columns=self.head.columns)
 
     def _drafted(self, shape: Shape, texts: Sequence[Sequence[int]]) -> Levels:

@@ -65,7 +65,7 @@ class ModelDrafter(LevelDrafter):
     _before_slots: int
     _text: UnreadText
     """What is read before the slots."""
-    _told: Sequence[torch.Tensor] = ()
+    _features: Sequence[torch.Tensor] = ()
     """What a model is told of its target in this step, each of shape (B, ...)."""
     _read: Outputs
     """What the last pass gave."""
@@ -142,15 +142,15 @@ class ModelDrafter(LevelDrafter):
 
         Parameters are those of `Context.in_one_graph`; columns are the steps' own.
         """
-        packed, told = unread.packed, self._told
+        packed, features = unread.packed, self._features
 
-        def whole(packed: torch.Tensor, *given: Any) -> tuple[torch.Tensor, ...]:
-            *self._told, drawn_from = given
+        def whole(packed: torch.Tensor, *more: Any) -> tuple[torch.Tensor, ...]:
+            *self._features, drawn_from = more
             return steps(self._after(UnreadText.of(unread._replace(packed=packed))), drawn_from)
 
         columns += packed.shape[1] - 2
-        found = self.context.in_one_graph((key, unread.even), whole, [packed, *told], columns, generator)
-        self._told = told
+        found = self.context.in_one_graph((key, unread.even), whole, [packed, *features], columns, generator)
+        self._features = features
         return found
 
     def after_texts(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
@@ -180,10 +180,10 @@ class ModelDrafter(LevelDrafter):
 
     def after_level(self, read: torch.Tensor, level: int, parents: torch.Tensor, lineage: torch.Tensor) -> torch.Tensor:
         """Read the tokens, which attend to their text and to what they go on from."""
-        told, width = self._of_drafts(parents), read.shape[1]
+        conditioning, width = self._of_drafts(parents), read.shape[1]
         places = (self._text.root + level).expand(-1, width)
         lone = self._text.own is None and lineage.shape[2] == level  # a single path, which sees all
-        self._read = self.context.read(read, places, None if lone else self._sees(lineage), width, told)
+        self._read = self.context.read(read, places, None if lone else self._sees(lineage), width, conditioning)
         return self._read.logits
 
     def _of_text(self) -> Conditioning:
@@ -226,4 +226,4 @@ class ModelDrafter(LevelDrafter):
         text, read_before = self._text, self.context.after_texts
         on_trial = self.context.settled + text.tokens.shape[1] - 2
         before = torch.where(text.root > read_before, on_trial, read_before - 1)
-        return History(text.tokens[:, -1:], self.context.given(before))
+        return History(text.tokens[:, -1:], self.context.outputs_at(before))

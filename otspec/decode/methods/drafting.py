@@ -107,9 +107,9 @@ def drafting(name: str, request: DrafterRequest) -> Drafting:
 def _frequent(request: DrafterRequest) -> Drafting:
     """FR-Spec: the most frequent tokens alone."""
     counts = _frequencies(request)
-    kept = max(counts.size // SHARE, 1) if request.count is None else request.count
-    tokens = np.sort(frequency_prune(counts, kept))
-    return Drafting(request.models, {"draft_tokens": tokens}, {"drafter": "fr", "drafter_tokens": kept})
+    size = max(counts.size // SHARE, 1) if request.count is None else request.count
+    tokens = np.sort(frequency_prune(counts, size))
+    return Drafting(request.models, {"draft_tokens": tokens}, {"drafter": "fr", "drafter_tokens": size})
 
 
 def _fewer_by_depth(request: DrafterRequest) -> Drafting:

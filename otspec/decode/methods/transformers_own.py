@@ -56,9 +56,9 @@ def measured(
     check_lengths(settings)
     check_prompts(input_ids, settings.get("attention_mask"), vocabulary(target))
     RunSettings(seed=seed, temperature=temperature, top_k=top_k, top_p=top_p)  # raises where one is out of its range
-    if len(input_ids) > 1 and (given := [name for name in ENDINGS if settings.get(name)]):
+    if len(input_ids) > 1 and (endings := [name for name in ENDINGS if settings.get(name)]):
         raise ProblemError(
-            f"{given[0]} and {len(input_ids)} prompts: transformers pads what has ended and does not say where; "
+            f"{endings[0]} and {len(input_ids)} prompts: transformers pads what has ended and does not say where; "
             "pass one prompt at a time"
         )
     settings |= {} if own_config else left_out(target, settings)

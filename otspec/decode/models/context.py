@@ -141,8 +141,8 @@ class Context:
             assert isinstance(self.reader, StaticReader)
             start, self.trial = self.trial, self.trial + rows
             self._run.passes.append(Pass(batch, rows, start, keep, sees is not None))
-            given = Inputs(tokens, position, None, start, rows, conditioning)
-            found = self.reader.read_at(self._run, given, sees)
+            inputs = Inputs(tokens, position, None, start, rows, conditioning)
+            found = self.reader.read_at(self._run, inputs, sees)
             return found._replace(logits=found.logits[:, -keep:])
         start = self.put_on_trial(rows, keep, sees is not None or self._gaps is not None)
         return self.reader.read(Inputs(tokens, position, self._mask(rows, sees), start, keep, conditioning))
@@ -176,11 +176,11 @@ class Context:
             return None
 
         def within(run: GraphedSequence) -> Steps:
-            def done(*given: Any) -> tuple[torch.Tensor, ...]:
+            def done(*arguments: Any) -> tuple[torch.Tensor, ...]:
                 self._run, self.trial = run, 0
                 run.passes.clear()
                 try:
-                    return steps(*given)
+                    return steps(*arguments)
                 finally:
                     self._run, self.trial = None, 0
 
@@ -202,10 +202,10 @@ class Context:
         self.trial += rows
         return start
 
-    def given(self, columns: torch.Tensor) -> torch.Tensor:
+    def outputs_at(self, columns: torch.Tensor) -> torch.Tensor:
         """What a model without a head gave at columns of each text, shape (B, n) to (B, n, d); 0 before the first."""
         assert isinstance(self.reader, OutputCacheReader | StaticReader)
-        return self.reader.given(columns)
+        return self.reader.outputs_at(columns)
 
     def _mask(self, count: int, sees: torch.Tensor | None) -> torch.Tensor | None:
         if sees is None and self._gaps is None:
@@ -243,16 +243,16 @@ class Context:
             for block in blocks:
                 block.move(*columns)
         if list(rows) != list(range(len(self.length))):
-            kept = to_device(np.array(rows), self.device)
+            index = to_device(np.array(rows), self.device)
             for block in blocks:
-                block.keep(kept)
+                block.keep(index)
         self.length = self.length[list(rows)] + np.array([len(chosen[row]) for row in rows])
         self.trial = 0
         self._note_lengths()
 
-    def forget(self, kept: Sequence[int]) -> None:
+    def forget(self, lengths: Sequence[int]) -> None:
         """Keep of what is settled the first tokens of each text, so many or all; nothing is on trial."""
-        self.length = np.minimum(self.length, kept)
+        self.length = np.minimum(self.length, lengths)
         self._note_lengths()
 
 

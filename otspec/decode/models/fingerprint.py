@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 SAMPLED = 64
 """Values of every parameter that a fingerprint looks at."""
 
-_kept: WeakKeyDictionary[PreTrainedModel, str] = WeakKeyDictionary()
+_CACHED: WeakKeyDictionary[PreTrainedModel, str] = WeakKeyDictionary()
 
 
 def fingerprint(model: PreTrainedModel) -> str:
@@ -20,8 +20,8 @@ def fingerprint(model: PreTrainedModel) -> str:
 
     Values are rounded to bfloat16, so that a model has one fingerprint in all precisions.
     """
-    if model in _kept:
-        return _kept[model]
+    if model in _CACHED:
+        return _CACHED[model]
     digest = hashlib.sha256()
     for name, weights in model.named_parameters():
         held = _loaded(model, name) if weights.is_meta else weights.detach()
@@ -32,7 +32,7 @@ def fingerprint(model: PreTrainedModel) -> str:
 
 def keep_fingerprint(model: PreTrainedModel) -> None:
     """Remember the fingerprint of a model whose weights stay as they are, and will not be seen any more."""
-    _kept[model] = fingerprint(model)
+    _CACHED[model] = fingerprint(model)
 
 
 def _loaded(model: PreTrainedModel, name: str) -> torch.Tensor:

@@ -52,7 +52,7 @@ class Target:
     _read: Outputs
     _rows: Sequence[IntArray]
     """Of each text: the rows of what was read last that its nodes are."""
-    _kept: tuple[list[list[int]], Sequence[int]] | None = None
+    _accepted: tuple[list[list[int]], Sequence[int]] | None = None
     """What is to be committed before the next pass, which a drafter need not wait for."""
 
     def __init__(self, model: PreTrainedModel, texts: Sequence[Sequence[int]], layers: Sequence[int] = ()) -> None:
@@ -175,23 +175,23 @@ class Target:
 
         Of the features that is seen at once, of keys and values when the next pass begins.
         """
-        kept = [own[[0, *nodes]].tolist() for own, nodes in zip(self._rows, accepted, strict=True)]
+        columns = [own[[0, *nodes]].tolist() for own, nodes in zip(self._rows, accepted, strict=True)]
         if self._layers:
-            self.features = [_rows_of(self._read.states[row], kept[row]) for row in rows]
-        self._kept = kept, rows
+            self.features = [_rows_of(self._read.states[row], columns[row]) for row in rows]
+        self._accepted = columns, rows
 
     def settle(self) -> None:
         """Move the keys and values of what was kept last to where they stay."""
-        if self._kept is not None:
-            self.context.commit(*self._kept)
-            self._kept = None
+        if self._accepted is not None:
+            self.context.commit(*self._accepted)
+            self._accepted = None
 
 
-def _rows_of(states: torch.Tensor, kept: Sequence[int]) -> torch.Tensor:
+def _rows_of(states: torch.Tensor, columns: Sequence[int]) -> torch.Tensor:
     """A copy of some rows, ascending: what a run gave the next pass overwrites."""
-    if kept[-1] == len(kept) - 1:
-        return states[: len(kept)].clone()
-    return states.index_select(0, to_device(np.array(kept), states.device))
+    if columns[-1] == len(columns) - 1:
+        return states[: len(columns)].clone()
+    return states.index_select(0, to_device(np.array(columns), states.device))
 
 
 @cache

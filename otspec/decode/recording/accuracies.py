@@ -87,8 +87,8 @@ def accuracies(
     hits, places = np.zeros((depth, ranks)), 0
     for start in range(0, len(prompts), TOGETHER):
         own = [list(prompt) for prompt in prompts[start : start + TOGETHER]]
-        given = batch_of(own, models.target.device)
-        written = plain(models.target, **given, temperature=temperature, max_new_tokens=new, seed=seed + start)
+        batch = batch_of(own, models.target.device)
+        written = plain(models.target, **batch, temperature=temperature, max_new_tokens=new, seed=seed + start)
         texts = [prompt + more for prompt, more in zip(own, written.new_tokens, strict=True)]
         with torch.inference_mode():
             for found in _ranks(models, texts, [len(prompt) for prompt in own], depth, settings or {}):
@@ -105,10 +105,10 @@ def _ranks(
     models: Models, texts: Sequence[Sequence[int]], begin: Sequence[int], depth: int, settings: Mapping[str, Any]
 ) -> list[IntArray]:
     """Of the tokens that follow some texts, at each place the ranks, shape (texts that are as long, depth)."""
-    vocab, told = vocabulary(models.target), Told()
+    vocab, forced = vocabulary(models.target), Forced()
     drafts = listed(models.drafts)
     drafter = drafter_of(
-        drafts, Shape.paths(1, depth), told.law, Whole(), vocab, torch.Generator(models.target.device),
+        drafts, Shape.paths(1, depth), forced.law, Whole(), vocab, torch.Generator(models.target.device),
         selection_of(drafts, **settings, matching=models.matching), models.matching,
     )  # fmt: skip
     going = [row for row, text in enumerate(texts) if len(text) - begin[row] >= depth]
@@ -124,9 +124,9 @@ def _ranks(
         now = [texts[row][: length[row]] for row in going]
         if (deepest := drafter.depth(np.array([len(text) for text in now]))) < depth:
             raise ProblemError(f"the draft model drafts {deepest} tokens at most, and depth is {depth}; ask for less")
-        told.begin([texts[row][length[row] : length[row] + depth] for row in going], models.target.device)
+        forced.begin([texts[row][length[row] : length[row] + depth] for row in going], models.target.device)
         drafter.draft(now, depth)
-        found.append(np.stack(told.ranks, axis=1))
+        found.append(np.stack(forced.ranks, axis=1))
         target.read(now, Drafts.fixed([[]] * len(now)).trees)
         for row in going:
             length[row] += 1
@@ -140,7 +140,7 @@ def _ranks(
     return found
 
 
-class Told:
+class Forced:
     """A draft law that draws what it is told, level by level, and notes how likely that was."""
 
     def __init__(self) -> None:

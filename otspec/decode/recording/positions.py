@@ -18,7 +18,7 @@ from transformers import LogitsProcessorList, PreTrainedModel
 from otspec.data.recorded import RECORDED_FORMAT, SCHEMA, TOP_FORMAT, PositionFile, Tensor
 from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.drafters.catalogue import drafter_of, kept_of, looks_at_target
+from otspec.decode.drafters.catalogue import draft_vocabulary_of, drafter_of, needs_features
 from otspec.decode.drafters.levels import LevelDrafter
 from otspec.decode.methods.assisted import plain
 from otspec.decode.methods.transformers_own import ending_tokens
@@ -91,12 +91,12 @@ def own_logits(
         At which it samples, from its whole law; the logits are what the models say.
     """
     texts, after = own_places(target, prompts, new, rng, temperature)
-    if looks_at_target(draft):
+    if needs_features(draft):
         return _by_a_drafter(target, draft, begun(texts, prompts, after))
-    kept = texts.shape[1] - prompts.shape[1] + 1  # after the prompt, and after each token that follows
+    positions = texts.shape[1] - prompts.shape[1] + 1  # after the prompt, and after each token that follows
     rows = torch.arange(len(texts), device=texts.device)
     places = torch.from_numpy(after).to(texts.device)
-    return Logits(*(model(input_ids=texts, logits_to_keep=kept).logits[rows, places] for model in (target, draft)))
+    return Logits(*(model(input_ids=texts, logits_to_keep=positions).logits[rows, places] for model in (target, draft)))
 
 
 def begun(texts: torch.Tensor, prompts: torch.Tensor, after: IntArray) -> list[list[int]]:
@@ -115,7 +115,7 @@ def drafting(
 ) -> tuple[LevelDrafter, Target]:
     """A drafter that has read texts, with the hidden states of the target that it looks at; and the target."""
     models, vocab = (draft,), vocabulary(target)
-    drafter = drafter_of(models, shape, draft_law("iid"), sampling, vocab, generator, kept_of(models))
+    drafter = drafter_of(models, shape, draft_law("iid"), sampling, vocab, generator, draft_vocabulary_of(models))
     assert isinstance(drafter, LevelDrafter)
     reading = Target(target, texts, drafter.layers)
     if drafter.layers:
@@ -259,9 +259,9 @@ class Recording:
         logs = [logits.double().log_softmax(1).cpu() for logits in both]
         kind = getattr(torch, self.stored)
         if self.top_k is None:
-            kept = [less_the_largest(log, kind) for log in logs]
-            error.add((logs[0].exp(), logs[1].exp()), (law_of(kept[0]), law_of(kept[1])))
-            return dict(zip(("target_logits", "draft_logits"), kept, strict=True))
+            stored = [less_the_largest(log, kind) for log in logs]
+            error.add((logs[0].exp(), logs[1].exp()), (law_of(stored[0]), law_of(stored[1])))
+            return dict(zip(("target_logits", "draft_logits"), stored, strict=True))
         tokens = logs[1].topk(self.top_k, dim=1).indices
         parts = [Likeliest.of(log, tokens, kind) for log in logs]
         error.add((parts[0].exact, parts[1].exact), (parts[0].held, parts[1].held))

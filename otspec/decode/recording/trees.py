@@ -14,7 +14,7 @@ from transformers import LogitsProcessorList
 from otspec.data.recorded import Tensor
 from otspec.data.trees import TOP_TREES_FORMAT, TREES_FORMAT
 from otspec.decode.base.sampling import Sampling
-from otspec.decode.drafters.catalogue import looks_at_target
+from otspec.decode.drafters.catalogue import needs_features
 from otspec.decode.drafters.levels import LevelDrafter
 from otspec.decode.models.self_check import check_reading
 from otspec.decode.recording.positions import (
@@ -63,7 +63,7 @@ class TreeRecording(Recording):
                 f"the temperature is {self.temperature:g}, where all paths of a tree are the same; record trees above 0"
             )
         check_reading(self.models.target, "target")
-        if not looks_at_target(self._draft):
+        if not needs_features(self._draft):
             check_reading(self._draft, "draft model")
 
     @property
@@ -170,8 +170,8 @@ class TreeRecording(Recording):
             likeliest = Likeliest.of(log[: tree.inner], tokens, draft.dtype)
             exact, held = likeliest.exact, likeliest.held
             roots = (_without_rest(root[None], tokens[:1]), _without_rest(drawn_from[:1], tokens[:1]))
-            kept = {"target_top": likeliest.top, "draft_top": draft.gather(1, tokens), "target_rest": likeliest.rest}
-            found |= {"tokens": tokens.int(), **kept}
+            found |= {"tokens": tokens.int(), "draft_top": draft.gather(1, tokens)}
+            found |= {"target_top": likeliest.top, "target_rest": likeliest.rest}
         error.add((exact[:1], roots[0]), (held[:1], roots[1]))
         error.target_l1_max = max(error.target_l1_max, largest_l1(exact, held))
         return found

@@ -258,8 +258,8 @@ def _check_request(config: GenerationConfig, model_inputs: dict[str, Any]) -> No
     if config.num_beams > 1:
         raise ProblemError(f"num_beams is {config.num_beams}; drafts are verified for sampling, not for beams")
     outputs = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
-    if asked := [name for name in outputs if getattr(config, name, False)]:
-        raise ProblemError(f"{', '.join(asked)} cannot be given: there is not one pass for each token")
+    if outputs_on := [name for name in outputs if getattr(config, name, False)]:
+        raise ProblemError(f"{', '.join(outputs_on)} cannot be given: there is not one pass for each token")
     cache = model_inputs.get("past_key_values")
     if cache is not None and cache.get_seq_length() > 0:
         raise ProblemError("past_key_values holds tokens already; decoding keeps its own caches, pass the whole text")
@@ -290,8 +290,8 @@ def sampling_settings(
         If something is asked for that greedy decoding would ignore.
     """
     config, do_sample = settings.get("generation_config"), settings.get("do_sample")
-    given = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    given = {name: value for name, value in given.items() if value is not None}
+    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    sampling = {name: value for name, value in sampling.items() if value is not None}
     if temperature == 0:
         if do_sample:
             raise ProblemError(
@@ -300,9 +300,9 @@ def sampling_settings(
         do_sample = False
     elif do_sample is None:
         do_sample = config.do_sample if config is not None else True
-        do_sample = True if do_sample is None and given else do_sample
-    if do_sample is False and temperature != 0 and given:
-        name, value = next(iter(given.items()))
+        do_sample = True if do_sample is None and sampling else do_sample
+    if do_sample is False and temperature != 0 and sampling:
+        name, value = next(iter(sampling.items()))
         where = "do_sample" if "do_sample" in settings else "do_sample of generation_config"
         raise ProblemError(
             f"{where} is False, which is greedy decoding, and {name} is {value}; pass do_sample=True or drop it"
@@ -314,4 +314,4 @@ def sampling_settings(
     if do_sample is False:
         return {"do_sample": False, "temperature": None, "top_k": None, "top_p": None}
     whole = {"temperature": 1.0, "top_k": 0, "top_p": 1.0} if config is None else {}
-    return {**({} if do_sample is None else {"do_sample": do_sample}), **whole, **given}
+    return {**({} if do_sample is None else {"do_sample": do_sample}), **whole, **sampling}

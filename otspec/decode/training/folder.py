@@ -81,7 +81,7 @@ def train_into(
     else:
         with torch.random.fork_rng():
             torch.manual_seed(config.seed)
-            model = spec.begin(DraftModelInit(models.target, models.draft, config.ahead or 1, data.kept))
+            model = spec.begin(DraftModelInit(models.target, models.draft, config.ahead or 1, data.draft_tokens))
     checkpoint = out / CHECKPOINT
     curve = curve_of(torch.load(checkpoint, map_location="cpu")) if checkpoint.exists() else []
     if forecast is not None and not checkpoint.exists():
@@ -91,13 +91,13 @@ def train_into(
         # What a run that was stopped has written after its checkpoint, half a line perhaps, comes again.
         file.writelines(json.dumps(_finite(point)) + "\n" for point in curve)
 
-        def told(point: Point) -> None:
+        def saved(point: Point) -> None:
             curve.append(point)
             file.write(json.dumps(_finite(point)) + "\n")
             file.flush()
             report(point)
 
-        train(spec, model, data, held_out, config, told, every, checkpoint)
+        train(spec, model, data, held_out, config, saved, every, checkpoint)
     record = {
         "kind": name,
         "target": [names[0], fingerprint(models.target)],

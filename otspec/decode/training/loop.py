@@ -142,11 +142,11 @@ class Forecast:
         model.zero_grad()
         batches = -(-len(held_out.texts) // held_out.batch)
         points = 1 + -(-config.steps // every)
-        asked = data.asked_in(config.steps) + (batches if held_out.keeps else batches * points)
+        batches_in_all = data.batches_in(config.steps) + (batches if held_out.keeps else batches * points)
         return cls(
             sum(weights.numel() for weights in spec.learning(model)),
             config.steps * batch.tokens.numel(),
-            asked * asking
+            batches_in_all * asking
             + config.on_policy * config.steps * writing
             + (config.steps + points * batches * FORWARD) * learning,
         )

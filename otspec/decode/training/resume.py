@@ -61,10 +61,10 @@ def with_earlier(models: Models, folder: Path, record: Mapping[str, Any], dtype:
         )
     held = "float32" if KINDS[record["kind"]].shares else dtype  # the target may be held in less
     draft, tokenizer = load_draft(str(folder), str(models.target.device), held)
-    looks = list(KINDS[record["kind"]].layers(models.target))
-    if (seen := list(getattr(draft.config, "features", looks))) != looks:
+    layers = list(KINDS[record["kind"]].layers(models.target))
+    if (seen := list(getattr(draft.config, "features", layers))) != layers:
         raise ProblemError(
-            f"{folder} holds a model that looks at layers {seen} of its target, and {record['kind']} looks at {looks}; "
+            f"{folder} holds a model that reads layers {seen} of its target, and {record['kind']} reads {layers}; "
             "what was eagle3 in a former version is shared: write so into its training.json"
         )
     found = with_draft(models, draft.train(), tokenizer)  # what does not learn may be packed, and cannot learn any more

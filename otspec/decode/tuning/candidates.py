@@ -45,7 +45,7 @@ class Family:
             return {"depth": depth}
         if self.dynamic:
             return {"paths": self.paths, "depth": depth}
-        given = {
+        chosen = {
             "solver": self.solver,
             "law": self.law,
             "draft_temperature": self.draft_temperature,
@@ -55,7 +55,7 @@ class Family:
         if self.stem:
             branches = [self.paths, *[1] * (depth - self.stem - 1)] if depth > self.stem else []
             shape = {"branching": [1] * min(self.stem, depth) + branches}
-        return shape | {name: value for name, value in given.items() if value is not None}
+        return shape | {name: value for name, value in chosen.items() if value is not None}
 
     @property
     def name(self) -> str:
@@ -126,10 +126,10 @@ def families(paths: Sequence[int], draft_top_k: Sequence[int], sampling: Mapping
         If a number is not an integer >= 1.
     """
     counts = sorted({as_count("paths", count) for count in paths})
-    kept = min(vocab, sampling.get("top_k") or vocab)
+    support = min(vocab, sampling.get("top_k") or vocab)
     cuts = sorted({as_count("draft_top_k", cut) for cut in draft_top_k})
     if sampling.get("temperature") == 0:
-        drafted = [count for count in counts if count <= kept]
+        drafted = [count for count in counts if count <= support]
         several = [count for count in drafted if count > 1]
         return [
             *(Family(count, "block") if count == 1 else Family(count, None, "top_k", 1.0) for count in drafted),
@@ -140,7 +140,7 @@ def families(paths: Sequence[int], draft_top_k: Sequence[int], sampling: Mapping
         *(
             Family(count, "block" if count == 1 else "nested", draft_top_k=cut)
             for count in counts
-            for cut in (None, *(cut for cut in cuts if cut < kept))
+            for cut in (None, *(cut for cut in cuts if cut < support))
         ),
         *(Family(count, "nested", stem=stem) for count in counts if count > 1 for stem in STEMS),
         LOOKUP,

@@ -165,14 +165,14 @@ class TrialRuns:
         if not steps:
             raise ProblemError("all texts ended within one step; pass other prompts to tune with, or more new tokens")
         starts = [spent - steps[depth] for depth, spent in self._starts if depth in steps]
-        asked = [sum(len(levels) > level for levels in self._levels) for level in range(self.most)]
-        asked = asked[: asked.index(0)] if 0 in asked else asked
-        accepted = [*self.metrics.accepted, *[0] * len(asked)]  # copies may be shorter than asked for
+        drafted = [sum(len(levels) > level for levels in self._levels) for level in range(self.most)]
+        drafted = drafted[: drafted.index(0)] if 0 in drafted else drafted
+        accepted = [*self.metrics.accepted, *[0] * len(drafted)]  # copies may be shorter than asked for
         return Trial(
             steps,
             max(float(np.median(starts)), 0.0) if starts else 0.0,
-            tuple(got / steps for got, steps in zip(accepted, asked, strict=False)),
-            tuple(_mean_by_level(self._levels, len(asked))),
+            tuple(got / steps for got, steps in zip(accepted, drafted, strict=False)),
+            tuple(_mean_by_level(self._levels, len(drafted))),
         )
 
 

@@ -133,8 +133,8 @@ class Tuned:
     def changes(self, target: PreTrainedModel, sampling: Mapping[str, Any]) -> list[str]:
         """In what sampling and machine differ from what was measured, each in a few words."""
         then = {name: self.sampling.get(name) for name in SAMPLING}
-        given = {name: sampling.get(name) for name in SAMPLING}
-        return [*differences(then, given), *differences(self.machine, machine(target))]
+        now = {name: sampling.get(name) for name in SAMPLING}
+        return [*differences(then, now), *differences(self.machine, machine(target))]
 
     def save(self, path: Path | str) -> None:
         """Write the file: JSON."""
@@ -167,5 +167,5 @@ class Tuned:
         if unknown := record["sampling"].keys() - set(SAMPLING):
             raise ProblemError(f"its sampling has {', '.join(sorted(unknown))}; there is {', '.join(SAMPLING)}")
         names = ("method", "settings", "why", "sampling", "machine", "figures")
-        given = {name: record[name] for name in names}
-        return cls(**given, target=Mark(**record["target"]), draft=Mark(**record["draft"]))
+        values = {name: record[name] for name in names}
+        return cls(**values, target=Mark(**record["target"]), draft=Mark(**record["draft"]))

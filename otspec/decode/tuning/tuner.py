@@ -10,7 +10,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from otspec.decode.drafters.catalogue import looks_at_target
+from otspec.decode.drafters.catalogue import needs_features
 from otspec.decode.methods.catalogue import strategy_of
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.own_config import own_config
@@ -192,7 +192,7 @@ def tune(
     drafted = {family.paths for family in tried}
     widest = max(drafted) * depth + 1
     timed = [(Passes(target, text, siblings=False, depth=depth + 1, now=now), doubling(widest))]
-    if not looks_at_target(draft):  # others have no pass without it
+    if not needs_features(draft):  # others have no pass without it
         timed.append((Passes(draft, text, siblings=True, depth=1, now=now), sorted({1, *drafted})))
     target_times, *draft_times = pass_times(timed, for_passes, now, lambda: tell("timing passes"))
 

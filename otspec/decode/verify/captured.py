@@ -57,8 +57,8 @@ class Inputs(NamedTuple):
         """
         slots, count = self.slots.to(self.target.device, non_blocking=True), self.uniforms.shape[1] - len(branching)
         rows = slots[:, count : 2 * count], slots[:, 2 * count :]
-        given = (self.target, self.draft, slots[:, :count], branching, self.uniforms)
-        found = verify_trees(*given, rows=rows, rule=rule.name, sigma=rule.sigma, check=check)
+        arguments = (self.target, self.draft, slots[:, :count], branching, self.uniforms)
+        found = verify_trees(*arguments, rows=rows, rule=rule.name, sigma=rule.sigma, check=check)
         return torch.cat((found.slots, found.token[:, None], found.valid[:, None].long()), dim=1)
 
     def rows(self, branching: tuple[int, ...]) -> tuple[int, int]:
@@ -128,7 +128,7 @@ _ONE_AT_A_TIME = Lock()
 
 
 def _bytes_of_all() -> int:
-    return sum(kept.nbytes for kept in _GRAPHS.values())
+    return sum(graph.nbytes for graph in _GRAPHS.values())
 
 
 def verify_in_one(rule: DeviceRule, trees: Inputs, branching: tuple[int, ...]) -> torch.Tensor:

@@ -89,13 +89,13 @@ def _over_drafted_by_several(drafts: Drafts, laws: MergedBySeveral) -> list[Comp
     target_laws, draft_laws = laws.target, as_laws("draft", laws.draft)
     for tree, own in zip(drafts.trees, drafts.rows or (), strict=True):
         after = [np.unique(own[tree.node[:, :-1] == node]) for node in range(tree.inner)]
-        kept = [np.unique(laws.token[mine]) for mine in after]
-        width = max(tokens.size for tokens in kept)
+        drafted = [np.unique(laws.token[mine]) for mine in after]
+        width = max(tokens.size for tokens in drafted)
         nodes = slice(first, first := first + tree.size)
         tokens = np.full((tree.size, width), NONE)
         target, draft = np.zeros((tree.size, width + 1)), np.zeros((*own.shape, width + 1))
         target[:, -1] = laws.rest[nodes]
-        for node, (mine, apart) in enumerate(zip(after, kept, strict=True)):
+        for node, (mine, apart) in enumerate(zip(after, drafted, strict=True)):
             tokens[node, : apart.size] = apart
             for row in mine.tolist():
                 places = np.searchsorted(apart, laws.token[row])

@@ -234,18 +234,18 @@ def _memberships(exchange: IndexArray, first_recipient: IndexArray, first_donor:
 @jit_inlined
 def _sort_distinct(numbers: IntArray) -> int:
     """Sort a few numbers, shape (m,), by insertion, drop those equal to others, and return how many are left."""
-    kept = 0
+    distinct = 0
     for i in range(numbers.size):
         number = numbers[i]
-        at = kept
+        at = distinct
         while at > 0 and numbers[at - 1] > number:
             at -= 1
         if at == 0 or numbers[at - 1] != number:
-            for j in range(kept, at, -1):
+            for j in range(distinct, at, -1):
                 numbers[j] = numbers[j - 1]
             numbers[at] = number
-            kept += 1
-    return kept
+            distinct += 1
+    return distinct
 
 
 @jit_inlined

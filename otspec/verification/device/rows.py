@@ -346,13 +346,13 @@ def _way(by: str | None, law: Tensor) -> str:
     return by
 
 
-def _is_law(law: Tensor, given: torch.dtype) -> Tensor:
+def _is_law(law: Tensor, dtype: torch.dtype) -> Tensor:
     """Whether rows are laws up to what the type they came in may be off, shape (B,); NaN is never right."""
-    return (law >= 0).all(dim=1) & _is_total(given, law.sum(dim=1))
+    return (law >= 0).all(dim=1) & _is_total(dtype, law.sum(dim=1))
 
 
-def _is_total(given: torch.dtype, total: Tensor) -> Tensor:
-    return (total - 1).abs() <= DRIFT[given]
+def _is_total(dtype: torch.dtype, total: Tensor) -> Tensor:
+    return (total - 1).abs() <= DRIFT[dtype]
 
 
 def _can_be_drawn(q: Tensor, drafts: Tensor) -> Tensor:

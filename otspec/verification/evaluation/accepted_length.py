@@ -148,16 +148,16 @@ def reach_along(rule: PickRule, line: Line, shape: Shape) -> FloatArray:
     target, draft, tokens = _drafted(line)
     proposal = rule.along(target, draft, tokens, shape)
     found = np.zeros(line.tokens.size)
-    kept, log_ratio = 1.0, 0.0  # kept: the least of the ratios so far, 1 for the root's
+    weight, log_ratio = 1.0, 0.0  # kept: the least of the ratios so far, 1 for the root's
     for i, (p, g) in enumerate(zip(target, proposal, strict=True)):
         ratio = np.exp(min(log_ratio, 700.0))  # beyond, the sum is that of kept p where g > 0
-        found[i] = np.minimum(kept * p, ratio * g).sum()
+        found[i] = np.minimum(weight * p, ratio * g).sum()
         if i < tokens.size - 1:
             chance = g[tokens[i]]
             if not chance > 0.0:
                 break
             log_ratio += float(np.log(chance) - np.log(p[tokens[i]]))
-            kept = min(kept, float(np.exp(min(log_ratio, 0.0))))
+            weight = min(weight, float(np.exp(min(log_ratio, 0.0))))
     return found
 
 

@@ -125,11 +125,11 @@ class LayerVerification:
         mass, nodes = np.zeros(tree.size), np.zeros(1, dtype=np.int64)
         mass[0] = 1.0
         for level in range(tree.length):
-            given = 0.0
+            passed = 0.0
             waiting = np.append(np.cumsum(mass[nodes][::-1])[::-1], 0.0)
             following: list[IntArray] = []
             for number, node in enumerate(nodes.tolist()):
-                slack = max(1.0 - given - float(waiting[number]), 0.0)
+                slack = max(1.0 - passed - float(waiting[number]), 0.0)
                 budget = float(mass[node]) + slack
                 drafts = tree.drafts(np.flatnonzero(tree.node[:, level] == node), level + 1)
                 score, mean = scores(self._plan(tree.target[node], tree.draft[node], drafts.size), drafts)
@@ -137,9 +137,9 @@ class LayerVerification:
                 steps.append(Step(node, np.maximum(wanted - offered, 0.0), slack))
                 children = tree.children[node]
                 for child, token in zip(children.tolist(), tree.token[children].tolist(), strict=True):
-                    kept = wanted[token] / offered[token] if wanted[token] < offered[token] else 1.0
-                    mass[child] = budget * score[drafts == token].sum() * kept if wanted[token] > 0.0 else 0.0
-                    given += float(mass[child])
+                    share = wanted[token] / offered[token] if wanted[token] < offered[token] else 1.0
+                    mass[child] = budget * score[drafts == token].sum() * share if wanted[token] > 0.0 else 0.0
+                    passed += float(mass[child])
                 following.append(children)
             nodes = np.concatenate(following)
         return Swept(steps, nodes, mass[nodes])

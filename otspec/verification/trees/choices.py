@@ -39,13 +39,13 @@ def choices_of(tree: str | Iterable[Sequence[int]]) -> list[Choice]:
     [(0,), (1,), (0, 0), (0, 1)]
     """
     read = _read(tree) if isinstance(tree, str) else tree
-    given: list[Any] = list(read) if isinstance(read, Iterable) else [None]
-    if not all(map(_is_choice, given)):
+    choices: list[Any] = list(read) if isinstance(read, Iterable) else [None]
+    if not all(map(_is_choice, choices)):
         raise ProblemError(
             f"tree is {tree!r}; pass a list of choices, each of ranks from 0 on, such as [[0], [1], [0, 0]] or "
             "'0,1,0.0'"
         )
-    listed = [tuple(map(int, one)) for one in given]
+    listed = [tuple(map(int, one)) for one in choices]
     known = set(listed)
     if not listed or len(listed) >= MOST_SLOTS:
         raise ProblemError(

@@ -333,7 +333,7 @@ def check_by_groups(
 
 
 @triton.jit
-def look_up_groups(
+def find_groups(
     p, p_high, p_first, p_heat, p_scale, p_valid,  # (R, V), and of `Rows` (R,)
     q, q_high, q_first, q_heat, q_scale, q_valid,  # (R', V), and of `Rows` (R',)
     p_rows, q_rows, parents, drafts,  # (N,)
@@ -346,19 +346,19 @@ def look_up_groups(
     target = Rows(Reading(p, p_high, p_first, p_heat, p_scale), p_valid)
     draft = Rows(Reading(q, q_high, q_first, q_heat, q_scale), q_valid)
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    asked = lanes < count
-    parent = lanes // slots * slots + tl.load(parents + lanes, mask=asked, other=0)
-    p_row, q_row = tl.load(p_rows + parent, mask=asked, other=0), tl.load(q_rows + parent, mask=asked, other=0)
-    tokens = tl.load(drafts + lanes, mask=asked, other=0)
+    valid = lanes < count
+    parent = lanes // slots * slots + tl.load(parents + lanes, mask=valid, other=0)
+    p_row, q_row = tl.load(p_rows + parent, mask=valid, other=0), tl.load(q_rows + parent, mask=valid, other=0)
+    tokens = tl.load(drafts + lanes, mask=valid, other=0)
     here = law_of(target, p_row, tokens, vocab, False)
     there = law_of(draft, q_row, tokens, vocab, False)
-    tl.store(p_at + lanes, here, mask=asked)
-    tl.store(q_at + lanes, there, mask=asked)
+    tl.store(p_at + lanes, here, mask=valid)
+    tl.store(q_at + lanes, there, mask=valid)
     group = group_of(target, draft, p_row, q_row, tokens, vocab, GROUPS, PIECES, RARE, LESS, MORE)
-    tl.store(group_at + lanes, group, mask=asked)
+    tl.store(group_at + lanes, group, mask=valid)
 
 
-def look_up_by_kernels(
+def groups_at_by_kernels(
     target: Rows, draft: Rows, target_row: Tensor, draft_row: Tensor, layout: Layout, tokens: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """p and q of the tokens of all slots, shape (B * S,), under the rows of their parents, and their groups.
@@ -373,7 +373,7 @@ def look_up_by_kernels(
     device, vocab, count = target.read.entries.device, target.vocab, tokens.numel()
     p, q = torch.empty((2, count), dtype=torch.float64, device=device)
     groups = torch.empty(count, dtype=torch.int64, device=device)
-    look_up_groups[(-(-count // BLOCK),)](
+    find_groups[(-(-count // BLOCK),)](
         *spread(target), *spread(draft), target_row, draft_row, layout.parent.contiguous(), tokens.contiguous(),
         p, q, groups, count, tokens.shape[1], vocab, **of_groups(vocab), BLOCK=min(BLOCK, lanes(count)), **EXACT,
     )  # fmt: skip

@@ -18,8 +18,8 @@ NONE = -1
 """No such slot."""
 
 
-MOST_KEPT = 32
-_KEPT: dict[Hashable, Any] = {}
+MOST_CACHED = 32
+_CACHED: dict[Hashable, Any] = {}
 """Layouts of branchings, and rows: some sixty small tensors, which are the same at every step of decoding."""
 _PINNED: dict[Hashable, Any] = {}
 """Those that graphs have the addresses of, for good: nobody tells when a graph is gone, and they are small."""
@@ -121,7 +121,7 @@ def follow(children: Tensor, length: int) -> Tensor:
 def branching_layout(branching: Sequence[int], rows: int, device: torch.device) -> Layout:
     """Slots numbered level by level, the children of one slot side by side."""
     shape = tuple(branching)
-    return _kept((shape, rows, device), device, lambda: _branching_layout(shape, rows, device))
+    return _cached((shape, rows, device), device, lambda: _branching_layout(shape, rows, device))
 
 
 def rows_side_by_side(trees: int, slots: int, inner: int, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -131,12 +131,12 @@ def rows_side_by_side(trees: int, slots: int, inner: int, device: torch.device) 
         target, draft = (torch.arange(trees * width, device=device).view(trees, width) for width in (slots, inner))
         return target, torch.nn.functional.pad(draft, (0, slots - inner), value=NONE)
 
-    return _kept((trees, slots, inner, device), device, made)
+    return _cached((trees, slots, inner, device), device, made)
 
 
-def _kept(key: Hashable, device: torch.device, make: Callable[[], Any]) -> Any:
+def _cached(key: Hashable, device: torch.device, make: Callable[[], Any]) -> Any:
     """What is made once for many steps."""
-    found = _KEPT.get(key)
+    found = _CACHED.get(key)
     if found is None:
         found = _PINNED.get(key)
     if in_a_graph(device):
@@ -146,9 +146,9 @@ def _kept(key: Hashable, device: torch.device, make: Callable[[], Any]) -> Any:
         _PINNED[key] = found
     elif found is None:
         found = make()
-        if len(_KEPT) >= MOST_KEPT:
-            _KEPT.clear()
-        _KEPT[key] = found
+        if len(_CACHED) >= MOST_CACHED:
+            _CACHED.clear()
+        _CACHED[key] = found
     return found
 
 

@@ -39,11 +39,11 @@ def find_valid(
         inside = lanes < slots
         level = tl.load(depth + base + lanes, mask=inside, other=-1)
         inner = tl.load(children + base + lanes, mask=inside, other=0) > 0
-        asked = (level >= 0) & (inner | LEAVES)
+        checked = (level >= 0) & (inner | LEAVES)
         row = tl.load(target_row + base + lanes, mask=inside, other=0)
         known = (row >= 0) & (row < p_count)
         tl.store(safe_target + base + lanes, tl.where(known, row, 0), mask=inside)
-        wrong += (asked & ~(known & (tl.load(p_valid + tl.where(known, row, 0)) != 0))).to(tl.int32)
+        wrong += (checked & ~(known & (tl.load(p_valid + tl.where(known, row, 0)) != 0))).to(tl.int32)
         row = tl.load(draft_row + base + lanes, mask=inside, other=0)
         known = (row >= 0) & (row < q_count)
         tl.store(safe_draft + base + lanes, tl.where(known, row, 0), mask=inside)

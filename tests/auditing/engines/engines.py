@@ -94,8 +94,8 @@ class Faulty:
 
     def _text(self, tokens: tuple[int, ...]) -> Text:
         ended = "stop" if self._ends.intersection(tokens[-1:]) else "length"
-        told = logprobs(tokens) if self._with_logprobs else None
-        return Text(tokens, " ".join(map(str, tokens)), told, ended)
+        shown = logprobs(tokens) if self._with_logprobs else None
+        return Text(tokens, " ".join(map(str, tokens)), shown, ended)
 
     def _cumulative(self, drafts: bool, sampling: Sampling, tokens: tuple[int, ...]) -> FloatArray:
         """The law after some tokens, summed up, shape (V,)."""

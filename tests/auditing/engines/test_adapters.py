@@ -53,11 +53,11 @@ def test_an_engine_writes_what_it_is_asked_for(name: str) -> None:
     assert [text.tokens for text in other] != [text.tokens for text in found]
     greedy = [engine.texts(PROMPT, 1, 8, Sampling(0.0), 0, drafts=drafts)[0].tokens for drafts in (False, True)]
     assert greedy[0] == greedy[1]
-    told = engine.acceptance()
-    assert (told is not None) == (kind == "otspec")
-    if told is not None:
-        assert told.accepted == sum(told.per_position) <= told.drafted
-        assert told.per_position[0] <= told.steps <= told.drafted
+    shown = engine.acceptance()
+    assert (shown is not None) == (kind == "otspec")
+    if shown is not None:
+        assert shown.accepted == sum(shown.per_position) <= shown.drafted
+        assert shown.per_position[0] <= shown.steps <= shown.drafted
     engine.close()
 
 

@@ -206,8 +206,8 @@ VERDICTS: dict[str, tuple[Callable[[], Faulty], dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize("name", VERDICTS)
 def test_what_is_said_of_an_engine(name: str) -> None:
-    make, asked, verdict, said = VERDICTS[name]
-    audit = audit_engine(make(), prompts=["x"], **{**QUICK, **asked})
+    make, request, verdict, said = VERDICTS[name]
+    audit = audit_engine(make(), prompts=["x"], **{**QUICK, **request})
     assert audit.verdict.value == verdict
     messages = [finding.message for finding in audit.outcome.findings]
     assert any(said in one for one in (audit.reason, *messages)) if said else not messages
@@ -222,9 +222,9 @@ def test_what_is_said_of_an_engine(name: str) -> None:
 
 
 def test_all_texts_are_drawn_where_asked_for_and_the_result_is_json() -> None:
-    asked: dict[str, Any] = {"prompts": ["x"], "laws": LAWS, **QUICK}
-    short: Any = audit_engine(Faulty(drafted=biased_at(2)), **asked)
-    whole: Any = audit_engine(Faulty(drafted=biased_at(2)), all_texts=True, **asked)
+    request: dict[str, Any] = {"prompts": ["x"], "laws": LAWS, **QUICK}
+    short: Any = audit_engine(Faulty(drafted=biased_at(2)), **request)
+    whole: Any = audit_engine(Faulty(drafted=biased_at(2)), all_texts=True, **request)
     assert short.outcome.texts < whole.outcome.texts == 3000
     assert short.outcome.worst.lower < whole.outcome.worst.lower <= 0.3
     found = json.loads(short.to_json())

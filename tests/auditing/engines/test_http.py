@@ -44,7 +44,7 @@ class Script:
     pages: dict[str, str] = field(default_factory=lambda: {"/version": '{"version": "0.32.0"}', "/metrics": METRICS})
     models: tuple[str, ...] = ("tiny",)
     refuses: tuple[int, str] | None = None
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
 
 
 def write(script: Script, body: dict[str, Any], index: int) -> dict[str, Any]:
@@ -53,8 +53,8 @@ def write(script: Script, body: dict[str, Any], index: int) -> dict[str, Any]:
     choice = {"index": index, "text": "".join("abc"[token] for token in tokens), "finish_reason": "length"}
     if script.ids:
         choice["token_ids"] = tokens
-    told = {"tokens": ["x"] * len(tokens), "token_logprobs": [-float(token) for token in tokens]}
-    return choice | {"logprobs": told if script.logprobs and "logprobs" in body else None}
+    shown = {"tokens": ["x"] * len(tokens), "token_logprobs": [-float(token) for token in tokens]}
+    return choice | {"logprobs": shown if script.logprobs and "logprobs" in body else None}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -78,14 +78,14 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         script: Script = self.server.script
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if script.dies_after is not None and len(script.asked) >= script.dies_after:
+        if script.dies_after is not None and len(script.requests) >= script.dies_after:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()  # a reset, as of a process that was killed
             return
         if script.busy:
             self.send(script.busy.pop(), "later", Retry_After="3")
             return
-        script.asked.append(body)
+        script.requests.append(body)
         if script.refuses is not None:
             self.send(script.refuses[0], json.dumps({"error": {"message": script.refuses[1]}}))
             return
@@ -150,7 +150,7 @@ def test_sampling_is_sent_whole_and_fields_of_the_user_take_the_place_of_ours(se
     ask(engine)
     ask(Http(url=fake.url, body={"top_k": None, "ignore_eos": True}))
     names = ("temperature", "top_k", "top_p", "min_p", "ignore_eos")
-    assert [{name: body[name] for name in names if name in body} for body in fake.script.asked] == [
+    assert [{name: body[name] for name in names if name in body} for body in fake.script.requests] == [
         {"temperature": 0.7, "top_k": 5, "top_p": 0.9, "min_p": 0.1},
         {"temperature": 1.0, "top_k": -1, "top_p": 1.0, "min_p": 0.0},
         {"temperature": 1.0, "top_p": 1.0, "min_p": 0.0, "ignore_eos": True},
@@ -164,8 +164,8 @@ def test_every_text_has_a_seed_of_its_own_and_the_same_at_every_call(servers: Se
     for seed in (1, 2):
         for drafts, server in ((True, fake), (False, plain)):
             ask(engine, 10, seed=seed, drafts=drafts)
-            used += [body["seed"] + index for body in server.script.asked for index in range(body["n"])]
-            server.script.asked.clear()
+            used += [body["seed"] + index for body in server.script.requests for index in range(body["n"])]
+            server.script.requests.clear()
     assert len(used) == len(set(used)) == 40
     whole = ask(Http(url=fake.url), 16, 5)
     assert ask(Http(url=fake.url, together=4, parallel=3), 16, 5) == whole
@@ -188,8 +188,8 @@ def test_models_are_named_where_there_are_several_and_log_probabilities_done_wit
     fake = servers(models=("tiny", "small"), logprobs=False)
     (text,) = ask(Http(url=fake.url, model="small", logprobs=False))
     assert text.logprobs is None
-    assert fake.script.asked[0]["model"] == "small"
-    assert "logprobs" not in fake.script.asked[0]
+    assert fake.script.requests[0]["model"] == "small"
+    assert "logprobs" not in fake.script.requests[0]
 
 
 FAILING: dict[str, tuple[dict[str, Any], dict[str, Any], int, type[Exception], str]] = {

@@ -11,7 +11,7 @@ from tests.auditing.engines.engines import LAWS, QUICK, Faulty, markov
 from tests.refusals import Refused, check_refused
 
 
-def asked(engine: Any = None, **settings: Any) -> Callable[[], object]:
+def request(engine: Any = None, **settings: Any) -> Callable[[], object]:
     """An audit of an engine without a fault, unless another is told."""
     return lambda: audit_engine(engine or Faulty(), **{**QUICK, "prompts": ["x"], "laws": LAWS, **settings})
 
@@ -28,23 +28,23 @@ class Short(Faulty):
 
 HALVES, SHORT_OF_1 = (FunctionLaws(lambda before, law=law: law) for law in ([0.5, 0.5], [0.5, 0.3, 0.1]))
 REFUSED: list[Refused] = [
-    (asked(texts=0), "texts is 0; pass an integer >= 1, at most 10,000,000"),
-    (asked(length=2.5), "length is 2.5; pass an integer >= 1"),
-    (asked(alpha=1), "alpha is 1; it lies between 0 and 1"),
-    (asked(tolerance="much"), "tolerance is 'much'; it is above 0"),
-    (asked(all_texts=1), "all_texts is 1; pass True or False"),
-    (asked(texts=3, prompts=["a", "b", "c", "d"]), "texts is 3, and there are 4 pairs of prompt and sampling"),
-    (asked(prompts=[]), "there are no prompts"),
-    (asked(samplings=[]), "there is no sampling"),
-    (asked(progress=3), "progress is 3; pass a function"),
+    (request(texts=0), "texts is 0; pass an integer >= 1, at most 10,000,000"),
+    (request(length=2.5), "length is 2.5; pass an integer >= 1"),
+    (request(alpha=1), "alpha is 1; it lies between 0 and 1"),
+    (request(tolerance="much"), "tolerance is 'much'; it is above 0"),
+    (request(all_texts=1), "all_texts is 1; pass True or False"),
+    (request(texts=3, prompts=["a", "b", "c", "d"]), "texts is 3, and there are 4 pairs of prompt and sampling"),
+    (request(prompts=[]), "there are no prompts"),
+    (request(samplings=[]), "there is no sampling"),
+    (request(progress=3), "progress is 3; pass a function"),
     (lambda: Sampling(temperature=-1.0), "temperature = -1; it is finite and >= 0"),
     (lambda: Sampling(top_k=-2), "top_k = -2; it is a number of tokens"),
     (lambda: Sampling(top_p=0.0), "top_p = 0; it is a mass in"),
     (lambda: Sampling(min_p=1.5), "min_p = 1.5; it is a part of the largest"),
-    (asked(Short()), "was asked for 32 texts after 'x' and gave 31"),
-    (asked(Faulty(in_characters=True)), "tells no tokens, which the exact law needs"),
-    (asked(laws=HALVES, greedy_length=1), "holds token 2, and the exact law has 2 tokens"),
-    (asked(laws=SHORT_OF_1), r"the exact law sums to 0.9"),
+    (request(Short()), "was asked for 32 texts after 'x' and gave 31"),
+    (request(Faulty(in_characters=True)), "tells no tokens, which the exact law needs"),
+    (request(laws=HALVES, greedy_length=1), "holds token 2, and the exact law has 2 tokens"),
+    (request(laws=SHORT_OF_1), r"the exact law sums to 0.9"),
     (lambda: start("tgi", {}), "no engine 'tgi'; known: http, otspec, transformers, or a function"),
     (lambda: make("mine", Sampling, {}), "mine makes Sampling, which lacks name, version, method, texts, acceptance"),
     (lambda: audit_texts(["a"]), "there is nothing to compare the texts with"),
@@ -56,5 +56,5 @@ REFUSED: list[Refused] = [
 def test_settings_engines_laws_and_texts_that_are_none_or_do_not_fit() -> None:
     check_refused(REFUSED)
     with pytest.raises(EngineDied, match=r"laws died at 1 texts of 6 tokens after 'x', T = 0, plain: .*: gone"):
-        asked(Dying())()
+        request(Dying())()
     assert make("mine", Faulty, {}).name == "laws"

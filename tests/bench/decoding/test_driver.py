@@ -23,10 +23,10 @@ from tests.bench.decoding.fakes import ASSISTED, GENERATE, INTERVAL, NESTED, VAN
 from tests.processes import killed
 
 
-def kept(asked: DecodingBenchmark, path: Path) -> RecordFolder:
+def kept(request: DecodingBenchmark, path: Path) -> RecordFolder:
     """A folder with what a benchmark measures, closed."""
-    folder = RecordFolder(path, asked.identity)
-    run(asked, folder)
+    folder = RecordFolder(path, request.identity)
+    run(request, folder)
     folder.close()
     return folder
 
@@ -88,11 +88,11 @@ def test_records_are_whole_and_none_is_measured_twice(tmp_path: Path, monkeypatc
     clock = SimpleNamespace(perf_counter=itertools.count(0, 1000).__next__)
     monkeypatch.setattr("otspec.bench.decoding.driver.time", clock)
     cells = [VANILLA, replace(NESTED, depth=2)]
-    asked = benchmark(cells, first=2)
-    folder = RecordFolder(tmp_path, asked.identity)
+    request = benchmark(cells, first=2)
+    folder = RecordFolder(tmp_path, request.identity)
     steps: list[int] = []
-    run(asked, folder, steps.append)
-    assert sum(steps) == asked.count == 4
+    run(request, folder, steps.append)
+    assert sum(steps) == request.count == 4
     assert [one["prompt"] for one in folder.records] == [0, 0, 1, 1]
     for one in folder.records:
         assert one["tokens"] == 5
@@ -118,8 +118,8 @@ def test_records_are_whole_and_none_is_measured_twice(tmp_path: Path, monkeypatc
 
 def test_every_prompt_has_all_cells_in_an_order_of_its_own() -> None:
     cells = [VANILLA, GENERATE, NESTED, INTERVAL, *(replace(NESTED, paths=k) for k in range(3, 9))]
-    asked = benchmark(cells, repeats=4, first=3)
-    order = list(asked.measurements(cells))
+    request = benchmark(cells, repeats=4, first=3)
+    order = list(request.measurements(cells))
     texts = [order[start : start + len(cells)] for start in range(0, len(order), len(cells))]
     assert [{(repeat, prompt) for repeat, (prompt,), _ in text} for text in texts] == [
         {(repeat, prompt)} for repeat in range(4) for prompt in range(3)
@@ -132,11 +132,11 @@ def test_every_prompt_has_all_cells_in_an_order_of_its_own() -> None:
 
 
 def test_settings_of_assisted_generation_are_chosen_on_the_last_prompts(tmp_path: Path) -> None:
-    asked = benchmark([VANILLA, ASSISTED], first=1, max_new_tokens=3)
-    folder = kept(asked, tmp_path)
+    request = benchmark([VANILLA, ASSISTED], first=1, max_new_tokens=3)
+    folder = kept(request, tmp_path)
     trials = [one for one in folder.records if one["trial"]]
-    assert len(trials) == len(asked.trials) == len(CANDIDATES) * min(TRIALS, 3)
-    assert asked.count == len(trials) + 2 == len(folder.records)
+    assert len(trials) == len(request.trials) == len(CANDIDATES) * min(TRIALS, 3)
+    assert request.count == len(trials) + 2 == len(folder.records)
     (measured,) = (one for one in folder.records if not one["trial"] and one["method"] == "assisted")
     assert decoding_cell_of(measured) == chosen(folder.records, ASSISTED)
     assert (measured["depth"], measured["schedule"], measured["confidence"]) in CANDIDATES
@@ -157,19 +157,19 @@ def test_a_cell_whose_solver_fails_or_whose_time_is_spent_gets_no_more_prompts(t
 def test_a_run_that_is_killed_loses_nothing_and_measures_nothing_twice(tmp_path: Path) -> None:
     """With trials, repeats and two temperatures."""
     cells = [VANILLA, replace(NESTED, depth=2), replace(GENERATE, temperature=0.0), ASSISTED]
-    asked, trials = benchmark(cells, repeats=2, first=2, max_new_tokens=3), len(CANDIDATES) * 3
+    request, trials = benchmark(cells, repeats=2, first=2, max_new_tokens=3), len(CANDIDATES) * 3
     after = trials + 9
 
     def work(die: Callable[[], None]) -> None:
-        folder = RecordFolder(tmp_path, asked.identity)
-        run(asked, folder, lambda steps: die() if len(folder.records) == after else None)
+        folder = RecordFolder(tmp_path, request.identity)
+        run(request, folder, lambda steps: die() if len(folder.records) == after else None)
 
     killed(work)
     log = tmp_path / "results.jsonl"
     before = log.read_text()
     assert len(before.splitlines()) == after
     log.write_text(before + '{"method": "van')  # killed while it wrote
-    assert len(kept(asked, tmp_path).records) == asked.count
+    assert len(kept(request, tmp_path).records) == request.count
     assert log.read_text().startswith(before)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     counts = Counter(keys_of(lines))

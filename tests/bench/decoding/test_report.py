@@ -119,8 +119,8 @@ def test_tables() -> None:
     times = [float(row[1]) for row in table.rows]
     assert times == sorted(times)
     choice: Any = choice_table(records)
-    told = ("20 tokens, constant, confidence 0.4", "222.22")
-    assert [row[2:4] for row in choice.rows if row[-1] == "chosen"] == [told]
+    shown = ("20 tokens, constant, confidence 0.4", "222.22")
+    assert [row[2:4] for row in choice.rows if row[-1] == "chosen"] == [shown]
     assert len(choice.rows) == len(ASSISTED.candidates)
     assert choice_table([one for one in records if not one["trial"]]) is None
 
@@ -171,8 +171,8 @@ def test_drafters_are_compared_by_means_over_repeats_welchs_test_and_speed_ups_o
     assert efficiencies([one for one in records if one["drafter"]]) == pytest.approx(others)
     assert plain[:4] == ("as it is", "nested, K = 2, L = 8", f"{taus.mean():.3f}", f"{taus.std(ddof=1):.3f}")
     assert plain[4:7] == ("-", "-", "-")
-    told = ttest_ind(others, taus, equal_var=False)
-    assert (fewer[0], *fewer[4:6]) == ("fr:9", f"{told.statistic:.2f}", f"{told.pvalue:.3f}")
+    shown = ttest_ind(others, taus, equal_var=False)
+    assert (fewer[0], *fewer[4:6]) == ("fr:9", f"{shown.statistic:.2f}", f"{shown.pvalue:.3f}")
     assert fewer[6].startswith("2.00 [2.00, 2.00]")
     assert fewer[7].startswith("4.00")
     alone = [one for one in records if one["drafter"] == ""]  # nothing is compared

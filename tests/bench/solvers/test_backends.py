@@ -25,7 +25,7 @@ QUIET = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
 """Ray without a token in the home folder, and without a word to anyone."""
 
 
-def asked(**settings: Any) -> Benchmark:
+def request(**settings: Any) -> Benchmark:
     return Benchmark(CELLS, {"": SmallSource()}, 4, **{"budget_s": 4.0, "jobs": 2, **settings})
 
 
@@ -44,7 +44,7 @@ def expected() -> list[tuple[str, int, str]]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[RecordFolder]:
-    made = RecordFolder(tmp_path, asked().identity)
+    made = RecordFolder(tmp_path, request().identity)
     yield made
     made.close()
 
@@ -74,12 +74,12 @@ def test_a_cluster_of_our_own_survives_what_solvers_do(
     pytest.importorskip("distributed" if backend == "dask" else "ray")
     for name, value in QUIET.items():
         monkeypatch.setenv(name, value)
-    run_on(backend, asked(), folder, lambda steps: None, None)
+    run_on(backend, request(), folder, lambda steps: None, None)
     assert rows(folder) == expected()
 
 
 def test_a_worker_with_other_code_is_refused() -> None:
-    benchmark = asked()
+    benchmark = request()
     todo = todo_of(benchmark, (), CELLS[0])
     with pytest.raises(ProblemError, match=r"has other code: .*, not x; install the same everywhere"):
         measure_cell(benchmark.questions, todo, {"code": "x"})

@@ -31,7 +31,7 @@ OF_LAWS = (*(name for name in LOSSES if name not in OF_FEATURES), "alpha:2", "to
 POINT, OTHER, HALF, EVEN = np.eye(6)[0], np.eye(6)[1], np.eye(6)[:2].mean(0), np.full(6, 1 / 6)
 
 
-def _told(p: Any, q: Any) -> tuple[TeacherTargets, Prediction]:
+def _compared(p: Any, q: Any) -> tuple[TeacherTargets, Prediction]:
     """What both say, with logits of the draft model that are not normalised."""
     with np.errstate(divide="ignore"):
         return TeacherTargets(torch.from_numpy(np.log(p))), Prediction(torch.from_numpy(np.log(q) + 3.0))
@@ -55,12 +55,12 @@ def test_values_are_those_of_scipy() -> None:
         "topk:99": -(p * np.log(q)).sum(-1),
     }
     for name, values in wanted.items():
-        assert loss_named(name)(*_told(p, q)).item() == pytest.approx(values.mean(), rel=1e-12)
-    both = loss_named("kl+0.5*topk:2")(*_told(p, q)).item()
+        assert loss_named(name)(*_compared(p, q)).item() == pytest.approx(values.mean(), rel=1e-12)
+    both = loss_named("kl+0.5*topk:2")(*_compared(p, q)).item()
     assert both == pytest.approx((wanted["kl"] + wanted["topk:2"] / 2).mean(), rel=1e-12)
     # Of hidden states as well: smoothly in what is near, and a tenth of the law's.
     states = 2 * np.random.default_rng(1).normal(size=(2, 5, 4))
-    (target, draft), (one, other), off = _told(p, q), torch.from_numpy(states), np.abs(states[0] - states[1])
+    (target, draft), (one, other), off = _compared(p, q), torch.from_numpy(states), np.abs(states[0] - states[1])
     assert off.min() < 1 < off.max()
     smooth = np.where(off < 1, off**2 / 2, off - 0.5).mean()
     found = loss_named("eagle")(target._replace(features=one), draft._replace(features=other)).item()
@@ -69,16 +69,16 @@ def test_values_are_those_of_scipy() -> None:
 
 @pytest.mark.parametrize("name", OF_LAWS)
 def test_gradients_are_those_of_differences(name: str) -> None:
-    wanted, said = _told(*_laws())
+    wanted, said = _compared(*_laws())
     logits = said.logits.requires_grad_()
-    assert torch.autograd.gradcheck(lambda given: loss_named(name)(wanted, Prediction(given)), logits)
+    assert torch.autograd.gradcheck(lambda inputs: loss_named(name)(wanted, Prediction(inputs)), logits)
 
 
 @pytest.mark.parametrize("name", OF_LAWS)
 def test_laws_that_are_0_somewhere_have_finite_losses_and_gradients(name: str) -> None:
     for p in (POINT, OTHER, HALF, EVEN):
         for q in (POINT, OTHER, HALF, EVEN):
-            wanted, said = _told(p[None], q[None])
+            wanted, said = _compared(p[None], q[None])
             logits = said.logits.requires_grad_()
             loss = loss_named(name)(wanted, Prediction(logits))
             loss.backward()
@@ -91,9 +91,9 @@ def test_laws_that_are_0_somewhere_have_finite_losses_and_gradients(name: str) -
 
 
 def test_what_is_infinite_elsewhere_is_far_and_not_forgotten() -> None:
-    assert loss_named("kl")(*_told(OTHER[None], POINT[None])).item() == pytest.approx(-LEAST)
-    assert loss_named("reverse-kl")(*_told(POINT[None], OTHER[None])).item() == pytest.approx(-LEAST)
-    assert loss_named("jsd")(*_told(POINT[None], OTHER[None])).item() == pytest.approx(np.log(2))
+    assert loss_named("kl")(*_compared(OTHER[None], POINT[None])).item() == pytest.approx(-LEAST)
+    assert loss_named("reverse-kl")(*_compared(POINT[None], OTHER[None])).item() == pytest.approx(-LEAST)
+    assert loss_named("jsd")(*_compared(POINT[None], OTHER[None])).item() == pytest.approx(np.log(2))
     logits = torch.tensor([[500.0, 0.0, 0.0]], requires_grad=True)  # as sure as can be, and wrong
     loss_named("kl")(TeacherTargets(torch.tensor([[-500.0, 0.0, -500.0]])), Prediction(logits)).backward()
     torch.testing.assert_close(logits.grad, torch.tensor([[1.0, -1.0, 0.0]]))
@@ -132,11 +132,11 @@ def _refused(p: Any, q: Any, n: int) -> float:
 def test_the_value_is_what_the_best_rule_refuses(seed: int, kind: laws.Kind, n: int) -> None:
     """Never more, and less by no more than p of one step of the grid times its width."""
     p, q = kind(np.random.default_rng(seed), 40)
-    found = loss_named(f"alpha:{n}")(*_told(p[None], q[None])).item()
+    found = loss_named(f"alpha:{n}")(*_compared(p[None], q[None])).item()
     exact = _refused(p, q, n)
     assert exact - GRID * p.max() - 1e-6 <= found <= exact + 1e-6
     if n == 1:
-        assert found == pytest.approx(tvd(*_told(p[None], q[None])).item(), abs=2e-6)
+        assert found == pytest.approx(tvd(*_compared(p[None], q[None])).item(), abs=2e-6)
 
 
 def test_tokens_that_are_never_drafted_are_always_refused() -> None:
@@ -145,5 +145,5 @@ def test_tokens_that_are_never_drafted_are_always_refused() -> None:
     own = q[kept] / q[kept].sum()
     whole = np.zeros(40)
     whole[kept] = own
-    found = Refusal(3)(*_told(p[None, kept], own[None])).item()
+    found = Refusal(3)(*_compared(p[None, kept], own[None])).item()
     assert found == pytest.approx(_refused(p, whole, 3), abs=GRID * p.max() + 1e-6)

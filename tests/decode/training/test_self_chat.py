@@ -62,16 +62,16 @@ def test_turns_follow_each_other() -> None:
 def test_texts_of_both_have_the_targets_law_where_nothing_is_put_in(asks: float) -> None:
     """Answers and questions at temperatures of their own, counted after what came before."""
     target, count = tiny(8, seed=3), 3000
-    given: dict[str, Any] = {"speakers": FLOOR, "temperatures": (1.0, 0.5), "ask_temperature": asks, "batch": count}
-    texts = own_texts(target, [[5]], count, 5, **given)
+    inputs: dict[str, Any] = {"speakers": FLOOR, "temperatures": (1.0, 0.5), "ask_temperature": asks, "batch": count}
+    texts = own_texts(target, [[5]], count, 5, **inputs)
     for row, temperature in enumerate((1.0, 0.5)):
         own = texts[row::2]
         law = len(own) * law_after(target, [5], temperature=asks)
         assert chisquare(np.bincount(own[:, 1], minlength=8), law).pvalue > 1e-4
-        asked = own[own[:, 1] == 1]
-        assert (asked[:, 2] == 6).all()  # put in
-        law = len(asked) * law_after(target, [5, 1, 6], temperature=temperature)
-        assert chisquare(np.bincount(asked[:, 3], minlength=8), law).pvalue > 1e-4
+        request = own[own[:, 1] == 1]
+        assert (request[:, 2] == 6).all()  # put in
+        law = len(request) * law_after(target, [5, 1, 6], temperature=temperature)
+        assert chisquare(np.bincount(request[:, 3], minlength=8), law).pvalue > 1e-4
 
 
 def test_texts_of_another_make_are_not_gone_on_with(tmp_path: Path) -> None:

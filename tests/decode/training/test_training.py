@@ -30,9 +30,9 @@ from tests.decode.models import calls_of, law_after, pair, tiny
 CONFIG = TrainingConfig(steps=6, rate=1e-2)
 
 
-def _data(target: Any, layers: Any = (), count: int = 8, memory: int = 1 << 30, kept: Any = None) -> TeacherData:
+def _data(target: Any, layers: Any = (), count: int = 8, memory: int = 1 << 30, tokens: Any = None) -> TeacherData:
     texts = np.random.default_rng(0).integers(0, 8, (count, 7))
-    return TeacherData(target, texts, layers, batch=4, memory=memory, kept=kept)
+    return TeacherData(target, texts, layers, batch=4, memory=memory, draft_tokens=tokens)
 
 
 def test_texts_that_were_cut_off_are_gone_on_with(tmp_path: Path) -> None:
@@ -49,9 +49,9 @@ def test_texts_that_were_cut_off_are_gone_on_with(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         write(path=path, progress=stop)
-    told: list[int] = []
-    assert np.array_equal(write(path=path, progress=told.append), whole)
-    assert told == [6]
+    shown: list[int] = []
+    assert np.array_equal(write(path=path, progress=shown.append), whole)
+    assert shown == [6]
     with pytest.raises(DataError, match="texts whose seed is 0, not 1"):
         write(path=path, seed=1)
     for prompts, length, why in (([[]], 5, "a prompt is empty"), ([[1]], 66, "at most 1 . 64 positions")):
@@ -63,11 +63,11 @@ def test_texts_that_were_cut_off_are_gone_on_with(tmp_path: Path) -> None:
 def test_batches_are_what_the_target_says_whether_kept_or_not(tokens: list[int] | None) -> None:
     """Of all tokens, or of some."""
     target, some = tiny(), None if tokens is None else np.array(tokens)
-    kept, anew = (_data(target, (0, 1, 2), memory=memory, kept=some) for memory in (1 << 30, 0))
+    cached, anew = (_data(target, (0, 1, 2), memory=memory, tokens=some) for memory in (1 << 30, 0))
     found = target(anew.texts[:, :-1], output_hidden_states=True)
     rows = next(anew.order())
-    assert rows == next(kept.order())
-    for data, tolerance in ((anew, 1e-6), (kept, 2e-3), (kept, 2e-3)):
+    assert rows == next(cached.order())
+    for data, tolerance in ((anew, 1e-6), (cached, 2e-3), (cached, 2e-3)):
         batch = data.batch_of(rows)
         assert torch.equal(batch.tokens, anew.texts[rows])
         assert batch.log_law.dtype == torch.float32
@@ -75,9 +75,9 @@ def test_batches_are_what_the_target_says_whether_kept_or_not(tokens: list[int] 
         torch.testing.assert_close(batch.log_law.double(), law, rtol=2 * tolerance, atol=2 * tolerance)
         features = torch.stack([found.hidden_states[layer][rows] for layer in (0, 1, 2)], dim=2)
         torch.testing.assert_close(batch.features.double(), features, rtol=tolerance, atol=tolerance)
-    assert not anew._kept
-    assert set(kept._kept) == set(rows)
-    assert {one.output.dtype for one in kept._kept.values()} == {torch.float16}
+    assert not anew._cached
+    assert set(cached._cached) == set(rows)
+    assert {one.output.dtype for one in cached._cached.values()} == {torch.float16}
 
 
 @pytest.mark.parametrize(("room", "keeps"), [(1 << 30, True), (5 * 8 * 6 * (8 + 3 * 16) // 2, False)])
@@ -86,15 +86,15 @@ def test_hidden_states_beyond_half_precision_are_kept_as_they_are(room: int, kee
     target = copy.deepcopy(tiny())
     with torch.no_grad():
         target.get_input_embeddings().weight.mul_(2e5)
-    kept, anew = _data(target, (0, 1, 2), memory=room), _data(target, (0, 1, 2), memory=0)
-    assert kept.keeps
-    for rows in itertools.islice(kept.order(), 4):
-        found, wanted = kept.batch_of(rows), anew.batch_of(rows)
+    cached, anew = _data(target, (0, 1, 2), memory=room), _data(target, (0, 1, 2), memory=0)
+    assert cached.keeps
+    for rows in itertools.islice(cached.order(), 4):
+        found, wanted = cached.batch_of(rows), anew.batch_of(rows)
         assert wanted.features.abs().max() > torch.finfo(torch.float16).max
         torch.testing.assert_close(found.features, wanted.features, rtol=1e-6, atol=0)
         torch.testing.assert_close(found.log_law, wanted.log_law, rtol=1e-5, atol=1e-5)
-    assert kept.keeps == keeps
-    assert len(kept._kept) == (8 if keeps else 0)
+    assert cached.keeps == keeps
+    assert len(cached._cached) == (8 if keeps else 0)
 
 
 def test_a_loss_or_an_acceptance_that_is_not_finite_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,9 +169,9 @@ def test_offsets_are_random_or_as_in_decoding() -> None:
     assert torch.equal(blocked[:, 1:], blocked[:, :-1] % LONGEST + 1)
 
 
-@pytest.mark.parametrize(("layers", "looked_at"), [(2, (1, 1, 1)), (5, (2, 2, 3)), (6, (3, 3, 4)), (24, (3, 12, 22))])
-def test_three_layers_of_the_target_are_looked_at(layers: int, looked_at: tuple[int, ...]) -> None:
-    assert three_layers(tiny(layers=layers)) == looked_at
+@pytest.mark.parametrize(("layers", "expected"), [(2, (1, 1, 1)), (5, (2, 2, 3)), (6, (3, 3, 4)), (24, (3, 12, 22))])
+def test_three_layers_of_the_target_are_looked_at(layers: int, expected: tuple[int, ...]) -> None:
+    assert three_layers(tiny(layers=layers)) == expected
 
 
 def _begun(name: str) -> tuple[Any, Any, TeacherData]:
@@ -220,10 +220,10 @@ def test_what_it_will_take_is_told_and_changes_nothing(monkeypatch: pytest.Monke
     _, untold, _ = _begun("sd2")
     with monkeypatch.context() as patch:  # a second for each of two parts
         patch.setattr("otspec.decode.training.loop.time.perf_counter", itertools.count().__next__)
-        told = Forecast.of(kind, model, data, data, CONFIG, every=2)
-    assert told.weights == sum(one.numel() for one in model.parameters())
-    assert told.tokens == 6 * 4 * 7
-    assert told.seconds == pytest.approx(2 + 2 + 6 + 4 * 2 / 3)
+        shown = Forecast.of(kind, model, data, data, CONFIG, every=2)
+    assert shown.weights == sum(one.numel() for one in model.parameters())
+    assert shown.tokens == 6 * 4 * 7
+    assert shown.seconds == pytest.approx(2 + 2 + 6 + 4 * 2 / 3)
     train(kind, model, data, data, CONFIG)
     train(kind, untold, data, data, CONFIG)
     assert all(torch.equal(one, other) for one, other in zip(model.parameters(), untold.parameters(), strict=True))
@@ -304,20 +304,20 @@ def test_a_draft_model_learns_from_text_of_its_own(monkeypatch: pytest.MonkeyPat
     calls = calls_of(monkeypatch, data, "batch_on")
     kind, config = KINDS["distilled"], TrainingConfig(steps=60, rate=1e-9, on_policy=0.5)
     train(kind, copy.deepcopy(draft), data, TeacherData(target, texts[:2], (), batch=2), config, every=60)
-    given: list[TeacherBatch] = [batch for _, batch in calls]
-    assert 18 <= len(given) <= 42
-    drawn = np.concatenate([one.tokens.numpy() for one in given])
+    inputs: list[TeacherBatch] = [batch for _, batch in calls]
+    assert 18 <= len(inputs) <= 42
+    drawn = np.concatenate([one.tokens.numpy() for one in inputs])
     assert (drawn[:, 0] == 1).all()
-    kept = [(one.tokens[:, 1] == 2).all().item() for one in given]
-    assert 0 < sum(kept) < len(kept)  # it begins at all places
-    third = np.concatenate([one.tokens[:, 2].numpy() for one, whole in zip(given, kept, strict=True) if whole])
-    second = np.concatenate([one.tokens[:, 1].numpy() for one, whole in zip(given, kept, strict=True) if not whole])
+    cached = [(one.tokens[:, 1] == 2).all().item() for one in inputs]
+    assert 0 < sum(cached) < len(cached)  # it begins at all places
+    third = np.concatenate([one.tokens[:, 2].numpy() for one, whole in zip(inputs, cached, strict=True) if whole])
+    second = np.concatenate([one.tokens[:, 1].numpy() for one, whole in zip(inputs, cached, strict=True) if not whole])
     for found, prefix in ((third, [1, 2]), (second, [1])):
         counts = np.bincount(found, minlength=4)
         assert chisquare(counts, len(found) * law_after(draft, prefix)).pvalue > 1e-4
         assert chisquare(counts, len(found) * law_after(target, prefix)).pvalue < 1e-9
-    whole = target(given[0].tokens[:, :-1]).logits.log_softmax(-1)
-    torch.testing.assert_close(given[0].log_law.double(), whole, rtol=1e-5, atol=1e-5)
+    whole = target(inputs[0].tokens[:, :-1]).logits.log_softmax(-1)
+    torch.testing.assert_close(inputs[0].log_law.double(), whole, rtol=1e-5, atol=1e-5)
 
 
 def test_what_a_kind_cannot_learn_by_is_refused() -> None:

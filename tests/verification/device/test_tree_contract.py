@@ -65,25 +65,25 @@ PATHS = (3, 1, 1)
 @each(dtype=(torch.float32, torch.bfloat16, torch.float16), rule=trees.RULES)
 def test_laws_are_read_in_the_type_of_a_model(dtype: torch.dtype, rule: str) -> None:
     target, draft, tokens, uniforms = batch(drawn("tiny", 6, PATHS, SEVERAL))
-    given = target.to(dtype), draft.to(dtype)
-    wide = [law.double() / law.double().sum(dim=-1, keepdim=True) for law in given]
+    inputs = target.to(dtype), draft.to(dtype)
+    wide = [law.double() / law.double().sum(dim=-1, keepdim=True) for law in inputs]
     expected = outputs(verify_trees(wide[0], wide[1], tokens, PATHS, uniforms, rule=rule))
-    assert outputs(verify_trees(*given, tokens.int(), PATHS, uniforms, rule=rule)) == expected
+    assert outputs(verify_trees(*inputs, tokens.int(), PATHS, uniforms, rule=rule)) == expected
 
 
 @each(rule=trees.RULES)
 def test_a_tree_does_not_depend_on_those_beside_it(rule: str) -> None:
-    given = batch(drawn("tiny", 5, PATHS, 5))
-    together = outputs(verify_trees(*given[:3], PATHS, given[3], rule=rule))
+    inputs = batch(drawn("tiny", 5, PATHS, 5))
+    together = outputs(verify_trees(*inputs[:3], PATHS, inputs[3], rule=rule))
     for b, output in enumerate(together):
-        target, draft, tokens, uniforms = (part[b : b + 1] for part in given)
+        target, draft, tokens, uniforms = (part[b : b + 1] for part in inputs)
         assert outputs(verify_trees(target, draft, tokens, PATHS, uniforms, rule=rule)) == [output]
     links = links_of(Shape.of(PATHS), 5)
     links = Links(links.first_child[:, :-2], links.next_sibling[:, :-2], links.depth, links.width)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trees, "GROUP", 2)
-        assert outputs(verify_trees(*given[:3], PATHS, given[3], rule=rule)) == together
-        assert outputs(verify_trees(*given[:3], links, given[3], rule=rule)) == together
+        assert outputs(verify_trees(*inputs[:3], PATHS, inputs[3], rule=rule)) == together
+        assert outputs(verify_trees(*inputs[:3], links, inputs[3], rule=rule)) == together
 
 
 def spoil(what: str, target: Tensor, draft: Tensor, tokens: Tensor) -> None:
@@ -113,10 +113,10 @@ MESSAGES = {
 
 @each(what=tuple(MESSAGES), rule=trees.RULES)
 def test_a_tree_that_is_not_valid_is_flagged_and_leaves_the_others_alone(what: str, rule: str) -> None:
-    given = batch(drawn("tiny", 6, PATHS, 4))
-    right = verify_trees(*given[:3], PATHS, given[3], rule=rule)
-    spoil(what, *given[:3])
-    found = verify_trees(*given[:3], PATHS, given[3], rule=rule)
+    inputs = batch(drawn("tiny", 6, PATHS, 4))
+    right = verify_trees(*inputs[:3], PATHS, inputs[3], rule=rule)
+    spoil(what, *inputs[:3])
+    found = verify_trees(*inputs[:3], PATHS, inputs[3], rule=rule)
     assert found.valid.tolist() == [True, True, False, True]
     assert (found.accepted[2].item(), found.token[2].item()) == (0, 0)
     assert (found.slots[2] == -1).all()
@@ -124,7 +124,7 @@ def test_a_tree_that_is_not_valid_is_flagged_and_leaves_the_others_alone(what: s
         assert found.tokens[b].tolist() == right.tokens[b].tolist()
         assert found.token[b] == right.token[b]
     with pytest.raises(ProblemError, match=MESSAGES[what]):
-        verify_trees(*given[:3], PATHS, given[3], rule=rule, check=True)
+        verify_trees(*inputs[:3], PATHS, inputs[3], rule=rule, check=True)
 
 
 TARGET, DRAFT, TOKENS, UNIFORMS = batch(drawn("tiny", 6, PATHS, 4))
@@ -134,8 +134,8 @@ ROWS[1][1, 2] = 99
 
 def call(**changes: Any) -> Callable[[], object]:
     """`verify_trees` on valid trees, one argument replaced."""
-    given = {"target": TARGET, "draft": DRAFT, "tokens": TOKENS, "topology": PATHS, "rng": UNIFORMS, **changes}
-    return lambda: verify_trees(**given)
+    inputs = {"target": TARGET, "draft": DRAFT, "tokens": TOKENS, "topology": PATHS, "rng": UNIFORMS, **changes}
+    return lambda: verify_trees(**inputs)
 
 
 REFUSED: list[Refused] = [
@@ -178,7 +178,7 @@ ROW_CALLS: dict[str, Callable[..., RowVerification]] = {
     "truncated": lambda p, q, drafts, uniforms: verify_truncated(
         p, torch.arange(q.shape[1], device=q.device).expand_as(q), q, drafts, uniforms
     ),
-    "buckets": lambda *given: verify_rows(*given, by="buckets"),
+    "buckets": lambda *inputs: verify_rows(*inputs, by="buckets"),
 }
 
 
@@ -194,5 +194,5 @@ def test_one_graph_without_breaks(way: str, monkeypatch: pytest.MonkeyPatch) -> 
         return verify_trees(target, draft, tokens, (2, 1), uniforms, **WAYS[way])
 
     of_trees: Any = (verified, in_trees, outputs)
-    call, given, read = of_trees if way in WAYS else (ROW_CALLS[way], rows, pairs_of)
-    assert read(torch.compile(call, fullgraph=True, backend="eager")(*given)) == read(call(*given))
+    call, inputs, read = of_trees if way in WAYS else (ROW_CALLS[way], rows, pairs_of)
+    assert read(torch.compile(call, fullgraph=True, backend="eager")(*inputs)) == read(call(*inputs))

@@ -56,9 +56,9 @@ SAME = 1e-13
 @each(rule=trees.RULES, rows=(False, True))
 def test_no_trees_are_verified_to_none(rule: str, rows: bool) -> None:
     tokens, laws = torch.zeros((0, 4), dtype=torch.int64), torch.zeros((0, 4, 5))
-    given = (torch.zeros((0, 5)), torch.zeros((0, 5))) if rows else (laws, laws)
+    inputs = (torch.zeros((0, 5)), torch.zeros((0, 5))) if rows else (laws, laws)
     found = verify_trees(
-        *given, tokens, (3,), torch.Generator(), rule=rule, rows=(tokens, tokens) if rows else None, check=True
+        *inputs, tokens, (3,), torch.Generator(), rule=rule, rows=(tokens, tokens) if rows else None, check=True
     )
     assert [part.shape for part in found.outputs] == [(0, 1), (0, 1), (0,), (0,), (0,)]
     assert found.valid.dtype == torch.bool
@@ -73,9 +73,9 @@ def test_no_trees_are_verified_to_none(rule: str, rows: bool) -> None:
 def test_trees_are_verified_as_on_the_host(way: str, branching: tuple[int, ...], law: tuple[str, int]) -> None:
     family, vocab = law
     found = drawn(family, vocab, branching, SEVERAL)
-    given = batch(found)
-    expected = [ON_THE_HOST[way](*row) for row in zip(found, given[3].numpy(), strict=True)]
-    assert outputs(verify_trees(*given[:3], branching, given[3], **WAYS[way])) == expected
+    inputs = batch(found)
+    expected = [ON_THE_HOST[way](*row) for row in zip(found, inputs[3].numpy(), strict=True)]
+    assert outputs(verify_trees(*inputs[:3], branching, inputs[3], **WAYS[way])) == expected
 
 
 GRID = [
@@ -144,7 +144,7 @@ def test_a_layout_that_a_graph_has_the_address_of_stays(monkeypatch: pytest.Monk
         patch.setattr(layout, "in_a_graph", lambda _: True)
         assert branching_layout((3, 1), 5, cpu) is kept
         own = branching_layout((3, 2), 5, cpu)
-    for rows in range(6, 7 + layout.MOST_KEPT):
+    for rows in range(6, 7 + layout.MOST_CACHED):
         branching_layout((2,), rows, cpu)
     assert branching_layout((3, 1), 5, cpu) is kept
     assert branching_layout((3, 2), 5, cpu) is not own  # what a graph makes belongs to it

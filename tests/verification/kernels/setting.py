@@ -64,9 +64,9 @@ def scattered_links(rng: np.random.Generator, rows: int, slots: int, absent: flo
     return Links(torch.from_numpy(first), torch.from_numpy(sibling))
 
 
-def even_batch(given: Any, branching: tuple[int, ...]) -> TreeBatch:
+def even_batch(inputs: Any, branching: tuple[int, ...]) -> TreeBatch:
     """Trees whose laws are divided by totals that are the host's, so that kernels read what torch does."""
-    target, draft, tokens, _ = given
+    target, draft, tokens, _ = inputs
     return batch_over(branching_layout(branching, len(tokens), torch.device("cpu")), target, draft, tokens)
 
 

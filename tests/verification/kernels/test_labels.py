@@ -59,8 +59,8 @@ def check_labels(made: TreeBatch, uniforms: Any, sigma: float, device: str = "cp
 @each(case=OF_LABELS)
 def test_labels_are_those_of_torch(case: tuple[str, int, tuple[int, ...], int, float]) -> None:
     family, vocab, branching, rows, sigma = case
-    given = batch(drawn(family, vocab, branching, rows))
-    check_labels(even_batch(given, branching), given[3], sigma)
+    inputs = batch(drawn(family, vocab, branching, rows))
+    check_labels(even_batch(inputs, branching), inputs[3], sigma)
 
 
 @coarse
@@ -74,8 +74,8 @@ def test_labels_of_trees_of_their_own() -> None:
 
 
 def test_labels_and_lines_on_a_fine_grid() -> None:
-    given = batch(drawn("tiny", 300, (2, 1), 1))
-    check_labels(even_batch(given, (2, 1)), given[3], 0.5)
+    inputs = batch(drawn("tiny", 300, (2, 1), 1))
+    check_labels(even_batch(inputs, (2, 1)), inputs[3], 0.5)
     check_picks(branching_layout((4, 2), 2, torch.device("cpu")), ties=False)
 
 
@@ -149,9 +149,9 @@ def chains(name: str, rows: int, length: int, vocab: int) -> tuple[Any, ...]:
     return tensors(p, q[:, :-1], tokens, rng.random((rows, length + 1)))
 
 
-def check_chains(*given: Any) -> Chains:
+def check_chains(*inputs: Any) -> Chains:
     """By kernels and by torch."""
-    found, expected = (verify_chains(*given, kernels=way) for way in (True, False))
+    found, expected = (verify_chains(*inputs, kernels=way) for way in (True, False))
     assert all(map(torch.equal, found, expected))
     return found
 
@@ -204,7 +204,7 @@ def test_logits_in_rows_and_chains_of_several_lengths(drawn: bool, vocab: int) -
     likely = logits.argmax(dim=1) if not drawn else torch.multinomial(draft, 1)[:, 0]
     tokens = torch.where(places[:3] < lengths[:, None], likely[rows[:, :3]], -1)
     uniforms = torch.from_numpy(rng.random((5, 4)))
-    given = ChainLaws(logits, rows, draft if drawn else None, rows[:, :3], logits=True)
-    found, expected = (verify_chains_in_rows(given, tokens, lengths, uniforms, kernels=way) for way in (True, False))
+    inputs = ChainLaws(logits, rows, draft if drawn else None, rows[:, :3], logits=True)
+    found, expected = (verify_chains_in_rows(inputs, tokens, lengths, uniforms, kernels=way) for way in (True, False))
     assert all(map(torch.equal, found, expected))
     assert found.accepted.sum() > 1

@@ -38,8 +38,8 @@ PART = {"block": (0, 2), "nested": (0, 3), "no look-ahead": (1, 4), "interval": 
 """Of the cases: every so many from one on.  Labels are compared number by number in `test_labels`."""
 
 
-def check_they_agree(way: str, given: Any, topology: Any, **settings: Any) -> TreeVerification:
-    target, draft, tokens, uniforms = given
+def check_they_agree(way: str, inputs: Any, topology: Any, **settings: Any) -> TreeVerification:
+    target, draft, tokens, uniforms = inputs
     found, expected = (
         verify_trees(target, draft, tokens, topology, uniforms, logprobs=True, **one, **settings) for one in WAYS[way]
     )
@@ -62,12 +62,12 @@ def test_kernels_put_out_what_torch_does(way: str) -> None:
 @pytest.mark.parametrize("way", ["block", "nested", "interval"])
 def test_trees_that_are_not_valid_are_flagged_and_leave_the_others_alone(way: str) -> None:
     vocab = 7
-    given = batch(drawn("tiny", vocab, (2, 1), 7))
-    right = check_they_agree(way, tuple(part[:1] for part in given), (2, 1))
-    target, draft, tokens, _ = given
+    inputs = batch(drawn("tiny", vocab, (2, 1), 7))
+    right = check_they_agree(way, tuple(part[:1] for part in inputs), (2, 1))
+    target, draft, tokens, _ = inputs
     target[1, 2, 0], draft[2, 1, 5], tokens[3, 2], tokens[4, 1], target[5, 4] = torch.nan, -0.5, 9999, -1, 0.5
     draft[6, 0] = torch.where(torch.arange(vocab) == tokens[6, 1], 0, 1 / (vocab - 1))
-    found = check_they_agree(way, given, (2, 1))
+    found = check_they_agree(way, inputs, (2, 1))
     assert found.valid.tolist() == [True] + 6 * [False]
     assert all(torch.equal(mine[0], theirs[0]) for mine, theirs in zip(found.outputs, right.outputs, strict=True))
     assert not found.accepted[1:].any()
@@ -75,7 +75,7 @@ def test_trees_that_are_not_valid_are_flagged_and_leave_the_others_alone(way: st
     rows = torch.arange(5)[None], torch.arange(3)[None]
     for which, row in ((0, 5), (1, -1)):
         rows[which][0, 1], kept = row, rows[which][0, 1].item()
-        flat = (target[0], draft[0], tokens[:1], given[3][:1])
+        flat = (target[0], draft[0], tokens[:1], inputs[3][:1])
         assert not check_they_agree(way, flat, (2, 1), rows=rows).valid.any()
         rows[which][0, 1] = kept
 
@@ -92,8 +92,8 @@ def test_rows_may_be_views_and_kernels_choose_the_way(way: str) -> None:
         for own, where in ((tokens.t().contiguous().t(), strided), (tokens, rows))
     )
     assert outputs(found) == outputs(expected)
-    asked = {name: value for name, value in WAYS[way][0].items() if name != "by"} | {"kernels": True}
-    assert outputs(verify_trees(target, draft, tokens, (2, 1), uniforms, **asked)) == outputs(found)
+    request = {name: value for name, value in WAYS[way][0].items() if name != "by"} | {"kernels": True}
+    assert outputs(verify_trees(target, draft, tokens, (2, 1), uniforms, **request)) == outputs(found)
 
 
 # --- token by token
@@ -103,8 +103,8 @@ def test_rows_may_be_views_and_kernels_choose_the_way(way: str) -> None:
 @each(case=(((2, 2), 1, 3), ((1, 2, 1), 2, 40)))
 def test_stages_waves_and_chunks_change_nothing(case: tuple[tuple[int, ...], int, int]) -> None:
     branching, stage, vocab = case
-    given = batch(drawn("tiny", vocab, branching, 3, seed=1))
-    together = check_they_agree("interval", given, branching)
+    inputs = batch(drawn("tiny", vocab, branching, 3, seed=1))
+    together = check_they_agree("interval", inputs, branching)
     assert together.accepted.max() > 1
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "STAGE", stage)
@@ -112,7 +112,7 @@ def test_stages_waves_and_chunks_change_nothing(case: tuple[tuple[int, ...], int
         for name in ("TILE", "POINTS"):
             patch.setattr(cut, name, 16)
         patch.setattr(trees, "GROUP", 2)
-        apart = verify_trees(*given[:3], branching, given[3], rule="interval", by="triton")
+        apart = verify_trees(*inputs[:3], branching, inputs[3], rule="interval", by="triton")
     assert all(map(torch.equal, apart.outputs, together.outputs))  # no log-probabilities were asked for
 
 
@@ -133,16 +133,16 @@ def by_text(rng: np.random.Generator, links: Links, vocab: int) -> tuple[Any, An
         row[tree, slot] = rows.setdefault(texts[tree, slot], len(rows))
     inner = np.where(layout.children.numpy() > 0, row, -1)
     uniforms = rng.random((shape[0], shape[1] + layout.length, 3))
-    given = tensors(target, draft, tokens, uniforms)
-    return given, tensors(row, inner)
+    inputs = tensors(target, draft, tokens, uniforms)
+    return inputs, tensors(row, inner)
 
 
 @coarse
 def test_ragged_trees_that_share_laws() -> None:
     rng = np.random.default_rng(5)
     links = scattered_links(rng, 3, 9)
-    given, rows = by_text(rng, links, 2)
-    found = check_they_agree("interval", given, links, rows=rows)
+    inputs, rows = by_text(rng, links, 2)
+    found = check_they_agree("interval", inputs, links, rows=rows)
     assert found.valid.all()
     assert found.accepted.max() > 1
 
@@ -204,10 +204,10 @@ def test_laws_that_are_none_are_told_by_their_groups(monkeypatch: pytest.MonkeyP
 # --- rows by buckets
 
 
-def check_rows(*given: Any) -> list[tuple[int, int]]:
+def check_rows(*inputs: Any) -> list[tuple[int, int]]:
     """Rows of tensors by kernels and by torch."""
-    found = pairs_of(verify_rows(*given, by="triton"))
-    assert found == pairs_of(verify_rows(*given, by="buckets"))
+    found = pairs_of(verify_rows(*inputs, by="triton"))
+    assert found == pairs_of(verify_rows(*inputs, by="buckets"))
     return found
 
 
@@ -249,11 +249,11 @@ def test_triton_reads_logits(temperature: float) -> None:
     logits = torch.from_numpy(3 * rng.laplace(size=(2, 3, 1100))).float()
     logits[:, :, :3] = -torch.inf
     drafts = logits[1].topk(2).indices[:, [0, 0]]
-    given = (*logits, drafts, torch.from_numpy(rng.random((3, 3, 3))))
-    expected = pairs_of(verify_logits(*given, temperature=temperature, by="buckets"))
-    assert pairs_of(verify_logits(*given, temperature=temperature, by="triton")) == expected
+    inputs = (*logits, drafts, torch.from_numpy(rng.random((3, 3, 3))))
+    expected = pairs_of(verify_logits(*inputs, temperature=temperature, by="buckets"))
+    assert pairs_of(verify_logits(*inputs, temperature=temperature, by="triton")) == expected
     logits[0, 1, 7] = torch.nan
-    assert verify_logits(*given, temperature=temperature, by="triton").valid.tolist() == [True, False, True]
+    assert verify_logits(*inputs, temperature=temperature, by="triton").valid.tolist() == [True, False, True]
 
 
 @coarse

@@ -96,7 +96,7 @@ def test_adversarial_rows_cost_less_than_the_bound(n: int, family: str) -> None:
 def test_slopes_are_made_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table that is brought to a GPU is waited for: no tensor may be made of numbers of the host."""
 
-    def refuse(*given: Any, **named: Any) -> None:
+    def refuse(*inputs: Any, **named: Any) -> None:
         raise AssertionError("a tensor of numbers of the host")
 
     assert slopes_of(torch.arange(len(LADDER))).tolist() == list(LADDER)

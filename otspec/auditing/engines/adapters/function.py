@@ -81,7 +81,7 @@ class Function:
         """Do nothing: what the function holds is its own."""
 
 
-def as_engine(given: Any) -> Engine:
+def as_engine(engine: Any) -> Engine:
     """An engine as it is, and a function as one.
 
     Raises
@@ -89,9 +89,9 @@ def as_engine(given: Any) -> Engine:
     ProblemError
         If it is neither.
     """
-    if inspect.isclass(given):
-        raise ProblemError(f"{given.__name__} is a class; pass what it makes")
-    return given if isinstance(given, Engine) else Function(given)
+    if inspect.isclass(engine):
+        raise ProblemError(f"{engine.__name__} is a class; pass what it makes")
+    return engine if isinstance(engine, Engine) else Function(engine)
 
 
 def _check(name: str, signature: inspect.Signature, settings: Mapping[str, Any]) -> None:

@@ -147,12 +147,12 @@ class Http:
 
 def read_choice(choice: Json) -> Text:
     """A completion as servers tell it; tokens only if their ids are told, as strings of tokens can be ambiguous."""
-    told = choice.get("logprobs") or {}
-    content = told.get("content") or []
-    logprobs = told.get("token_logprobs") or [one.get("logprob") for one in content]
+    answer = choice.get("logprobs") or {}
+    content = answer.get("content") or []
+    logprobs = answer.get("token_logprobs") or [one.get("logprob") for one in content]
     tokens = choice.get("token_ids")
     if tokens is None:
-        spelled = [TOKEN.fullmatch(str(token)) for token in told.get("tokens") or ()]
+        spelled = [TOKEN.fullmatch(str(token)) for token in answer.get("tokens") or ()]
         if spelled and all(spelled):
             tokens = [int(one.group(1)) for one in spelled if one]
         else:
@@ -182,17 +182,17 @@ def read_metrics(page: str) -> Acceptance | None:
     return Acceptance(counts["drafts"], counts["draft_tokens"], counts["accepted_tokens"], per_position)
 
 
-def _model(server: Server, asked: str | None) -> str:
+def _model(server: Server, name: str | None) -> str:
     """The model's name at a server, which has to have it."""
     listed = server.get("/v1/models")
     has = [str(one.get("id")) for one in (listed.get("data") or ())] if isinstance(listed, Mapping) else []
-    if asked is None and len(has) == 1:
+    if name is None and len(has) == 1:
         return has[0]
-    if asked is None:
+    if name is None:
         raise ProblemError(f"{server.url} has {', '.join(has) or 'no list of models'}: give model=, the one to audit")
-    if has and asked not in has:
-        raise ProblemError(f"{server.url} has no model {asked!r}; it has {', '.join(has)}")
-    return asked
+    if has and name not in has:
+        raise ProblemError(f"{server.url} has no model {name!r}; it has {', '.join(has)}")
+    return name
 
 
 def _version(server: Server) -> str:
@@ -202,7 +202,7 @@ def _version(server: Server) -> str:
         ("/get_server_info", "version", "SGLang"),
         ("/props", "build_info", "llama.cpp"),
     ):
-        told = server.get(page)
-        if isinstance(told, Mapping) and told.get(field):
-            return f"{of} {told[field]}"
+        answer = server.get(page)
+        if isinstance(answer, Mapping) and answer.get(field):
+            return f"{of} {answer[field]}"
     return "unknown"

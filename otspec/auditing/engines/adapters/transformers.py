@@ -71,8 +71,8 @@ class Plain:
             )
             rows = out.sequences[:, inputs.shape[1] :]
             logs = torch.stack(out.scores, dim=1).float().log_softmax(dim=-1)
-            told = logs[:, : rows.shape[1]].gather(2, rows[:, :, None])[:, :, 0]
-        return [self.text(*both, length) for both in zip(rows.tolist(), told.tolist(), strict=True)]
+            chosen = logs[:, : rows.shape[1]].gather(2, rows[:, :, None])[:, :, 0]
+        return [self.text(*both, length) for both in zip(rows.tolist(), chosen.tolist(), strict=True)]
 
     def text(self, tokens: list[int], logprobs: list[float] | None, length: int) -> Text:
         """A text of its tokens, cut behind the first that ends it: what follows there is padding."""

@@ -70,7 +70,7 @@ class Server:
         ProblemError
             If it refuses the request, or is busy for too long.
         """
-        asked = f"the request for {body.get('n')} texts of {body.get('prompt')!r}, seed {body.get('seed')}"
+        request = f"the request for {body.get('n')} texts of {body.get('prompt')!r}, seed {body.get('seed')}"
         for attempt in range(self._attempts):
             try:
                 with self._open(page, json.dumps(body).encode()) as answer:
@@ -81,21 +81,21 @@ class Server:
                     if error.code not in BUSY:
                         kind = EngineDied if error.code >= 500 else ProblemError
                         verb = "failed at" if error.code >= 500 else "refuses"
-                        raise kind(f"{self.url} {verb} {asked}: {error.code}, {said}") from error
+                        raise kind(f"{self.url} {verb} {request}: {error.code}, {said}") from error
                     self._pause(_patience(error.headers.get("Retry-After"), attempt))
             except (OSError, HTTPException, ValueError) as error:
-                raise EngineDied(f"{self.url} died at {asked}: {_why(error)}") from error
-        raise ProblemError(f"{self.url} was too busy for {asked}, {self._attempts} times: try later, or parallel=1")
+                raise EngineDied(f"{self.url} died at {request}: {_why(error)}") from error
+        raise ProblemError(f"{self.url} was too busy for {request}, {self._attempts} times: try later, or parallel=1")
 
     def _open(self, page: str, body: bytes | None) -> Any:
         request = urllib.request.Request(self.url + page, data=body, headers=self._headers)
         return urllib.request.urlopen(request, timeout=self._timeout)
 
 
-def _patience(asked: str | None, attempt: int) -> float:
+def _patience(retry_after: str | None, attempt: int) -> float:
     """Seconds to wait: as long as the server asks for, otherwise twice as long each time."""
     try:
-        wanted = float(asked) if asked is not None else 0.5 * 2**attempt
+        wanted = float(retry_after) if retry_after is not None else 0.5 * 2**attempt
     except ValueError:  # a date
         wanted = LONGEST_PAUSE
     return min(max(wanted, 0.0), LONGEST_PAUSE)

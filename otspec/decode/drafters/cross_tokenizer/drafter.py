@@ -127,12 +127,12 @@ class ForeignDrafter(ModelDrafter):
 
     def _unread(self, texts: Sequence[Sequence[int]]) -> list[list[int]]:
         """What follows the tokens that cache and text begin with; at least the last token, whose logits are wanted."""
-        kept = [
+        settled = [
             min(_common(held, tokens, sure), len(tokens) - 1)
             for held, tokens, sure in zip(self._held, self._tokens, self._sure, strict=True)
         ]
-        self.context.forget(kept)
-        return [tokens[begin:] for tokens, begin in zip(self._tokens, kept, strict=True)]
+        self.context.forget(settled)
+        return [tokens[begin:] for tokens, begin in zip(self._tokens, settled, strict=True)]
 
     def _tokens_read(self, tree: Topology, slots: Sequence[int]) -> list[int]:
         """The tokens at slots of a tree, as far as these were read."""

@@ -35,9 +35,9 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts but for their last tokens."""
         self._first = first = int(self.model.config.published)
-        told = Conditioning(added=self.model.conditioning(self._before()[:, first:]))
+        conditioning = Conditioning(added=self.model.conditioning(self._before()[:, first:]))
         read = [self._readable(text[first:-1]) for text in texts]
-        self.context = Context(self.model, read, last_layer(self.model), told)
+        self.context = Context(self.model, read, last_layer(self.model), conditioning)
         self._in_bytes = model_in_bytes(self.context, self.model)
 
     def depth(self, lengths: IntArray) -> int:
@@ -49,7 +49,7 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
         """What has not been read of a text is read with the target's features of the tokens before."""
         texts = [text[self._first :] for text in texts]
         unread = [len(text) - length for text, length in zip(texts, self.context.length.tolist(), strict=True)]
-        self._told = (self._before_unread(unread),)
+        self._features = (self._before_unread(unread),)
         return texts
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
@@ -58,7 +58,7 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
         super().commit([[] for _ in accepted], rows)
 
     def _of_text(self) -> Conditioning:
-        return Conditioning(added=self.model.conditioning(*self._told))
+        return Conditioning(added=self.model.conditioning(*self._features))
 
     def _in_one(self, shape: Shape, unread: Unread) -> Levels | None:
         """All levels by one kernel on a CPU, where one does what these settings say; else as others do."""
@@ -80,7 +80,7 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
         """What the model gives after what is new of the text, as `ByteLevels.read`, and the last token's position."""
         packed = unread.packed
         if packed.shape[1] - 2 <= BYTE_ROWS:
-            after = levels.read(packed, *self._told)
+            after = levels.read(packed, *self._features)
         else:
             logits = self._after(self._on_device(unread))
             after = logits[0].float().numpy(), as_bits(self._read.states[:, -1, 0])
@@ -99,7 +99,7 @@ class ParallelDrafter(EagleDrafter):
     reads alone.
     """
 
-    _given: torch.Tensor
+    _outputs: torch.Tensor
     """What the head gets, or gives, for every level of this step, shape (B, levels, ...)."""
     _at_most: int = 1
     """Levels that this step reads."""
@@ -122,8 +122,8 @@ class ParallelDrafter(EagleDrafter):
         return super()._drafted(shape, texts)
 
     def _after(self, text: UnreadText) -> torch.Tensor:
-        self._given = self._at_once(text, self._at_most)
-        return self._given[:, :1]
+        self._outputs = self._at_once(text, self._at_most)
+        return self._outputs[:, :1]
 
     def _at_once(self, text: UnreadText, levels: int) -> torch.Tensor:
         """What the model gives for so many levels, shape (B, levels, ...)."""
@@ -131,15 +131,15 @@ class ParallelDrafter(EagleDrafter):
         more = torch.arange(1, levels, device=self.context.device)
         tokens = torch.cat((text.tokens, (self._own_vocab - 1 + more).expand(batch, -1)), dim=1)
         position = torch.cat((text.position, text.root + more), dim=1)
-        added = self.model.conditioning(*self._told)
-        told = Conditioning(added=pad(added, (0, 0, 0, masks)))  # masks see no state of the target's: they follow one
+        # Masks see no state of the target's: they follow one.
+        added = pad(self.model.conditioning(*self._features), (0, 0, 0, masks))
         self._text = text
         sees = text._replace(
             tokens=tokens, own=None if text.own is None else pad(text.own, (0, masks), value=True)
         ).sees
-        self._read = self.context.read(tokens, position, sees, levels, told)
+        self._read = self.context.read(tokens, position, sees, levels, Conditioning(added=added))
         return self._read.logits
 
     def after_level(self, read: torch.Tensor, level: int, parents: torch.Tensor, lineage: torch.Tensor) -> torch.Tensor:
         """The same for all slots of a level."""
-        return self._given[:, level : level + 1].expand(-1, read.shape[1], *self._given.shape[2:])
+        return self._outputs[:, level : level + 1].expand(-1, read.shape[1], *self._outputs.shape[2:])

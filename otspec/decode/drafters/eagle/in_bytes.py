@@ -15,7 +15,7 @@ import torch
 from otspec.decode.base.draft_laws import DraftLaw
 from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.levels import GrownLevel, Levels
-from otspec.decode.drafters.shortlists.restricted import KeptHead
+from otspec.decode.drafters.shortlists.restricted import RestrictedHead
 from otspec.decode.drafters.shortlists.selection import DraftHead
 from otspec.decode.models.context import Context
 from otspec.decode.models.passes.llama_reader import LlamaReader
@@ -50,7 +50,7 @@ class ByteLevels:
     @classmethod
     def of(cls, context: Context, model: ByteDrafter | None, head: DraftHead) -> ByteLevels | None:
         """What drafts for that head; None where no kernel does."""
-        if model is None or len(context.length) > 1 or not isinstance(head, KeptHead) or head.columns is None:
+        if model is None or len(context.length) > 1 or not isinstance(head, RestrictedHead) or head.columns is None:
             return None
         assert isinstance(context.reader, LlamaReader)
         return cls(context, context.reader, model, head.columns.numpy(), head.sampling.temperature)
@@ -109,15 +109,15 @@ class ByteLevels:
         """The levels of a dynamic tree; `width` and `depth` as for `otspec.decode.drafters.grow_tree.GrowTree`."""
         start, most = self._on_trial([width] * (depth - 1), width > 1), width * width
         tokens, parents = np.empty((2, depth, most), np.int64)
-        chances, kept = np.empty((depth, most)), np.empty((depth, width), np.int64)
+        chances, expanded = np.empty((depth, most)), np.empty((depth, width), np.int64)
         grow(
             self.model, self._cache(start + width * (depth - 1)), self.columns, *after, start, position,
-            tokens, chances, parents, kept,
+            tokens, chances, parents, expanded,
         )  # fmt: skip
-        looked_at = zip(tokens, chances, parents, kept, strict=True)
-        levels = [GrownLevel(*(torch.from_numpy(part)[None] for part in level)) for level in looked_at]
+        grown = zip(tokens, chances, parents, expanded, strict=True)
+        levels = [GrownLevel(*(torch.from_numpy(part)[None] for part in level)) for level in grown]
         levels[0] = GrownLevel(*(part[:, :width] for part in levels[0]))
-        levels[-1] = levels[-1]._replace(kept=levels[-1].kept[:, :0])
+        levels[-1] = levels[-1]._replace(expanded=levels[-1].expanded[:, :0])
         return levels
 
     def _on_trial(self, widths: Sequence[int], masked: bool) -> int:

@@ -51,15 +51,15 @@ def layer_settings(target: PreTrainedModel, *, shared: bool, own_head: bool) -> 
     """
     config = target.config.get_text_config()
     names = (*TAKEN_OVER, *(OF_A_LLAMA if type(target) in ALIKE else ()))
-    told = {name: value for name in names if (value := getattr(config, name, None)) is not None}
-    told = {"intermediate_size": 4 * told["hidden_size"]} | told  # which GPT-2 leaves unsaid
-    told |= {"vocab_size": vocabulary(target), "num_hidden_layers": 1, "pad_token_id": None}
+    settings = {name: value for name in names if (value := getattr(config, name, None)) is not None}
+    settings = {"intermediate_size": 4 * settings["hidden_size"]} | settings  # which GPT-2 leaves unsaid
+    settings |= {"vocab_size": vocabulary(target), "num_hidden_layers": 1, "pad_token_id": None}
     if not own_head:
-        told[SOFT_CAP] = head_of(target, in_place=True).cap
+        settings[SOFT_CAP] = head_of(target, in_place=True).cap
     if not shared:
-        return told | {"hidden_act": "silu"}
+        return settings | {"hidden_act": "silu"}
     norm = last_norm(target)
-    return told | {"layer_norm": norm is not None and _is_layer_norm(norm, told["hidden_size"])}
+    return settings | {"layer_norm": norm is not None and _is_layer_norm(norm, settings["hidden_size"])}
 
 
 def last_norm(target: PreTrainedModel) -> nn.Module | None:
@@ -126,11 +126,11 @@ class WideLayer(OtspecModule, nn.Module):
             narrow = getattr(self.self_attn, name)
             setattr(self.self_attn, name, nn.Linear(2 * width, narrow.out_features, narrow.bias is not None))
 
-    def forward(self, hidden_states: torch.Tensor, **told: Any) -> torch.Tensor:
+    def forward(self, hidden_states: torch.Tensor, **inputs: Any) -> torch.Tensor:
         """What it makes of tokens and hidden states, shape (B, N, width), from (B, N, 2 width)."""
         token, hidden = hidden_states.chunk(2, dim=-1)
         normed = self.hidden_norm(hidden)
-        attended, _ = self.self_attn(hidden_states=torch.cat((self.input_layernorm(token), normed), dim=-1), **told)
+        attended, _ = self.self_attn(hidden_states=torch.cat((self.input_layernorm(token), normed), dim=-1), **inputs)
         hidden = attended + (normed if self.norm_before_residual else hidden)
         found: torch.Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
         return found

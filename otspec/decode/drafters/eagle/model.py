@@ -87,13 +87,13 @@ class Eagle(DraftVocabMixin, ConditionedLayers):
             elif not config.drafts_features:
                 self.own = nn.Linear(own, width, bias=False)
         if not fed:
-            self.register_buffer("tokens", torch.zeros(config.kept, dtype=torch.int32))
+            self.register_buffer("tokens", torch.zeros(config.draft_vocab_size, dtype=torch.int32))
             lent = (*(() if config.own_embedding else EMBEDDING), *(() if config.own_head else HEAD))
             self._keys_to_ignore_on_save = self._keys_to_ignore_on_load_missing = set(lent)
 
     def _make_published(self, config: Any) -> None:
         """The parts of EAGLE's layers, in place of a decoder's."""
-        width, eps, states = config.hidden_size, config.rms_norm_eps, config.looked_at * config.feature_width
+        width, eps, states = config.hidden_size, config.rms_norm_eps, config.feature_layers * config.feature_width
         first, norm = self.model.layers[0], type(self.model.norm)
         del self.lm_head  # comes last, as fingerprints of such layers have it
         self.model.norm = nn.Identity()
@@ -109,8 +109,8 @@ class Eagle(DraftVocabMixin, ConditionedLayers):
         if config.norm_before_fc:
             self.input_norm = norm(states, eps)
         if config.fc_norm:
-            self.fc_norm = nn.ModuleList(norm(config.feature_width, eps) for _ in range(config.looked_at))
-        rows = config.kept or config.vocab_size
+            self.fc_norm = nn.ModuleList(norm(config.feature_width, eps) for _ in range(config.feature_layers))
+        rows = config.draft_vocab_size or config.vocab_size
         self.lm_head = nn.Linear(width, rows, bias=False) if config.own_head else nn.Identity()
         self.post_init()
 
@@ -148,7 +148,6 @@ class Eagle(DraftVocabMixin, ConditionedLayers):
         target: PreTrainedModel,
         arithmetic: str,
         features: Sequence[int],
-        *,
         masks: int = 0,
         tokens: IntArray | None = None,
     ) -> Any:
@@ -175,17 +174,17 @@ class Eagle(DraftVocabMixin, ConditionedLayers):
             If the target's head cannot be had apart from the rest, or its logits are scaled.
         """
         shared, own_head = arithmetic == "shared", arithmetic == "eagle3"
-        told = layer_settings(target, shared=shared, own_head=own_head)
+        layer = layer_settings(target, shared=shared, own_head=own_head)
         model = Eagle.made_of(
             "llama",
             arithmetic=arithmetic,
             features=features,
             feature_width=target.config.get_text_config().hidden_size,
             masks=masks,
-            kept=0 if tokens is None else len(tokens),
+            draft_vocab_size=0 if tokens is None else len(tokens),
             target=fingerprint(target) if shared else "",
             own_head=own_head,
-            **told,
+            **layer,
         ).to(target.device)
         with torch.no_grad():
             if tokens is not None:
@@ -232,7 +231,7 @@ class Eagle(DraftVocabMixin, ConditionedLayers):
 
     def _rows(self) -> torch.Tensor | slice:
         """Of the target's head."""
-        return slice(None) if self.kept is None else self.tokens.long()
+        return slice(None) if self.draft_tokens is None else self.tokens.long()
 
     def _fit(self, target: PreTrainedModel) -> None:
         """Look at the layers of a target that published layers are for.
@@ -368,12 +367,12 @@ class Eagle(DraftVocabMixin, ConditionedLayers):
         """
         assert input_ids is not None
         read = self.begin(input_ids, added)
-        told: Any = {"attention_mask": attention_mask, "position_ids": position_ids, "past_key_values": past_key_values}
+        more: Any = {"attention_mask": attention_mask, "position_ids": position_ids, "past_key_values": past_key_values}
         if not self.config.published:
-            found = super().forward(inputs_embeds=read, logits_to_keep=logits_to_keep, **told, **settings)
+            found = super().forward(inputs_embeds=read, logits_to_keep=logits_to_keep, **more, **settings)
             found.logits = softly_capped(found.logits, self._cap)
             return found
-        outputs = self.model(inputs_embeds=read, use_cache=settings.get("use_cache"), **told).last_hidden_state
+        outputs = self.model(inputs_embeds=read, use_cache=settings.get("use_cache"), **more).last_hidden_state
         normed = self.norm(outputs)
         states = (read,) * self.config.num_hidden_layers + (normed if self.gives_normed else outputs,)
         logits = softly_capped(self.lm_head(normed[:, -logits_to_keep:]), self._cap)

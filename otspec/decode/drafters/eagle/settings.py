@@ -8,7 +8,7 @@ from typing import Any
 PUBLISHED = ("eagle1", "eagle3")
 """Arithmetics of EAGLE's layers as they are published, which engines serve."""
 ARITHMETICS = ("fed", "shared", *PUBLISHED)
-LOOKED_AT = 3
+FEATURE_LAYERS = 3
 """Hidden states of the target that EAGLE-3 reads."""
 
 
@@ -28,7 +28,7 @@ class EagleSettings:
         Whether its outputs are to be such hidden states, and are read as these are; EAGLE's always are.
     masks : int
         Tokens that shared layers draft at once beside the first; 0: token by token.
-    kept : int
+    draft_vocab_size : int
         How many of the target's tokens a layer drafts; 0: all.
     target : str
         Fingerprint of the target of shared layers.
@@ -53,7 +53,7 @@ class EagleSettings:
         feature_width: int = 0,
         drafts_features: bool = False,
         masks: int = 0,
-        kept: int = 0,
+        draft_vocab_size: int = 0,
         target: str = "",
         layer_norm: bool = False,
         head_bias: bool = False,
@@ -70,7 +70,7 @@ class EagleSettings:
         super().__init__(**(config if fed else config | {"tie_word_embeddings": False}))
         self.arithmetic, self.features, self.feature_width = arithmetic, list(features), feature_width
         self.drafts_features = drafts_features or arithmetic == "eagle1"
-        self.masks, self.kept, self.target = masks, kept, target
+        self.masks, self.draft_vocab_size, self.target = masks, draft_vocab_size, target
         self.layer_norm, self.head_bias, self.bias = layer_norm, head_bias, bias
         self.norm_before_residual, self.norm_output = norm_before_residual, norm_output
         self.norm_before_fc, self.fc_norm = norm_before_fc, fc_norm
@@ -83,9 +83,9 @@ class EagleSettings:
         return self.arithmetic in PUBLISHED
 
     @property
-    def looked_at(self) -> int:
+    def feature_layers(self) -> int:
         """How many hidden states of the target are read at a token."""
-        return len(self.features) or (LOOKED_AT if self.arithmetic == "eagle3" else 1)
+        return len(self.features) or (FEATURE_LAYERS if self.arithmetic == "eagle3" else 1)
 
 
 FORMER = ("otspec_fed_llama", "otspec_shared_llama", "otspec_published_eagle")
@@ -94,10 +94,10 @@ FORMER = ("otspec_fed_llama", "otspec_shared_llama", "otspec_published_eagle")
 
 def settings_in(said: Mapping[str, Any]) -> dict[str, Any]:
     """What a folder's configuration says, in the words of `EagleSettings`, whatever version wrote it."""
-    settings, kind = dict(said), said.get("model_type")
-    if kind == "otspec_shared_llama":
+    settings = {"draft_vocab_size" if name == "kept" else name: value for name, value in said.items()}
+    if said.get("model_type") == "otspec_shared_llama":
         settings["arithmetic"] = "shared"
-    if kind == "otspec_published_eagle":
+    if said.get("model_type") == "otspec_published_eagle":
         layer, version = dict(settings.pop("layer")), settings.pop("version")
         del settings["looked_at"]
         settings = layer | settings | {"arithmetic": f"eagle{version}", "decoder_type": layer["model_type"]}

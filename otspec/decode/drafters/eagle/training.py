@@ -12,7 +12,7 @@ from otspec.decode.distillation.losses import Prediction
 from otspec.decode.distillation.spec import Begin, DraftModelInit, DraftModelSpec
 from otspec.decode.distillation.teacher import TeacherBatch
 from otspec.decode.drafters.eagle.model import Eagle
-from otspec.decode.drafters.eagle.settings import LOOKED_AT
+from otspec.decode.drafters.eagle.settings import FEATURE_LAYERS
 from otspec.decode.drafters.hidden_states import eagle3_layers, last_layer, shifted, three_layers, two_layers
 from otspec.errors import ProblemError
 
@@ -78,9 +78,9 @@ def _three_of(target: PreTrainedModel) -> Sequence[int]:
     ProblemError
         If there are no three before the last.
     """
-    if (count := int(target.config.get_text_config().num_hidden_layers)) < LOOKED_AT:
+    if (count := int(target.config.get_text_config().num_hidden_layers)) < FEATURE_LAYERS:
         raise ProblemError(
-            f"eagle3 looks at its target after {LOOKED_AT} of the layers, not the last, and this one has {count}; "
+            f"eagle3 looks at its target after {FEATURE_LAYERS} of the layers, not the last, and this one has {count}; "
             "train eagle1, which engines serve too, or shared"
         )
     low, middle, high = found = eagle3_layers(target)
@@ -96,7 +96,7 @@ def _fed(origin: DraftModelInit) -> PreTrainedModel:
 def _layer(arithmetic: str, layers: Callable[[PreTrainedModel], Sequence[int]], *, at_once: bool = False) -> Begin:
     def begin(origin: DraftModelInit) -> PreTrainedModel:
         masks, target = (origin.ahead - 1) * at_once, origin.target
-        model: PreTrainedModel = Eagle.of_target(target, arithmetic, layers(target), masks=masks, tokens=origin.kept)
+        model: PreTrainedModel = Eagle.of_target(target, arithmetic, layers(target), masks, origin.draft_tokens)
         return model
 
     return begin

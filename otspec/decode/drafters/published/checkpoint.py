@@ -133,25 +133,25 @@ class Checkpoint:
         DataError
             If a tensor is not known, of another shape, not finite, or missing.
         """
-        wanted, given = model.state_dict(), dict(also)
+        expected, values = model.state_dict(), dict(also)
         for name, tensor in self.tensors.items():
             mine = own(name)
             if mine is None or mine in also:
                 continue
-            if mine not in wanted:
+            if mine not in expected:
                 raise self.refusal(f"it has a tensor {name!r}, of which it is not known what it would change")
-            if tensor.shape != wanted[mine].shape:
+            if tensor.shape != expected[mine].shape:
                 raise self.refusal(
                     f"its tensor {name!r} has shape {tuple(tensor.shape)}, and by its settings it has "
-                    f"{tuple(wanted[mine].shape)}"
+                    f"{tuple(expected[mine].shape)}"
                 )
             if not torch.isfinite(tensor).all():
                 raise self.refusal(f"its tensor {name!r} holds numbers that are not finite")
-            given[mine] = tensor
-        if missing := [name for name, value in wanted.items() if name not in given and value.numel()]:
+            values[mine] = tensor
+        if missing := [name for name, value in expected.items() if name not in values and value.numel()]:
             raise self.refusal(f"it has no tensor for {missing[0]!r}")
-        model.load_state_dict(given, strict=False)
-        return model.to(next(one.dtype for one in given.values() if one.is_floating_point())).eval()
+        model.load_state_dict(values, strict=False)
+        return model.to(next(one.dtype for one in values.values() if one.is_floating_point())).eval()
 
 
 @contextmanager

@@ -76,25 +76,25 @@ def _first_version(checkpoint: Checkpoint, said: Mapping[str, Any], known: set[s
 
 def _third_version(checkpoint: Checkpoint, said: Mapping[str, Any], known: set[str]) -> Eagle:
     layer = _layer(checkpoint, said, known)
-    given = checkpoint.config
+    outer = checkpoint.config
     inner = checkpoint.setting("eagle_config", dict, {})
     checkpoint.check_settings(inner, {*VARIANTS, LAYERS, "use_aux_hidden_state"}, "eagle_config")
     if inner.get("use_aux_hidden_state") is False:
         raise checkpoint.refusal("its setting 'use_aux_hidden_state' is off: it looks at no layer but the last")
-    features = checkpoint.setting(LAYERS, list, [], {**given, **inner})
+    features = checkpoint.setting(LAYERS, list, [], {**outer, **inner})
     if not all(type(one) is int for one in features):
         raise checkpoint.refusal(f"its setting {LAYERS!r} is {features!r}, and numbers of layers are wanted")
-    kept = checkpoint.setting("draft_vocab_size", int, layer["vocab_size"])
+    size = checkpoint.setting("draft_vocab_size", int, layer["vocab_size"])
     vocab = layer["vocab_size"]
-    tokens = _tokens(checkpoint, kept, vocab) if kept != vocab or "d2t" in checkpoint.names else None
-    if kept == vocab and tokens is not None and torch.equal(tokens, torch.arange(vocab)):
+    tokens = _tokens(checkpoint, size, vocab) if size != vocab or "d2t" in checkpoint.names else None
+    if size == vocab and tokens is not None and torch.equal(tokens, torch.arange(vocab)):
         tokens = None  # the head is in the target's order
     model = Eagle.made_of(
         arithmetic="eagle3",
         features=features,
         feature_width=checkpoint.setting("target_hidden_size", int, layer["hidden_size"]),
-        kept=0 if tokens is None else kept,
-        **{name: checkpoint.setting(name, bool, False, {**given, **inner}) for name in VARIANTS},
+        draft_vocab_size=0 if tokens is None else size,
+        **{name: checkpoint.setting(name, bool, False, {**outer, **inner}) for name in VARIANTS},
         **_own(checkpoint) | {"own_head": True},
         **layer,
     )
@@ -114,7 +114,7 @@ def _own_name(name: str) -> str | None:
     return f"model.{name}" if name.startswith(("layers.", "embed_tokens.")) else name
 
 
-def _tokens(checkpoint: Checkpoint, kept: int, vocab: int) -> torch.Tensor:
+def _tokens(checkpoint: Checkpoint, size: int, vocab: int) -> torch.Tensor:
     """The target's token of each row of the head, shape (kept,).
 
     Raises
@@ -123,16 +123,16 @@ def _tokens(checkpoint: Checkpoint, kept: int, vocab: int) -> torch.Tensor:
         If ``d2t`` does not say so, or ``t2d`` says something else.
     """
     there = checkpoint.tensors
-    if kept < 1:
-        raise checkpoint.refusal(f"its setting 'draft_vocab_size' is {kept}, and at least 1 is wanted")
-    if missing := ({"d2t"} if kept == vocab else {"d2t", "t2d"}) - there.keys():
-        raise checkpoint.refusal(f"its head has {kept} of {vocab} tokens, and there is no {min(missing)!r}")
-    tokens = torch.arange(kept) + there["d2t"].long() if there["d2t"].shape == (kept,) else torch.empty(0)
+    if size < 1:
+        raise checkpoint.refusal(f"its setting 'draft_vocab_size' is {size}, and at least 1 is wanted")
+    if missing := ({"d2t"} if size == vocab else {"d2t", "t2d"}) - there.keys():
+        raise checkpoint.refusal(f"its head has {size} of {vocab} tokens, and there is no {min(missing)!r}")
+    tokens = torch.arange(size) + there["d2t"].long() if there["d2t"].shape == (size,) else torch.empty(0)
     has = torch.zeros(vocab, dtype=torch.bool)
     if tokens.numel() and tokens.min() >= 0 and tokens.max() < vocab:
         has[tokens] = True
-    if int(has.sum()) != kept:
-        raise checkpoint.refusal(f"its 'd2t' does not name {kept} different tokens of {vocab}")
+    if int(has.sum()) != size:
+        raise checkpoint.refusal(f"its 'd2t' does not name {size} different tokens of {vocab}")
     if "t2d" in there and not torch.equal(has, there["t2d"].bool()):
         raise checkpoint.refusal("its 'd2t' and 't2d' do not name the same tokens")
     return tokens

@@ -75,15 +75,15 @@ def rope_of(checkpoint: Checkpoint, settings: Mapping[str, Any]) -> dict[str, An
     for place in OF_ROPE:
         if settings.get(place) is None:
             continue
-        given = {THETA: settings[THETA]} if place == THETA else dict(checkpoint.setting(place, dict, within=settings))
-        if "type" in given:
-            given.setdefault("rope_type", given.pop("type"))
-        for name, value in given.items():
+        rope = {THETA: settings[THETA]} if place == THETA else dict(checkpoint.setting(place, dict, within=settings))
+        if "type" in rope:
+            rope.setdefault("rope_type", rope.pop("type"))
+        for name, value in rope.items():
             if name in found and found[name] != value:
                 raise checkpoint.refusal(
                     f"its settings contradict each other: {name} is {found[name]!r}, and in {place!r} it is {value!r}"
                 )
-        found |= given
+        found |= rope
     kind = found.setdefault("rope_type", "default") if found else "default"
     if str(kind) not in ROPES:
         raise checkpoint.refusal(f"its rope_type is {kind!r}, which is not known; known: {', '.join(ROPES)}")

@@ -71,8 +71,8 @@ def _tensors(model: Eagle) -> dict[str, torch.Tensor]:
         for name, tensor in model.state_dict().items()
         if tensor.numel() and name != "tokens" and (own or not name.startswith("lm_head."))
     }
-    if (kept := model.kept) is not None:
-        tokens = torch.from_numpy(kept)
+    if (ids := model.draft_tokens) is not None:
+        tokens = torch.from_numpy(ids)
         found["d2t"] = tokens - torch.arange(len(tokens))
         found["t2d"] = torch.zeros(model.config.vocab_size, dtype=torch.bool).index_fill_(0, tokens, True)
     return found
@@ -88,7 +88,7 @@ def _layer(config: Any) -> dict[str, Any]:
 def _own(config: Any) -> dict[str, Any]:
     """Settings that only EAGLE-3 has."""
     return {
-        "draft_vocab_size": config.kept or config.vocab_size,
+        "draft_vocab_size": config.draft_vocab_size or config.vocab_size,
         "target_hidden_size": config.feature_width,
         **{name: getattr(config, name) for name in VARIANTS},
         **({LAYERS: config.features} if config.features else {}),

@@ -27,13 +27,13 @@ class SteeredDrafter(ConditionedDrafter, ModelDrafter):
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts but for their last tokens, each token steered by the one before it."""
-        told = Conditioning(shifts=self.model.shifts(self._before()))
-        self.context = Context(self.model, [self._readable(text[:-1]) for text in texts], conditioning=told)
+        conditioning = Conditioning(shifts=self.model.shifts(self._before()))
+        self.context = Context(self.model, [self._readable(text[:-1]) for text in texts], conditioning=conditioning)
 
     def begin_step(self, texts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
         """Steer by the last token that the target has read of each text, and what is unread by the tokens before."""
         unread = [len(text) - length for text, length in zip(texts, self.context.length.tolist(), strict=True)]
-        self._told = (self._before_unread(unread),)
+        self._features = (self._before_unread(unread),)
         return texts
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
@@ -42,7 +42,7 @@ class SteeredDrafter(ConditionedDrafter, ModelDrafter):
         super().commit(accepted, rows)
 
     def _of_text(self) -> Conditioning:
-        shifts = self.model.shifts(*self._told)
+        shifts = self.model.shifts(*self._features)
         self._shifts = shifts[:, :, -1:]
         return Conditioning(shifts=shifts)
 

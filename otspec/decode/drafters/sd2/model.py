@@ -212,7 +212,7 @@ class Steered(ConditionedLayers):
             yield
 
 
-def _add(shift: torch.Tensor, module: nn.Module, given: Any, output: torch.Tensor) -> torch.Tensor:
+def _add(shift: torch.Tensor, module: nn.Module, inputs: Any, output: torch.Tensor) -> torch.Tensor:
     return output + shift
 
 

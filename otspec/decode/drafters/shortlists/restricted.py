@@ -103,7 +103,7 @@ class Restriction:
                 "the target does not know"
             )
 
-    def head(self, model: PreTrainedModel, sampling: Sampling, vocab: int) -> KeptHead:
+    def head(self, model: PreTrainedModel, sampling: Sampling, vocab: int) -> RestrictedHead:
         """As `otspec.decode.drafters.shortlists.selection.Selection.head`.
 
         Raises
@@ -113,36 +113,36 @@ class Restriction:
             alone, or sampling suppresses all of them.
         """
         self.check_target(vocab)
-        kept = self.on(model.device)
-        if kept.kernel is None:
-            kept = replace(kept, tokens=_lasting(model, self.tokens))
-        if not sampling.leaves_some(kept.tokens, vocab):
+        drafted = self.on(model.device)
+        if drafted.kernel is None:
+            drafted = replace(drafted, tokens=_lasting(model, self.tokens))
+        if not sampling.leaves_some(drafted.tokens, vocab):
             raise ProblemError(
-                f"all {len(kept.tokens)} tokens that may be drafted are suppressed by the logits processors "
+                f"all {len(drafted.tokens)} tokens that may be drafted are suppressed by the logits processors "
                 "(suppress_tokens); keep one that is not"
             )
-        return KeptHead(with_head_for(model, kept.own), sampling, vocab, kept)
+        return RestrictedHead(with_head_for(model, drafted.own), sampling, vocab, drafted)
 
-    def on(self, device: torch.device) -> Kept:
+    def on(self, device: torch.device) -> DraftVocabulary:
         """The same on the device of the models."""
         tokens = torch.from_numpy(self.tokens).to(device)
         own = tokens if self.own is None else torch.from_numpy(self.own).to(device)
         if self.affinity is None:
-            return Kept(tokens, own)
+            return DraftVocabulary(tokens, own)
         order = np.argsort(self.affinity.tokens)
         order = order[np.isin(self.affinity.tokens[order], self.tokens)]
         matrix, totals = self.affinity.matrix[order], self.affinity.totals[order]
         if not is_sparse(matrix):
-            return Kept(tokens, own, torch.from_numpy((matrix / totals[:, None]).T).to(device))
+            return DraftVocabulary(tokens, own, torch.from_numpy((matrix / totals[:, None]).T).to(device))
         stored = matrix.tocoo()
         places = torch.from_numpy(np.array([stored.col, stored.row], dtype=np.int64))
         values = torch.from_numpy(stored.data / totals[stored.row])
         kernel = torch.sparse_coo_tensor(places, values, matrix.shape[::-1], check_invariants=True)
-        return Kept(tokens, own, kernel.coalesce().to(device))
+        return DraftVocabulary(tokens, own, kernel.coalesce().to(device))
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class DraftVocabulary:
     """The kept tokens, and where their mass goes, on a device."""
 
     tokens: torch.Tensor
@@ -170,39 +170,39 @@ class Kept:
 
 
 @dataclass(frozen=True, eq=False)
-class KeptHead:
+class RestrictedHead:
     """A head of fewer rows, and where the mass of its tokens goes."""
 
     model: PreTrainedModel
     sampling: Sampling
     vocab: int
-    kept: Kept
+    drafted: DraftVocabulary
 
     @property
     def support(self) -> int | None:
         """As sampling leaves it, or as many as are kept."""
-        return self.kept.support(self.sampling.support)
+        return self.drafted.support(self.sampling.support)
 
     @property
     def columns(self) -> torch.Tensor | None:
         """The kept tokens, where nothing moves their mass, and no processor knows tokens by their ids."""
-        return self.kept.tokens if self.kept.kernel is None and self.sampling.by_values else None
+        return self.drafted.tokens if self.drafted.kernel is None and self.sampling.by_values else None
 
     @property
     def known_by(self) -> object:
         """As `DraftHead.known_by`."""
         known = None if self.columns is None else self.sampling.known_by
-        return None if known is None else (known, self.vocab, id(self.kept.tokens))
+        return None if known is None else (known, self.vocab, id(self.drafted.tokens))
 
     def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """As `otspec.decode.drafters.shortlists.selection.DraftHead.logits`."""
-        return laid_out(output, self.kept.tokens, self.vocab)
+        return laid_out(output, self.drafted.tokens, self.vocab)
 
     def laws(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """As `otspec.decode.drafters.shortlists.selection.DraftHead.laws`."""
         if self.columns is not None:
             return self.sampling.draft_laws(output)
-        return self.kept.redistributed(self.sampling.draft_laws(self.logits(output, level)))
+        return self.drafted.redistributed(self.sampling.draft_laws(self.logits(output, level)))
 
 
 _TOKENS: WeakKeyDictionary[PreTrainedModel, dict[object, torch.Tensor]] = WeakKeyDictionary()
@@ -216,7 +216,7 @@ def _lasting(model: PreTrainedModel, tokens: IntArray) -> torch.Tensor:
     return own[key]
 
 
-def _as_tokens(given: Any, vocab: int) -> IntArray:
+def _as_tokens(tokens: Any, vocab: int) -> IntArray:
     """Ids or a mask as ascending ids.
 
     Raises
@@ -224,7 +224,7 @@ def _as_tokens(given: Any, vocab: int) -> IntArray:
     ProblemError
         If they are neither, or none, or not different.
     """
-    mask = as_mask("draft_tokens", given.cpu() if isinstance(given, torch.Tensor) else given, vocab)
+    mask = as_mask("draft_tokens", tokens.cpu() if isinstance(tokens, torch.Tensor) else tokens, vocab)
     if mask.ndim != 1 or not mask.any():
         found = "holds no token" if mask.ndim == 1 else f"is a mask of shape {mask.shape}"
         raise ProblemError(f"draft_tokens {found}; pass the ids of those that may be drafted, at least one")

@@ -109,13 +109,13 @@ class Frequent:
             )
         if np.unique(ranked).size < ranked.size or ranked.min() < 0:
             raise ProblemError("order holds a token twice, or a number below 0; it ranks different tokens")
-        given = Budget.of(budget)
-        if given.most > ranked.size:
+        checked = Budget.of(budget)
+        if checked.most > ranked.size:
             raise ProblemError(
-                f"the budget is {given.most} tokens, and order ranks {ranked.size}; rank more, or ask less"
+                f"the budget is {checked.most} tokens, and order ranks {ranked.size}; rank more, or ask less"
             )
         object.__setattr__(self, "order", ranked.astype(np.int64))
-        object.__setattr__(self, "budget", given)
+        object.__setattr__(self, "budget", checked)
 
     def head(self, model: PreTrainedModel, sampling: Sampling, vocab: int) -> RankedHead:
         """As `otspec.decode.drafters.shortlists.selection.Selection.head`.

@@ -101,10 +101,10 @@ def train_router(
         )
     if isinstance(draft, Eagle) and draft.config.published:
         raise ProblemError("EAGLE's published layers draft without a router; pass a fed draft model, or a shared layer")
-    if isinstance(draft, Eagle) and draft.kept is not None:
+    if isinstance(draft, Eagle) and draft.draft_tokens is not None:
         raise ProblemError(
-            f"the draft model drafts {draft.kept.size} tokens that it was trained with, and no others; a router is for "
-            "one that drafts all"
+            f"the draft model drafts {draft.draft_tokens.size} tokens that it was trained with, and no others; a "
+            "router is for one that drafts all"
         )
     shifts = None
     if target is not None and not fed:
@@ -120,8 +120,8 @@ def train_router(
     with torch.no_grad():
         cluster_of = spherical_clusters(without_head(draft)[1].weight, clusters, generator)
         count = int(cluster_of.max()) + 1
-        told = [_told(draft, target, text) if fed else _read(draft, text, shifts) for text in texts if len(text)]
-        seen = [_labelled(one, cluster_of, count, likeliest) for own in told for one in own]
+        passes = [_read_fed(draft, target, text) if fed else _read(draft, text, shifts) for text in texts if len(text)]
+        seen = [_labelled(one, cluster_of, count, likeliest) for own in passes for one in own]
         if not seen:
             raise ProblemError("no text has two tokens, which it takes to draft after one; pass longer ones")
         examples = Examples(*(torch.cat(parts) for parts in zip(*seen, strict=True)))
@@ -222,7 +222,7 @@ def _read(
     return [Said(tokens, _after_none(outputs), likeliest)]
 
 
-def _told(draft: PreTrainedModel, target: PreTrainedModel, text: Sequence[int]) -> list[Said]:
+def _read_fed(draft: PreTrainedModel, target: PreTrainedModel, text: Sequence[int]) -> list[Said]:
     """Every position of a text as a root of drafts, and those after it."""
     text = _cut(draft, text)
     if len(text) < 2:
@@ -235,11 +235,11 @@ def _told(draft: PreTrainedModel, target: PreTrainedModel, text: Sequence[int]) 
     for number, step in enumerate(steps):
         said = step.logits[0, number:]  # tokens before have not so many drafts behind a root
         if draft.config.masks:  # all depths are asked for at the root
-            asked_by = tokens[: len(said)], before[0][: len(said)]
+            router_inputs = tokens[: len(said)], before[0][: len(said)]
         else:
-            asked_by = tokens[number:], before[max(number - 1, 0)][number:]
+            router_inputs = tokens[number:], before[max(number - 1, 0)][number:]
         if len(said):
-            found.append(Said(*asked_by, partial(_likeliest, said)))
+            found.append(Said(*router_inputs, partial(_likeliest, said)))
     return found
 
 

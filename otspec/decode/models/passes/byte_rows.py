@@ -43,32 +43,32 @@ class ByteRows:
         """Layers, weights of the last norm, the head and the norms' epsilon."""
         return tuple(self._layers), self._norm, self._head, self._llama.epsilon
 
-    def read(self, given: Inputs, angles: tuple[torch.Tensor, torch.Tensor], entries: torch.Tensor) -> Outputs:
+    def read(self, inputs: Inputs, angles: tuple[torch.Tensor, torch.Tensor], entries: torch.Tensor) -> Outputs:
         """As `Llama.read`.
 
         Parameters
         ----------
-        given : Inputs
+        inputs : Inputs
             Without shifts, and not of texts that are read from their starts; `BYTE_ROWS` rows at most.
         angles : pair of Tensors, shape (B, N, size)
             Of the positions of the block.
         entries : Tensor, shape (2 layers, B, heads of keys, columns, size)
             Keys and values of each layer.
         """
-        llama, (batch, count) = self._llama, given.tokens.shape
-        hidden = llama.begin(given)
+        llama, (batch, count) = self._llama, inputs.tokens.shape
+        hidden = llama.begin(inputs)
         rows, cache = as_bits(hidden).reshape(batch * count, -1), as_bits(entries)
         cosine, sine = (as_bits(angle).reshape(batch * count, -1) for angle in angles)
-        mask = NO_MASK if given.mask is None else as_bits(given.mask)[:, 0]
+        mask = NO_MASK if inputs.mask is None else as_bits(inputs.mask)[:, 0]
         for number, weights in enumerate(self._layers):
             keys, values = cache[2 * number], cache[2 * number + 1]
-            layer(rows, weights, cosine, sine, llama.epsilon, given.start, mask, keys, values)
+            layer(rows, weights, cosine, sine, llama.epsilon, inputs.start, mask, keys, values)
         normalise(rows, self._norm, llama.epsilon, rows)
-        last = hidden[:, -given.keep :]
-        logits = np.empty((batch * given.keep, len(self._head.scales)), np.float32)
+        last = hidden[:, -inputs.keep :]
+        logits = np.empty((batch * inputs.keep, len(self._head.scales)), np.float32)
         multiply(as_bits(last).reshape(len(logits), -1), self._head, logits)
         features = hidden.unsqueeze(2) if llama.wanted else None
-        return Outputs(torch.from_numpy(logits).view(batch, given.keep, -1), features)
+        return Outputs(torch.from_numpy(logits).view(batch, inputs.keep, -1), features)
 
 
 def _byte_matrix(product: object) -> ByteMatrix | None:

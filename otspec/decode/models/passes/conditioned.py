@@ -66,12 +66,12 @@ class DraftVocabMixin:
     """Shape (k,), a buffer."""
 
     @property
-    def kept(self) -> IntArray | None:
+    def draft_tokens(self) -> IntArray | None:
         """The target's token of each row of the head, shape (k,); None where it has all."""
-        if not self.config.kept:
+        if not self.config.draft_vocab_size:
             return None
-        kept: IntArray = self.tokens.cpu().numpy().astype("int64")
-        return kept
+        draft_tokens: IntArray = self.tokens.cpu().numpy().astype("int64")
+        return draft_tokens
 
 
 @runtime_checkable

@@ -20,7 +20,7 @@ from otspec.extras import installed
 
 MOST_ROWS = 64
 """Over all texts; with more a product takes longer than its kernel takes to launch, and others do it better."""
-MOST_ASKED = 1 << 13
+MOST_QUERIES = 1 << 13
 """Queries of a head of keys times their size: what one program has in registers."""
 MOST_COLUMNS = 4096
 """Of a cache: one program reads all keys of a head."""
@@ -102,8 +102,8 @@ class FewRows:
 
     def takes(self, batch: int, count: int, columns: int) -> bool:
         """Whether so many texts of so many rows, and a cache of so many columns, are few."""
-        asked = _queries(self.llama, count) * self.llama.size
-        return batch * count <= MOST_ROWS and asked <= MOST_ASKED and columns <= MOST_COLUMNS
+        queries = _queries(self.llama, count) * self.llama.size
+        return batch * count <= MOST_ROWS and queries <= MOST_QUERIES and columns <= MOST_COLUMNS
 
     def through(self, angles: tuple[torch.Tensor, torch.Tensor], shifts: torch.Tensor | None, cache: Cache) -> Through:
         """As `Llama.through`, for columns of a workspace; layers are asked for in their order."""
@@ -193,7 +193,7 @@ class Pass:
             COUNT=count, HEADS=llama.heads, KEY_HEADS=llama.key_heads, SIZE=llama.size, EPSILON=llama.epsilon,
             NORMED=layer.of_query is not None, NEW=max(LEAST_ROWS, 1 << (count - 1).bit_length()), QUERIES=queries,
             BLOCK=COLUMNS, num_warps=4 if queries <= COLUMNS else 8,
-            num_stages=3 if queries * llama.size <= MOST_ASKED // 2 else 2, **FUSED,
+            num_stages=3 if queries * llama.size <= MOST_QUERIES // 2 else 2, **FUSED,
         )  # fmt: skip
         return attended
 

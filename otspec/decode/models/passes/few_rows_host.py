@@ -111,7 +111,7 @@ class Pass:
         self._normed = entries.new_empty(batch, count, width)
         self._rows, self._into = as_bits(self._hidden).reshape(-1, batch * count, width), as_bits(self._normed)
         self._queries = entries.new_empty(batch, self._llama.key_heads, group * count, size)
-        self._asked = as_bits(self._queries)
+        self._bits = as_bits(self._queries)
         self._gated = entries.new_empty(batch, count, few.weights[0].gate_up.sizes[0])
         self._between = as_bits(self._gated)
 
@@ -127,7 +127,7 @@ class Pass:
         projected = as_bits(weights.projections.product(normed))
         turn(
             projected.reshape(len(into), -1), self._cosine, self._sine, weights.of_query, weights.of_key,
-            llama.epsilon, self._start, self._asked, keys, values,
+            llama.epsilon, self._start, self._bits, keys, values,
         )  # fmt: skip
         out = as_bits(weights.out.product(self._attended(number))).reshape(into.shape)
         add_and_normalise(rows[number], out, weights.before_mlp, llama.epsilon, rows[number + 1], into)

@@ -234,9 +234,9 @@ def attend(
         score = tl.where(column[None, :] < start, score * (SIZE**-0.5) + seen, -float("inf"))
         high = tl.maximum(most, tl.max(score, axis=1))
         weight = tl.exp(score - high[:, None])
-        kept = tl.exp(most - high)
-        found = tl.dot(weight.to(value.dtype), value, found * kept[:, None], input_precision="ieee")
-        total = total * kept + tl.sum(weight, axis=1)
+        scale = tl.exp(most - high)
+        found = tl.dot(weight.to(value.dtype), value, found * scale[:, None], input_precision="ieee")
+        total = total * scale + tl.sum(weight, axis=1)
         most = high
     found /= total[:, None]
     offset = at * HEADS * SIZE + (head * GROUP + query // COUNT) * SIZE

@@ -158,21 +158,21 @@ class Llama:
         sine[..., : self.size // 2].neg_()
         return cosine[0], sine[0]
 
-    def begin(self, given: Inputs) -> torch.Tensor:
+    def begin(self, inputs: Inputs) -> torch.Tensor:
         """What goes into the first layer, shape (B, N, d) or twice as wide, a tensor of its own."""
-        return self._begin(given.tokens, given.conditioning.added)
+        return self._begin(inputs.tokens, inputs.conditioning.added)
 
-    def read(self, given: Inputs, through: Through) -> Outputs:
+    def read(self, inputs: Inputs, through: Through) -> Outputs:
         """Logits of the last tokens of a block, and hidden states where layers are wanted.
 
         Parameters
         ----------
-        given : Inputs
+        inputs : Inputs
             Whose mask and positions are left to the other one.
         through : callable
             `through` of this class, or what computes the same.
         """
-        hidden = self.begin(given)
+        hidden = self.begin(inputs)
         states = [hidden]
         for number in range(self.count):
             hidden = through(number, hidden)
@@ -180,9 +180,9 @@ class Llama:
         features = None
         if self.gives_normed and self.count in self.wanted:
             states[-1] = normed(hidden, self.norm, self.epsilon)
-            last = states[-1][:, -given.keep :]
+            last = states[-1][:, -inputs.keep :]
         else:
-            last = normed(hidden[:, -given.keep :], self.norm, self.epsilon)
+            last = normed(hidden[:, -inputs.keep :], self.norm, self.epsilon)
         if self.wanted:
             features = torch.stack([states[layer] for layer in self.wanted], dim=2)
         return Outputs(last if self.head is None else self.head(last), features)

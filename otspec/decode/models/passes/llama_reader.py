@@ -40,14 +40,14 @@ class LlamaReader:
         """Whether this gives what the model gives, up to rounding: in float32 or bfloat16, on a CPU."""
         return model.dtype in (torch.float32, torch.bfloat16) and model.device.type == "cpu" and Llama.takes(model)
 
-    def read(self, given: Inputs) -> Outputs:
+    def read(self, inputs: Inputs) -> Outputs:
         """As `Reader.read`: padding on the right of texts is seen by no token of theirs."""
-        batch, count = given.tokens.shape
-        start, stop = given.start, given.start + count
+        batch, count = inputs.tokens.shape
+        start, stop = inputs.start, inputs.start + count
         heads, key_heads, size = self._llama.heads, self._llama.key_heads, self._llama.size
         (block, (cosine, sine)), group = self.room(batch, stop), heads // key_heads
         entries = block.entries
-        causal = given.present is not None
+        causal = inputs.present is not None
 
         def attend(number: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
             keys, values = entries[2 * number, :, :, :stop], entries[2 * number + 1, :, :, :stop]
@@ -57,16 +57,16 @@ class LlamaReader:
                 query = query.reshape(batch, key_heads, group, size)
             elif group > 1:
                 keys, values = (states.repeat_interleave(group, dim=1) for states in (keys, values))
-            attended = scaled_dot_product_attention(query, keys, values, attn_mask=given.mask, is_causal=causal)
+            attended = scaled_dot_product_attention(query, keys, values, attn_mask=inputs.mask, is_causal=causal)
             return attended.reshape(batch, heads, count, size)
 
-        angles, shifts = (cosine[given.position], sine[given.position]), given.conditioning.shifts
+        angles, shifts = (cosine[inputs.position], sine[inputs.position]), inputs.conditioning.shifts
         few = MOST_ROWS if shifts is None and not causal else 0
         if self.in_bytes is not None and batch * count <= min(few, BYTE_ROWS):
-            return self.in_bytes.read(given, angles, entries)
+            return self.in_bytes.read(inputs, angles, entries)
         if self._few is not None and batch * count <= few:
-            return self._llama.read(given, self._few.through(angles, entries, start, given.mask))
-        return self._llama.read(given, self._llama.through(angles, shifts, attend))
+            return self._llama.read(inputs, self._few.through(angles, entries, start, inputs.mask))
+        return self._llama.read(inputs, self._llama.through(angles, shifts, attend))
 
     @property
     def blocks(self) -> Sequence[KVBlock]:

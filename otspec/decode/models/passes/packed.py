@@ -68,7 +68,7 @@ class PackedMatrix:
                 else None
             )
             """The same for up to `BYTE_ROWS` rows, if it is wanted and possible."""
-        self._asked: torch.Tensor | None = None
+        self._rows: torch.Tensor | None = None
         self._answers: Sequence[torch.Tensor] = ()
 
     @property
@@ -89,11 +89,11 @@ class PackedMatrix:
         """
         if len(self.sizes) == 1:
             return self.product(rows)
-        if self._asked is not rows:
-            self._asked, self._answers = rows, self.product(rows).split(self.sizes, dim=-1)
+        if self._rows is not rows:
+            self._rows, self._answers = rows, self.product(rows).split(self.sizes, dim=-1)
         answer = self._answers[part]
         if part == len(self.sizes) - 1:
-            self._asked, self._answers = None, ()
+            self._rows, self._answers = None, ()
         return answer
 
     def product(self, rows: torch.Tensor) -> torch.Tensor:

@@ -40,7 +40,7 @@ def _untouched(modules: Sequence[nn.Module]) -> bool:
     """As `is_untouched`, of all modules of a model: it is asked before every text, and some have thousands."""
     if any("forward" in vars(one) for one in modules):
         return False
-    hooks = [hook for one in modules for kept in (one._forward_hooks, one._forward_pre_hooks) for hook in kept.values()]
+    hooks = [hook for one in modules for own in (one._forward_hooks, one._forward_pre_hooks) for hook in own.values()]
     return all(getattr(hook, "__module__", None) == RECORDING for hook in hooks) and all(
         kind.__module__.startswith(LIBRARIES) for kind in set(map(type, modules))
     )

@@ -24,17 +24,17 @@ class OutputCacheReader:
         self.reader = reader
         self._block: KVBlock | None = None
 
-    def read(self, given: Inputs) -> Outputs:
+    def read(self, inputs: Inputs) -> Outputs:
         """As `Reader.read`; a row more costs next to nothing where there is no head."""
-        outputs, features = self.reader.read(given._replace(keep=given.tokens.shape[1]))
-        stop = given.start + outputs.shape[1]
+        outputs, features = self.reader.read(inputs._replace(keep=inputs.tokens.shape[1]))
+        stop = inputs.start + outputs.shape[1]
         if self._block is None:
             self._block = KVBlock(1, outputs.new_zeros(len(outputs), 1, stop, outputs.shape[2]))
         self._block.reserve(stop)
-        self._block.entries[0, :, 0, given.start : stop] = outputs
-        return Outputs(outputs[:, -given.keep :], features)
+        self._block.entries[0, :, 0, inputs.start : stop] = outputs
+        return Outputs(outputs[:, -inputs.keep :], features)
 
-    def given(self, columns: torch.Tensor) -> torch.Tensor:
+    def outputs_at(self, columns: torch.Tensor) -> torch.Tensor:
         """As `outputs_at`; there is something in the cache."""
         assert self._block is not None
         return outputs_at(self._block.entries[0, :, 0], columns)

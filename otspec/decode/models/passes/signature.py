@@ -62,7 +62,7 @@ class Outputs(NamedTuple):
 class Reader(Protocol):
     """A model with a cache of its own: all that a pass depends on is said to it, and all that it gives is returned."""
 
-    def read(self, given: Inputs) -> Outputs:
+    def read(self, inputs: Inputs) -> Outputs:
         """Read a block."""
 
     @property

@@ -73,19 +73,19 @@ class StaticReader:
         """Whether what a pass does depends on its inputs alone, which are here, and a GPU is there to replay it."""
         return model.device.type == "cuda" and os.environ.get(SWITCH) != "0" and can_stand(model)
 
-    def read(self, given: Inputs) -> Outputs:
+    def read(self, inputs: Inputs) -> Outputs:
         """As `Reader.read`; long prompts launch by launch: they have many lengths, and keep a GPU busy."""
-        batch, rows = given.tokens.shape
+        batch, rows = inputs.tokens.shape
         if not self._held and not self._begin(batch, rows):
-            found = self._plain.read(given._replace(keep=rows if self._remembers else given.keep))
+            found = self._plain.read(inputs._replace(keep=rows if self._remembers else inputs.keep))
             self._move_in(rows, found.logits if self._remembers else None)
-            return found._replace(logits=found.logits[:, -given.keep :])
-        if given.present is not None:
-            given = given._replace(mask=self._causal(rows), present=None)
-        self._reserve(given.start, given.start + filled_up(rows))
+            return found._replace(logits=found.logits[:, -inputs.keep :])
+        if inputs.present is not None:
+            inputs = inputs._replace(mask=self._causal(rows), present=None)
+        self._reserve(inputs.start, inputs.start + filled_up(rows))
         workspace = self._held[0]
-        one = workspace.a_pass(given)
-        one.fill(given)
+        one = workspace.a_pass(inputs)
+        one.fill(inputs)
         try:
             pool = workspace.pool if one.tokens.numel() <= MOST_ROWS else None
             found = one.replayed.run(lambda _: self._forward(one), pool)
@@ -94,8 +94,8 @@ class StaticReader:
             workspace.launch()
             name, why = type(self._plain.model).__name__, str(error).partition("\n")[0]
             warnings.warn(f"passes of {name} cannot be captured as CUDA graphs, and are launched: {why}", stacklevel=2)
-            return self.read(given)
-        return _of_rows(found, batch, rows, given.keep)
+            return self.read(inputs)
+        return _of_rows(found, batch, rows, inputs.keep)
 
     def do(
         self,
@@ -134,63 +134,63 @@ class StaticReader:
             workspace.refuse(key)
             return None
 
-    def read_at(self, run: GraphedSequence, given: Inputs, sees: torch.Tensor | None) -> Outputs:
+    def read_at(self, run: GraphedSequence, inputs: Inputs, sees: torch.Tensor | None) -> Outputs:
         """What comes after a block within a run: only the device knows where it is.
 
         Parameters
         ----------
         run : GraphedSequence
-        given : Inputs
+        inputs : Inputs
             Without a mask, and with as many columns on trial before it as it says that it starts at.
         sees : Tensor of bool, shape (B or 1, N, start + N), optional
             As `otspec.decode.models.context.Context.read` takes it.
         """
-        workspace, rows = self._held[0], given.tokens.shape[1]
-        stop = given.start + rows
-        workspace.place.columns = workspace.column[given.start : stop] + run.end
+        workspace, rows = self._held[0], inputs.tokens.shape[1]
+        stop = inputs.start + rows
+        workspace.place.columns = workspace.column[inputs.start : stop] + run.end
         since = workspace.column - run.end
         on_trial = (since >= 0) & (since < stop)
         if sees is not None:
             on_trial = on_trial & sees[..., since.clamp(0, stop - 1)]
         visible = (workspace.column < run.length[:, None]).unsqueeze(1) | on_trial
         mask = torch.where(visible, workspace.shown, workspace.hidden).unsqueeze(1)
-        return self._pass(given._replace(mask=mask.expand(len(given.tokens), -1, rows, -1)))
+        return self._pass(inputs._replace(mask=mask.expand(len(inputs.tokens), -1, rows, -1)))
 
     def _forward(self, one: FixedPass) -> Outputs:
         self._held[0].place.columns = one.columns
         return self._pass(one.inputs)
 
-    def given(self, columns: torch.Tensor) -> torch.Tensor:
+    def outputs_at(self, columns: torch.Tensor) -> torch.Tensor:
         """What a model without a head gave, as `otspec.decode.models.passes.cache.outputs_at`."""
         outputs = self._held[0].outputs
         assert outputs is not None
         return outputs_at(outputs[: len(columns)], columns)
 
-    def _pass(self, given: Inputs) -> Outputs:
+    def _pass(self, inputs: Inputs) -> Outputs:
         """What is to be said, which is remembered, and whose keys and values go where the workspace says."""
-        found = self._plain.forward(given) if self._llama is None else self._read_by(self._llama, given)
+        found = self._plain.forward(inputs) if self._llama is None else self._read_by(self._llama, inputs)
         self._held[0].remember(found.logits)
         return found
 
-    def _read_by(self, llama: Llama, given: Inputs) -> Outputs:
+    def _read_by(self, llama: Llama, inputs: Inputs) -> Outputs:
         """The same by a lean pass."""
-        assert given.mask is not None
-        workspace, shifts = self._held[0], given.conditioning.shifts
-        angles = workspace.angles[0][given.position], workspace.angles[1][given.position]
-        batch, rows = given.tokens.shape
+        assert inputs.mask is not None
+        workspace, shifts = self._held[0], inputs.conditioning.shifts
+        angles = workspace.angles[0][inputs.position], workspace.angles[1][inputs.position]
+        batch, rows = inputs.tokens.shape
         layers = workspace.cache.layers
         if self._few is not None and self._few.takes(batch, rows, workspace.columns):
-            cache = Cache(layers, workspace.place.columns, given.mask)
-            return llama.read(given, self._few.through(angles, shifts, cache))
+            cache = Cache(layers, workspace.place.columns, inputs.mask)
+            return llama.read(inputs, self._few.through(angles, shifts, cache))
         key_heads = llama.key_heads
-        mask = given.mask.repeat(1, 1, llama.heads // key_heads, 1)
+        mask = inputs.mask.repeat(1, 1, llama.heads // key_heads, 1)
 
         def attend(number: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
             keys, values = layers[number].update(key, value)
             rows_of_keys = query.reshape(batch, key_heads, -1, query.shape[-1])  # heads of one key as so many queries
             return scaled_dot_product_attention(rows_of_keys, keys, values, attn_mask=mask).reshape(query.shape)
 
-        return llama.read(given, llama.through(angles, shifts, attend))
+        return llama.read(inputs, llama.through(angles, shifts, attend))
 
     def _check_refusal(self, error: RuntimeError) -> None:
         """Raise unless the error may be about a capture."""
@@ -286,8 +286,8 @@ def can_be_one(workspace: Workspace) -> bool:
 
 def _state(model: PreTrainedModel) -> object:
     """What a graph took for granted: where the weights are, and how they are used."""
-    kept = (one for module in model.modules() for one in (*module._parameters.values(), *module._buffers.values()))
-    weights = tuple((one.data_ptr(), one.dtype) for one in kept if one is not None)
+    tensors = (one for module in model.modules() for one in (*module._parameters.values(), *module._buffers.values()))
+    weights = tuple((one.data_ptr(), one.dtype) for one in tensors if one is not None)
     return model.config._attn_implementation, weights
 
 

@@ -19,29 +19,29 @@ class TransformersReader:
         self.layers = layers
         self.cache = Cache(layer_class_to_replicate=InPlaceLayer)
 
-    def read(self, given: Inputs) -> Outputs:
+    def read(self, inputs: Inputs) -> Outputs:
         """As `Reader.read`; the model makes the causal mask of texts itself, and is told one else, lest it make one."""
-        tokens, mask = given.tokens, given.mask
+        tokens, mask = inputs.tokens, inputs.mask
         for layer in self.cache.layers:
-            layer.used = given.start
-        if given.present is not None:
-            mask = given.present.long()
+            layer.used = inputs.start
+        if inputs.present is not None:
+            mask = inputs.present.long()
         elif mask is None:
-            shape = (1, 1, tokens.shape[1], given.start + tokens.shape[1])
+            shape = (1, 1, tokens.shape[1], inputs.start + tokens.shape[1])
             mask = torch.zeros(shape, dtype=self.model.dtype, device=self.model.device)
-        return self.forward(given._replace(mask=mask))
+        return self.forward(inputs._replace(mask=mask))
 
-    def forward(self, given: Inputs) -> Outputs:
+    def forward(self, inputs: Inputs) -> Outputs:
         """The same with a mask, where the cache knows already where the block goes."""
         found = self.model(
-            input_ids=given.tokens,
-            attention_mask=given.mask,
-            position_ids=given.position,
+            input_ids=inputs.tokens,
+            attention_mask=inputs.mask,
+            position_ids=inputs.position,
             past_key_values=self.cache,
             use_cache=True,
-            logits_to_keep=given.keep,
+            logits_to_keep=inputs.keep,
             **({"output_hidden_states": True} if self.layers else {}),
-            **{name: one for name, one in given.conditioning._asdict().items() if one is not None},
+            **{name: one for name, one in inputs.conditioning._asdict().items() if one is not None},
         )
         states = torch.stack([found.hidden_states[layer] for layer in self.layers], dim=2) if self.layers else None
         return Outputs(found.logits, states)

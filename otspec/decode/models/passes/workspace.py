@@ -54,25 +54,25 @@ class FixedPass:
         """Of all rows, where there is some: as large as what came first says."""
         self.replayed: GraphedCallable[Outputs] = GraphedCallable()
 
-    def fill(self, given: Inputs) -> None:
+    def fill(self, inputs: Inputs) -> None:
         """Tell it what to read; rows and texts that fill it up read whatever was there, and see all of it.
 
         Who sees nothing becomes NaN in some implementations, and what is NaN in a cache no mask hides.
         """
-        batch, rows = given.tokens.shape
-        self.tokens[:batch, :rows] = given.tokens
-        self.position[:batch, :rows] = given.position
-        self._start[:1].fill_(given.start)
-        self._start[1:].fill_(given.start + rows)
-        if given.mask is not None:
+        batch, rows = inputs.tokens.shape
+        self.tokens[:batch, :rows] = inputs.tokens
+        self.position[:batch, :rows] = inputs.position
+        self._start[:1].fill_(inputs.start)
+        self._start[1:].fill_(inputs.start + rows)
+        if inputs.mask is not None:
             self._sees.zero_()
-            self._sees[:batch, :, :rows, : given.start + rows] = given.mask
-        if given.conditioning == UNCONDITIONED:
+            self._sees[:batch, :, :rows, : inputs.start + rows] = inputs.mask
+        if inputs.conditioning == UNCONDITIONED:
             return
         if self._conditioning == UNCONDITIONED:
             with torch.inference_mode(False):
-                self._conditioning = Conditioning(*map(self._room, given.conditioning))
-        for mine, theirs in zip(self._conditioning, given.conditioning, strict=True):
+                self._conditioning = Conditioning(*map(self._room, inputs.conditioning))
+        for mine, theirs in zip(self._conditioning, inputs.conditioning, strict=True):
             if mine is not None and theirs is not None:
                 mine[..., :batch, :rows, :] = theirs
 
@@ -151,12 +151,12 @@ class Workspace:
         if self.outputs is not None:
             self.outputs[: len(outputs)].index_copy_(1, self.place.columns, outputs)
 
-    def a_pass(self, given: Inputs) -> FixedPass:
+    def a_pass(self, inputs: Inputs) -> FixedPass:
         """The pass over as many rows of as many texts, or more, which is told as much."""
-        batch, rows = given.tokens.shape
-        batch, rows, masked = min(1 << (batch - 1).bit_length(), self.batch), filled_up(rows), given.mask is not None
-        like, told = self.blocks[0].entries, tuple(one is not None for one in given.conditioning)
-        key = batch, rows, masked, told
+        batch, rows = inputs.tokens.shape
+        batch, rows, masked = min(1 << (batch - 1).bit_length(), self.batch), filled_up(rows), inputs.mask is not None
+        like, conditioned = self.blocks[0].entries, tuple(one is not None for one in inputs.conditioning)
+        key = batch, rows, masked, conditioned
         return _used(self.passes, key, lambda: FixedPass(batch, rows, self.columns, masked, like))
 
     def a_run(self, key: object, inputs: Sequence[torch.Tensor], batch: int) -> GraphedSequence:
@@ -178,12 +178,12 @@ class Workspace:
         self.runs.clear()
 
 
-def _used(kept: dict[Any, Any], key: object, make: Callable[[], Any]) -> Any:
+def _used(cached: dict[Any, Any], key: object, make: Callable[[], Any]) -> Any:
     """One of those kept, or a new one; it is the last used, and the first goes if there are too many."""
-    found = kept.pop(key, None) or make()
-    while len(kept) >= MOST_PASSES:
-        kept.pop(next(iter(kept)))
-    kept[key] = found
+    found = cached.pop(key, None) or make()
+    while len(cached) >= MOST_PASSES:
+        cached.pop(next(iter(cached)))
+    cached[key] = found
     return found
 
 

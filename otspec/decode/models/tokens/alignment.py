@@ -54,8 +54,8 @@ def aligned_counts(matching: Matching, texts: Iterable[str], about: Mapping[str,
     stays = sparse.csr_array((np.ones(unseen.size), (unseen, unseen)), shape=counts.shape)
     matrix = sparse.csr_array((counts + stays)[matching.tokens], dtype=np.float64)
     matrix.sum_duplicates()
-    told = {**(about or {}), "seen": int(level.sum()), "aligned": int(counts.sum())}
-    return Estimate("counts", matching.tokens, matrix, level.astype(np.float64), 1.0, told)
+    details = {**(about or {}), "seen": int(level.sum()), "aligned": int(counts.sum())}
+    return Estimate("counts", matching.tokens, matrix, level.astype(np.float64), 1.0, details)
 
 
 def _placed(spelling: Any, data: bytes) -> tuple[IntArray, IntArray]:

@@ -48,9 +48,9 @@ class Matching:
         ProblemError
             If hardly a token is left.
         """
-        kept = (self.tokens < vocab) & (self.own < own)
+        known = (self.tokens < vocab) & (self.own < own)
         special = {token: mine for token, mine in self.special.items() if token < vocab and mine < own}
-        found = replace(self, tokens=self.tokens[kept], own=self.own[kept], special=special, vocab=vocab)
+        found = replace(self, tokens=self.tokens[known], own=self.own[known], special=special, vocab=vocab)
         if found.share < LEAST_SHARE or not found.tokens.size:
             raise ProblemError(
                 f"{found.tokens.size} of the target's {vocab} tokens are tokens of the draft model, and drafts are "

@@ -113,9 +113,9 @@ def lay_first_by_kernels(batch: TreeBatch) -> Line:
     """The line of first children."""
     layout, (trees, slots) = batch.layout, batch.tokens.shape
     line = empty_lines(layout)
-    given = (layout.first, layout.parent, layout.depth, batch.tokens, batch.target_row, batch.draft_row)
+    layouts = (layout.first, layout.parent, layout.depth, batch.tokens, batch.target_row, batch.draft_row)
     lay_first[(trees,)](
-        *(part.contiguous() for part in given), *line, slots, LENGTH=layout.length, LEVELS=lanes(layout.length + 1),
+        *(part.contiguous() for part in layouts), *line, slots, LENGTH=layout.length, LEVELS=lanes(layout.length + 1),
         LANES=lanes(slots), **EXACT,
     )  # fmt: skip
     return line
@@ -132,14 +132,14 @@ def put_out(
     """What a tree puts out: nothing of the line, and token 0, if it is not valid."""
     tree = tl.program_id(0).to(tl.int64)
     right = tl.load(valid + tree) != 0
-    kept = tl.where(right, tl.load(accepted + tree), 0)
+    accept = tl.where(right, tl.load(accepted + tree), 0)
     lanes = tl.arange(0, LANES)
     inside = lanes < LENGTH
     at = tree * LENGTH + lanes
-    there = inside & (lanes < kept)
+    there = inside & (lanes < accept)
     tl.store(slots + at, tl.load(line + at, mask=there, other=-1), mask=inside)
     tl.store(tokens + at, tl.load(drafted + at, mask=there, other=-1), mask=inside)
-    tl.store(count + tree, kept)
+    tl.store(count + tree, accept)
     tl.store(after + tree, tl.where(right, tl.load(token + tree), 0))
 
 
@@ -163,9 +163,9 @@ def verify_line_by_kernels(batch: TreeBatch, factor: Tensor | None, line: Line, 
     numbers = PathUniforms(uniforms[:, slots - 1 :], uniforms.stride(0), step, length * step + 1)
     flat = None if factor is None else factor.flatten(0, 1)
     found = verify_path_by_kernels(line, batch.target, batch.draft, numbers, factor=flat)
-    kept, put = torch.empty((2, trees, length), dtype=torch.int64, device=uniforms.device)
+    taken, tokens = torch.empty((2, trees, length), dtype=torch.int64, device=uniforms.device)
     put_out[(trees,)](
-        line.slots, line.tokens, found.length, found.token, batch.valid.contiguous().view(torch.int8), kept, put,
+        line.slots, line.tokens, found.length, found.token, batch.valid.contiguous().view(torch.int8), taken, tokens,
         count, after, LENGTH=length, LANES=lanes(length), **EXACT,
     )  # fmt: skip
-    return TreeVerification(kept, put, count, after, batch.valid)
+    return TreeVerification(taken, tokens, count, after, batch.valid)

@@ -87,7 +87,7 @@ class Step(NamedTuple):
 
 
 @triton.jit
-def given_law(
+def conditional_law(
     laws,  # `Laws`
     p_row, q_row, place, drafted, tokens,  # (LANES,); or (BLOCK,) tokens, and scalars
     vocab,  # scalar
@@ -133,7 +133,7 @@ def weigh(
     q_row = tl.load(q_rows + path * LEVELS + level)
     here = law_of(target, p_row, known, vocab, LOGITS)
     place = tl.load(places + path * LEVELS + level)
-    there = given_law(laws, p_row, q_row, place, drafted, known, vocab, kind)
+    there = conditional_law(laws, p_row, q_row, place, drafted, known, vocab, kind)
     possible = (drafted == known) & (there > 0) & (lanes < tl.load(lengths + path))
     weight = tl.full((), 1.0, tl.float64)
     tl.store(weights + path * (LEVELS + 1), weight)
@@ -169,7 +169,7 @@ def rest_at(
 ):  # fmt: skip
     """(w p - g)+ after so many tokens of a path, p after all of them; and p: at some tokens, in units."""
     here = law_of(laws.target, step.p_row, tokens, vocab, kind.LOGITS)
-    there = given_law(laws, step.p_row, step.q_row, step.place, step.drafted, tokens, vocab, kind)
+    there = conditional_law(laws, step.p_row, step.q_row, step.place, step.drafted, tokens, vocab, kind)
     rest = tl.where(ended, here, tl.maximum(step.weight * here - there, 0.0))
     return units_of(rest), units_of(here)
 
@@ -321,7 +321,7 @@ def verify_path_by_kernels(
     chunks = -(-vocab // BLOCK)
     weights = torch.empty((paths, levels + 1), dtype=torch.float64, device=device)
     rows = (line.target_row, line.draft_row, line.place, line.tokens, line.length)
-    given = (
+    arguments = (
         *spread(target), *spread(target if draft is None else draft),  # in place of what is not read
         (uniforms.uniforms if factor is None else factor).contiguous(), *(part.contiguous() for part in rows), weights,
     )  # fmt: skip
@@ -329,12 +329,12 @@ def verify_path_by_kernels(
         "LOGITS": logits, "POINT": draft is None, "FACTOR": factor is not None, **of_groups(vocab),
         "LEVELS": levels, **EXACT,
     }  # fmt: skip
-    weigh[(paths,)](*given, vocab, **fixed, LANES=lanes(levels))
+    weigh[(paths,)](*arguments, vocab, **fixed, LANES=lanes(levels))
     rest, whole = torch.empty((2, paths, levels + 1, chunks), dtype=torch.int64, device=device)
-    sum_rest_along[(paths * (levels + 1), chunks)](*given, rest, whole, vocab, **fixed, BLOCK=BLOCK)
+    sum_rest_along[(paths * (levels + 1), chunks)](*arguments, rest, whole, vocab, **fixed, BLOCK=BLOCK)
     accepted, token = torch.empty((2, paths), dtype=torch.int64, device=device)
     finish[(paths,)](
-        *given, rest, whole, uniforms.uniforms, accepted, token, vocab, chunks, *uniforms[1:], **fixed, BLOCK=BLOCK,
+        *arguments, rest, whole, uniforms.uniforms, accepted, token, vocab, chunks, *uniforms[1:], **fixed, BLOCK=BLOCK,
         LANES=lanes(chunks), ROWS=min(lanes(levels + 1), FINISHED[0]), COLUMNS=min(lanes(chunks), FINISHED[1]),
     )  # fmt: skip
     return Accepted(accepted, token)

@@ -57,8 +57,8 @@ def verify_path(laws: Laws, tokens: Tensor, length: Tensor, uniforms: Tensor) ->
         accepted = torch.where((length == most) & (uniforms[:, most - 1] < weights[-1]), most, accepted)
 
     weight = torch.stack(weights, dim=1)
-    after, given = laws(accepted)
-    rest = running(to_units((at(weight, accepted[:, None]) * after - given).clamp(min=0)))
+    after, drafted_from = laws(accepted)
+    rest = running(to_units((at(weight, accepted[:, None]) * after - drafted_from).clamp(min=0)))
     # After the whole path, and where nothing is left up to rounding, the draw is from p itself.
     whole = (accepted == length)[:, None] | (rest[:, -1:] == 0)
     return Accepted(accepted, draw(torch.where(whole, running(to_units(after)), rest), uniforms[:, -1:])[:, 0])

@@ -14,7 +14,7 @@ import triton.language as tl
 from otspec.verification.rules.buckets.cut import PLANES, Chunked
 from otspec.verification.tensors.arithmetic_kernels import halved
 
-HELD, MASSES, RAN, SERVED, WISHED, WANTED, GIVEN, ALONE, HEADS = (tl.constexpr(plane) for plane in range(9))
+HELD, MASSES, RAN, SERVED, WISHED, WANTED, PUT_IN, ALONE, HEADS = (tl.constexpr(plane) for plane in range(9))
 SIZE, TARGET, UNITS = (tl.constexpr(plane) for plane in range(9, 12))
 DENSITY, THRESHOLD = (tl.constexpr(plane) for plane in range(2))
 IDLE = tl.constexpr(9)

@@ -9,9 +9,9 @@ from otspec.verification.rules.buckets.chunk_kernels import (
     ALONE,
     DENSITY,
     FLOATS,
-    GIVEN,
     HEADS,
     LONGS,
+    PUT_IN,
     SERVED,
     TABLES,
     THRESHOLD,
@@ -72,9 +72,9 @@ def contribute(
         alone = tl.where(by_one, contribution_of(want, tl.load(threshold + home) - mean, place), 0)
         tl.store(longs + ALONE * COLUMNS + ranks, tl.cumsum(alone, 0), mask=inside)
         pass_on(tables + ALONE * CARRIES, chunk, tl.sum(alone), CARRIES)
-        given = contribution_of(serve, mean - start_at, place)
-        tl.store(longs + GIVEN * COLUMNS + ranks, tl.cumsum(given, 0), mask=inside)
-        pass_on(tables + GIVEN * CARRIES, chunk, tl.sum(given), CARRIES)
+        contributed = contribution_of(serve, mean - start_at, place)
+        tl.store(longs + PUT_IN * COLUMNS + ranks, tl.cumsum(contributed, 0), mask=inside)
+        pass_on(tables + PUT_IN * CARRIES, chunk, tl.sum(contributed), CARRIES)
         amount = tl.minimum(summed(wanted, oldest, TILE), high) - (high - serve)
         head = contribution_of(amount, start_at - tl.load(density + oldest), tl.load(units + oldest))
         head = tl.where(serve > 0, head, 0)
@@ -84,7 +84,7 @@ def contribute(
 
 @triton.jit
 def places_of(
-    ranks, entering, drawing, asked,  # (LANES,)
+    ranks, entering, drawing, valid,  # (LANES,)
     planes,  # `Planes`
     cut,  # `Cut`
 ):  # fmt: skip
@@ -92,13 +92,13 @@ def places_of(
     density, threshold = planes.floats + DENSITY * cut.COLUMNS, planes.floats + THRESHOLD * cut.COLUMNS
     units = planes.longs + UNITS * cut.COLUMNS
     wanted, served = chunked(planes, WANTED, cut), chunked(planes, SERVED, cut)
-    given, alone, heads = chunked(planes, GIVEN, cut), chunked(planes, ALONE, cut), chunked(planes, HEADS, cut)
+    contributed, alone, heads = chunked(planes, PUT_IN, cut), chunked(planes, ALONE, cut), chunked(planes, HEADS, cut)
     last = cut.COLUMNS - 1
 
     # Which exchange each enters, if any.
     place = tl.load(units + ranks)
     position = (entering * place.to(tl.float64)).to(tl.int64)
-    gift = summed(given, ranks, cut.TILE) - summed_before(given, ranks, cut.TILE)
+    gift = summed(contributed, ranks, cut.TILE) - summed_before(contributed, ranks, cut.TILE)
     low, high = summed_before(wanted, ranks, cut.TILE), summed(wanted, ranks, cut.TILE)
     total = summed(served, last, cut.TILE)
     home, final = first_above_and_reaching(served, low, tl.minimum(high, total), cut)
@@ -125,11 +125,11 @@ def places_of(
     gap = tl.load(threshold + exchange) - tl.load(density + newest)
     tail = contribution_of(high - summed_before(wanted, newest, cut.TILE), gap, tl.load(units + newest))
     tail = tl.where(several, tail, 0)
-    own = summed(given, exchange, cut.TILE) - summed_before(given, exchange, cut.TILE)
+    own = summed(contributed, exchange, cut.TILE) - summed_before(contributed, exchange, cut.TILE)
     held = head + between + tail + own
     position = tl.minimum((drawing * held.to(tl.float64)).to(tl.int64), held - 1)
     inside = first(alone, so_far + position - head, cut, True)
     drawn = tl.where(position >= head + between + tail, exchange, newest)
     drawn = tl.where(position < head + between, tl.minimum(inside, last), drawn)
     drawn = tl.where(position < head, oldest, drawn)
-    return tl.where(asked, tl.where(enters, drawn, ranks), -1)
+    return tl.where(valid, tl.where(enters, drawn, ranks), -1)

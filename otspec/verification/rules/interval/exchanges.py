@@ -35,7 +35,7 @@ class Exchanges(NamedTuple):
     """Shape (B, k), int64: running sum of what recipients want."""
     served: Tensor
     """Shape (B, k), int64: running sum of what donors serve."""
-    given: Tensor
+    contributed: Tensor
     """Shape (B, k), int64: running sum of the contributions of donors."""
     alone: Tensor
     """Shape (B, k), int64: running sum of the contributions of recipients that one exchange serves whole."""
@@ -62,7 +62,7 @@ def exchange(
     home = at(first, earliest)
     whole = (wants > 0) & (latest <= last) & (home == at(first, latest.clamp(max=last)))
     alone = torch.where(whole, _contribution(wants, at(threshold, home) - density, size), 0)
-    given = _contribution(serves, density - at(threshold, first), size)
+    contributed = _contribution(serves, density - at(threshold, first), size)
 
     ranks = torch.arange(last + 1, device=size.device)
     low, high = served - serves, at(served, past - 1)
@@ -71,7 +71,7 @@ def exchange(
     heads = _contribution(amount, threshold - at(density, oldest), at(size, oldest))
     heads = torch.where((serves > 0) & (first == ranks), heads, 0)
     return Exchanges(
-        size, density, threshold, first, past, wanted, served, running(given), running(alone), running(heads)
+        size, density, threshold, first, past, wanted, served, running(contributed), running(alone), running(heads)
     )
 
 
@@ -107,7 +107,7 @@ def _enter(of: Exchanges, ranks: Tensor, uniform: Tensor) -> tuple[Tensor, Tenso
     last = of.size.shape[1] - 1
     size, density = at(of.size, ranks), at(of.density, ranks)
     position = (uniform * size).to(torch.int64)
-    given = at(of.given, ranks) - before(of.given, ranks)
+    contributed = at(of.contributed, ranks) - before(of.contributed, ranks)
     low, high = before(of.wanted, ranks), at(of.wanted, ranks)
     # A recipient's first exchange serves it as one of several.
     home = at(of.first, first_above(of.served, low).clamp(max=last))
@@ -117,10 +117,10 @@ def _enter(of: Exchanges, ranks: Tensor, uniform: Tensor) -> tuple[Tensor, Tenso
     total = of.served[:, -1:]
     final = at(of.first, first_reaching(of.served, torch.minimum(high, total)).clamp(max=last))
     later = first_above(of.heads, at(of.heads, home) + position - put_in)  # past the last rank: it stays out
-    receives, gives = high > low, given > 0
+    receives, gives = high > low, contributed > 0
     enters_later = receives & (position >= put_in) & (later > home) & (later <= final) & (low < total)
     number = torch.where(gives, at(of.first, ranks), torch.where(enters_later, later.clamp(max=last), home))
-    return number, (position < torch.where(gives, given, put_in)) | enters_later
+    return number, (position < torch.where(gives, contributed, put_in)) | enters_later
 
 
 def _draw(of: Exchanges, number: Tensor, uniform: Tensor) -> Tensor:
@@ -135,14 +135,14 @@ def _draw(of: Exchanges, number: Tensor, uniform: Tensor) -> Tensor:
     between = torch.where(several, before(of.alone, newest) - at(of.alone, oldest), 0)
     gap = at(of.threshold, number) - at(of.density, newest)
     tail = torch.where(several, _contribution(high - before(of.wanted, newest), gap, at(of.size, newest)), 0)
-    given_before = before(of.given, number)
-    donors = at(of.given, past - 1) - given_before
+    contributed_before = before(of.contributed, number)
+    donors = at(of.contributed, past - 1) - contributed_before
 
     held = head + between + tail + donors
     position = torch.minimum((uniform * held).to(torch.int64), held - 1)
     inside = first_above(of.alone, at(of.alone, oldest) + position - head).clamp(max=last)
     beyond = position - (head + between + tail)
-    donor = first_above(of.given, given_before + beyond.clamp(min=0)).clamp(max=last)
+    donor = first_above(of.contributed, contributed_before + beyond.clamp(min=0)).clamp(max=last)
     drawn = torch.where(beyond >= 0, donor, newest)
     drawn = torch.where(position < head + between, inside, drawn)
     return torch.where(position < head, oldest, drawn)

@@ -20,7 +20,7 @@ from otspec.verification.rules.nested import grid as grids
 from otspec.verification.rules.nested.grid import Grown
 from otspec.verification.rules.nested.grid_kernels import GRIDS, LABELS, OWN, Grid, branch, even_labels
 from otspec.verification.rules.nested.sharing_kernels import (
-    KEPT,
+    DOWN,
     PART_MASS,
     PART_SIZE,
     PARTED,
@@ -80,9 +80,9 @@ class Slots(NamedTuple):
 class Level(NamedTuple):
     """What is fixed of a level, as a kernel hands it on."""
 
-    LOOKED: bool
+    ABOVE_AHEAD: bool
     """Whether the slots above look ahead."""
-    LOOK: bool
+    AHEAD: bool
     """Whether its slots do."""
     FIRST: bool
     """Whether it is the first with several children."""
@@ -104,7 +104,7 @@ def lay_out(
     factor,  # (N, k + 1)
     competes,  # (N,)
     spread,  # (PARTS,)
-    GROUPS: tl.constexpr, PARTS: tl.constexpr, PART_LANES: tl.constexpr, LOOK: tl.constexpr, GROUP_LANES: tl.constexpr,
+    GROUPS: tl.constexpr, PARTS: tl.constexpr, PART_LANES: tl.constexpr, AHEAD: tl.constexpr, GROUP_LANES: tl.constexpr,
     STEPS: tl.constexpr, ROUNDS: tl.constexpr, BINS: tl.constexpr, BIN_LANES: tl.constexpr,
 ):  # fmt: skip
     """All labels for every slot, which keeps them unless it competes, and no factors.
@@ -124,7 +124,7 @@ def lay_out(
         there = tl.load(target + slot * stride + groups, mask=inside, other=0)
         tl.store(sums + SIZES * GROUPS + groups, tl.cumsum(mine, 0), mask=inside)
         tl.store(sums + TARGETS * GROUPS + groups, tl.cumsum(there, 0), mask=inside)
-        if LOOK:
+        if AHEAD:
             ratio = there.to(tl.float64) / tl.maximum(mine, 1).to(tl.float64)
             ratio = tl.where(mine > 0, ratio, 0.0).to(tl.int64, bitcast=True)
             ratio = running_maximum(ratio, groups, STEPS)
@@ -160,13 +160,13 @@ def parts_of(
     slots,  # `Slots`
     slot, children,  # scalars
     lanes,  # (LANES,)
-    LOOK: tl.constexpr,
+    AHEAD: tl.constexpr,
     counts,  # `Counts`
 ):  # fmt: skip
     """What a slot is to lay out for its children, nothing if it has none."""
     places: tl.constexpr = counts.PARTS * counts.GROUPS
     item = lanes
-    if LOOK:
+    if AHEAD:
         there = lanes < tl.where(children > 0, places, 0)
         item = tl.load(slots.order + slot * counts.PARTS * counts.GROUPS + lanes, mask=there, other=0)
         parted = slots.parted + slot * PARTED * counts.PARTS * counts.GROUPS
@@ -187,7 +187,7 @@ def parts_of(
 def refine_slot(
     slots,  # `Slots`
     slot, parent, weight_above, competes,  # scalars
-    kept_above, kept,  # (KEPT, LANES)
+    down_above, down,  # (DOWN, LANES)
     worked,  # (WORKED, LANES)
     level,  # `Level`
     counts,  # `Counts`
@@ -204,7 +204,7 @@ def refine_slot(
     end_of_group = tl.load(sizes + groups, mask=inside, other=0)
     target = tl.load(targets + groups, mask=inside, other=0)
     if not level.LAST:
-        parts = parts_of(slots, slot, children, lanes, level.LOOK, counts)
+        parts = parts_of(slots, slot, children, lanes, level.AHEAD, counts)
 
     weight = tl.full([], 1.0, tl.float64)
     longs, densities = slots.longs + slot * GRIDS * grid.BINS, slots.floats + slot * grid.BINS
@@ -218,7 +218,7 @@ def refine_slot(
         proposal = tl.load(slots.q_at + slot) * tl.load(slots.factor + parent * (counts.GROUPS + 1) + group)
         weight = tl.where(reached < proposal, reached / tl.where(proposal > 0, proposal, 1.0), 1.0)
         if competes > 0:
-            ends = own(kept_above, theirs, worked, group, longs + LABELS * grid.BINS, level.LOOKED, counts, grid)
+            ends = own(down_above, theirs, worked, group, longs + LABELS * grid.BINS, level.ABOVE_AHEAD, counts, grid)
         else:
             ends = tl.load(theirs + OWN * grid.BINS + bins, mask=bins < grid.BINS, other=0)
             tl.store(longs + LABELS * grid.BINS + bins, ends, mask=bins < grid.BINS)
@@ -229,8 +229,8 @@ def refine_slot(
         if children > 0:
             ends, density = branch(longs, densities, ends, density, children, level.BITS, grid)
             share(
-                kept, worked, parts, GroupSums(sizes, end_of_group, target), OwnLabels(longs, densities, ends, density),
-                weight, competes, slots.factor + slot * (counts.GROUPS + 1), level.LOOK, counts, grid, majorant,
+                down, worked, parts, GroupSums(sizes, end_of_group, target), OwnLabels(longs, densities, ends, density),
+                weight, competes, slots.factor + slot * (counts.GROUPS + 1), level.AHEAD, counts, grid, majorant,
             )  # fmt: skip
     return weight, competes
 
@@ -243,7 +243,7 @@ def refine(
     sums,  # (N, SUMS, k)
     order,  # (N, PARTS * k)
     parted,  # (N, PARTED, PARTS * k)
-    kept,  # (3, workspaces, KEPT, LANES)
+    down,  # (3, workspaces, DOWN, LANES)
     worked,  # (workspaces, WORKED, LANES)
     longs,  # (N, GRIDS, BINS)
     floats,  # (N, BINS)
@@ -251,7 +251,7 @@ def refine(
     factor,  # (N, k + 1)
     all_slots, width, width_above, source, workspaces,  # scalars: S, W, W of the level above, where that has kept, ...
     GROUPS: tl.constexpr, GROUP_LANES: tl.constexpr, FIRST_GROUPS: tl.constexpr, PARTS: tl.constexpr,
-    PART_LANES: tl.constexpr, LANES: tl.constexpr, STEPS: tl.constexpr, LOOKED: tl.constexpr, LOOK: tl.constexpr,
+    PART_LANES: tl.constexpr, LANES: tl.constexpr, STEPS: tl.constexpr, ABOVE_AHEAD: tl.constexpr, AHEAD: tl.constexpr,
     FIRST: tl.constexpr, LAST: tl.constexpr, DEEP: tl.constexpr, BITS: tl.constexpr, BINS: tl.constexpr,
     BIN_LANES: tl.constexpr, BIN_ROUNDS: tl.constexpr, ROUNDS: tl.constexpr, FAINT: tl.constexpr,
     HALVINGS: tl.constexpr, NOISE: tl.constexpr, LEAST: tl.constexpr, LOWEST: tl.constexpr, KEYS: tl.constexpr,
@@ -262,7 +262,7 @@ def refine(
     What slots keep for the level below is in one of three places, of as many workspaces: not where the level above has
     it, which others may still read, and from then on in the two others by turns.
     """
-    level: tl.constexpr = Level(LOOKED, LOOK, FIRST, LAST, BITS)
+    level: tl.constexpr = Level(ABOVE_AHEAD, AHEAD, FIRST, LAST, BITS)
     counts: tl.constexpr = Counts(GROUPS, GROUP_LANES, FIRST_GROUPS, PARTS, PART_LANES, LANES, STEPS, ROUNDS)
     grid: tl.constexpr = Grid(BINS, BIN_LANES, BIN_ROUNDS, FAINT)
     majorant: tl.constexpr = Search(HALVINGS, NOISE, LEAST, LOWEST, KEYS, SHIFT, NUMBER)
@@ -284,29 +284,29 @@ def refine(
                 slot = tree * all_slots + place
                 mine = (source + 1 + step % 2) % 3
                 weight, competing = refine_slot(
-                    of_slots, slot, parent, weight, competing, kept + (held * workspaces + workspace) * KEPT * LANES,
-                    kept + (mine * workspaces + program) * KEPT * LANES, worked, level, counts, grid, majorant,
+                    of_slots, slot, parent, weight, competing, down + (held * workspaces + workspace) * DOWN * LANES,
+                    down + (mine * workspaces + program) * DOWN * LANES, worked, level, counts, grid, majorant,
                 )  # fmt: skip
                 parent, workspace, held = slot, program, mine
                 place = tl.load(first_of + slot)
                 tl.debug_barrier()
 
 
-def grow_by_kernels(layout: Layout, looked: GroupsAt, spread: Tensor | None) -> Grown:
+def grow_by_kernels(layout: Layout, slots_at: GroupsAt, spread: Tensor | None) -> Grown:
     """`otspec.verification.rules.nested.tensors.grow`, from what it needs to know of the laws, to the last bit.
 
     Parameters
     ----------
     layout : Layout
-    looked : GroupsAt
+    slots_at : GroupsAt
         Of all slots, B * S: as prefixes, whose groups are read if they have children, and as children of their parents.
     spread : Tensor, shape (parts,), optional
     """
     rows, slots = layout.parent.shape
-    target, size = looked.groups
+    target, size = slots_at.groups
     device, groups = target.device, target.shape[1]
     parts = 1 if spread is None else spread.shape[0]
-    given = target if spread is None else spread  # in place of what is not read
+    read_or_any = target if spread is None else spread  # in place of what is not read
     children = layout.children.contiguous()
 
     sums = torch.empty((rows * slots, SUMS.value, groups), dtype=torch.int64, device=device)
@@ -317,27 +317,27 @@ def grow_by_kernels(layout: Layout, looked: GroupsAt, spread: Tensor | None) -> 
     factor = torch.empty((rows, slots, groups + 1), dtype=torch.float64, device=device)
     competes = torch.empty((rows, slots), dtype=torch.int64, device=device)
     lay_out[(rows * slots,)](
-        target, size, target.stride(0), children, sums, order, parted, longs, factor, competes, given,
-        **of_layout(groups, parts, device), LOOK=spread is not None, num_warps=LAY_WARPS, **EXACT,
+        target, size, target.stride(0), children, sums, order, parted, longs, factor, competes, read_or_any,
+        **of_layout(groups, parts, device), AHEAD=spread is not None, num_warps=LAY_WARPS, **EXACT,
     )  # fmt: skip
 
     # Of a tree that is wider than its links say some slots are on no level: nothing is read of what they would keep.
     weights = torch.empty((rows, slots), dtype=torch.float64, device=device)
     fixed = of_level(groups, parts, device)
     widest = max(level.slots.shape[1] for level in layout.levels)
-    kept = torch.empty((3, rows * widest, KEPT.value, fixed["LANES"]), dtype=torch.int64, device=device)
+    down = torch.empty((3, rows * widest, DOWN.value, fixed["LANES"]), dtype=torch.int64, device=device)
     worked = torch.empty((rows * widest, WORKED.value, fixed["LANES"]), dtype=torch.int64, device=device)
     parent = layout.parent.contiguous()
     number, source = layout.stem if layout.stem < layout.length else layout.length + 1, 0
     while number <= layout.length:
         level, first, last = layout.levels[number], number == layout.stem, number == layout.length
         width, deep = level.slots.shape[1], 1 if first or last else _alike(layout, number, spread)
-        looked_ahead, looks_ahead = _looks(layout, number - 1, spread), _looks(layout, number, spread)
+        above_ahead, ahead = _looks_ahead(layout, number - 1, spread), _looks_ahead(layout, number, spread)
         refine[(rows * width,)](
             level.slots.contiguous(), level.above.contiguous(), layout.first.contiguous(), parent, children,
-            looked.p, looked.q, looked.group, sums, order, parted, kept, worked, longs, floats, weights, competes,
+            slots_at.p, slots_at.q, slots_at.group, sums, order, parted, down, worked, longs, floats, weights, competes,
             factor, slots, width, width if first else layout.levels[number - 1].slots.shape[1], source, rows * widest,
-            **fixed, **of_points(groups * (parts if looks_ahead else 1)), LOOKED=looked_ahead, LOOK=looks_ahead,
+            **fixed, **of_points(groups * (parts if ahead else 1)), ABOVE_AHEAD=above_ahead, AHEAD=ahead,
             FIRST=first, LAST=last, DEEP=deep, BITS=level.most.bit_length(), num_warps=WARPS, **EXACT,
         )  # fmt: skip
         number, source = number + deep, (source + 1 + (deep - 1) % 2) % 3
@@ -381,12 +381,12 @@ def steps_of(count: int, device: torch.device) -> int:
 
 def _alike(layout: Layout, number: int, spread: Tensor | None) -> int:
     """How many levels from one on have a child for each slot at most, and look ahead as those above them do."""
-    looks, end = _looks(layout, number - 1, spread), number
-    while end < layout.length and layout.levels[end].most == 1 and _looks(layout, end, spread) == looks:
+    same, end = _looks_ahead(layout, number - 1, spread), number
+    while end < layout.length and layout.levels[end].most == 1 and _looks_ahead(layout, end, spread) == same:
         end += 1
     return max(end - number, 1)
 
 
-def _looks(layout: Layout, level: int, spread: Tensor | None) -> bool:
+def _looks_ahead(layout: Layout, level: int, spread: Tensor | None) -> bool:
     """Whether the slots of a level look ahead: those of the last one that has children do not."""
     return spread is not None and level + 1 < layout.length

@@ -4,8 +4,8 @@ A program has a lane for each place of its prefix, and one more for the point be
 each other, by searches and at breakpoints, lies in memory, in cache; there is a barrier before it is read.  Every
 operation is that of torch, so that all numbers come out the same to the last bit.
 
-Planes are arrays of one prefix: KEPT of what it keeps for its children, WORKED of what it works on, SUMS of its groups,
-PARTED of their parts; `grid_kernels` has those of grids.
+Planes are arrays of one prefix: DOWN of what it hands down to its children, WORKED of what it works on, SUMS of its
+groups, PARTED of their parts; `grid_kernels` has those of grids.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from otspec.verification.tensors.arithmetic_kernels import before
 from otspec.verification.tensors.majorant_kernels import as_point, find_breakpoints, of_point
 
 ENDS, WANTED, SERVED, WORTH, RANK = (tl.constexpr(plane) for plane in range(5))
-KEPT = tl.constexpr(5)
+DOWN = tl.constexpr(5)
 CURVE, SIZE, MASS, HELD = (tl.constexpr(plane) for plane in range(4))
 WORKED = tl.constexpr(4)
 SIZES, TARGETS, RATIOS = (tl.constexpr(plane) for plane in range(3))
@@ -119,25 +119,25 @@ def two_sums(
 
 @triton.jit
 def own(
-    kept,  # (KEPT, LANES), of the parent
+    down,  # (DOWN, LANES), of the parent
     longs,  # (GRIDS, BINS), of the parent
     amounts,  # (LANES,)
     group,  # scalar
     found,  # (BINS,)
-    LOOK: tl.constexpr,
+    AHEAD: tl.constexpr,
     counts,  # `Counts`
     grid,  # `Grid`
 ):  # fmt: skip
     """`tensor_sharing.owned`: the labels of a token of some group, from what its parent has kept."""
-    each: tl.constexpr = counts.PARTS if LOOK else 1
-    rows: tl.constexpr = counts.PART_LANES if LOOK else 1
+    each: tl.constexpr = counts.PARTS if AHEAD else 1
+    rows: tl.constexpr = counts.PART_LANES if AHEAD else 1
     places: tl.constexpr = counts.GROUPS * each
-    ends, worth = kept + ENDS * counts.LANES, kept + WORTH * counts.LANES
-    wanted, served, rank = kept + WANTED * counts.LANES, kept + SERVED * counts.LANES, kept + RANK * counts.LANES
+    ends, worth = down + ENDS * counts.LANES, down + WORTH * counts.LANES
+    wanted, served, rank = down + WANTED * counts.LANES, down + SERVED * counts.LANES, down + RANK * counts.LANES
     lanes, parts = tl.arange(0, counts.LANES), tl.arange(0, rows)
     inside, there = lanes < places, parts < each
     place = tl.minimum(group, counts.GROUPS - 1) + tl.zeros_like(parts).to(tl.int64)
-    if LOOK:
+    if AHEAD:
         place = tl.load(rank + place * counts.PARTS + parts, mask=there, other=0)
     later = inside & (lanes > 0)
     size = tl.load(ends + lanes, mask=inside, other=0) - tl.load(ends + lanes - 1, mask=later, other=0)
@@ -264,27 +264,27 @@ def place_parts(
 
 @triton.jit
 def share(
-    kept, worked,  # (KEPT, LANES), (WORKED, LANES)
+    down, worked,  # (DOWN, LANES), (WORKED, LANES)
     parts,  # `Parts`
     sums,  # `GroupSums`
     prefix,  # `OwnLabels`
     weight, competes,  # scalars
     factor,  # (GROUPS + 1,)
-    LOOK: tl.constexpr,
+    AHEAD: tl.constexpr,
     counts,  # `Counts`
     grid,  # `Grid`
     majorant,  # `majorant_kernels.Search`
 ):  # fmt: skip
     """`tensor_sharing.share`: what the children of one prefix own, which keeps it for them."""
     LANES: tl.constexpr = counts.LANES
-    rank, curve, in_the_end = kept + RANK * LANES, worked + CURVE * LANES, worked + HELD * LANES
-    each: tl.constexpr = counts.PARTS if LOOK else 1
+    rank, curve, in_the_end = down + RANK * LANES, worked + CURVE * LANES, worked + HELD * LANES
+    each: tl.constexpr = counts.PARTS if AHEAD else 1
     places: tl.constexpr = counts.GROUPS * each
     lanes = tl.arange(0, LANES)
     inside = lanes < places
     scale = draw_line(prefix, tl.load(sums.sizes + counts.GROUPS - 1), grid)
     size, mass = parts.size, parts.mass
-    if LOOK:
+    if AHEAD:
         cut = cut_of(sums, prefix.longs, scale, weight, counts, grid)
         place_parts(parts, cut, rank, worked + SIZE * LANES, worked + MASS * LANES, counts.PARTS, LANES, places)
         first = cut * counts.PARTS
@@ -297,8 +297,8 @@ def share(
     measure = tl.where(inside, nearest(size.to(tl.float64) * worth), 0)
     # Places of p = 0 come first: they keep what they have.
     weightless = tl.sum((inside & (sums_of_p == 0)).to(tl.int32))
-    tl.store(kept + ENDS * LANES + lanes, end, mask=inside)
-    tl.store(kept + WORTH * LANES + lanes, worth.to(tl.int64, bitcast=True), mask=inside)
+    tl.store(down + ENDS * LANES + lanes, end, mask=inside)
+    tl.store(down + WORTH * LANES + lanes, worth.to(tl.int64, bitcast=True), mask=inside)
     point = as_point(sums_of_p.to(tl.float32), tl.cumsum(measure, 0).to(tl.float32))
     tl.store(curve + lanes + 1, point, mask=inside)
     tl.store(curve, tl.zeros([], tl.int64))
@@ -323,13 +323,13 @@ def share(
     supply = tl.gather(served, tl.maximum(stop - 1, 0), 0) - so_far
     # All that is served in a block is wanted there: what is wanted before the block is what is served before it.
     met = tl.minimum(wished, supply)
-    tl.store(kept + WANTED * LANES + lanes, so_far + met, mask=inside)
-    tl.store(kept + SERVED * LANES + lanes, served, mask=inside)
+    tl.store(down + WANTED * LANES + lanes, so_far + met, mask=inside)
+    tl.store(down + SERVED * LANES + lanes, served, mask=inside)
     if competes > 0:
         want = met - tl.minimum(wished - wish, supply)
         tl.store(in_the_end + lanes, measure + want - serve, mask=inside)
         tl.debug_barrier()
-        put_factor(sums.sizes, in_the_end, rank, factor, LOOK, counts)
+        put_factor(sums.sizes, in_the_end, rank, factor, AHEAD, counts)
 
 
 @triton.jit
@@ -337,7 +337,7 @@ def put_factor(
     sizes,  # (GROUPS,)
     held, rank,  # (PLACES,)
     factor,  # (GROUPS + 1,)
-    LOOK: tl.constexpr,
+    AHEAD: tl.constexpr,
     counts,  # `Counts`
 ):  # fmt: skip
     """What q is multiplied by in every group: what all its parts hold in the end, over q; 0 where there is none."""
@@ -345,7 +345,7 @@ def put_factor(
     inside = groups < counts.GROUPS
     size = tl.load(sizes + groups, mask=inside, other=0)
     size -= tl.load(sizes + groups - 1, mask=inside & (groups > 0), other=0)
-    if LOOK:
+    if AHEAD:
         amount = tl.zeros([counts.GROUP_LANES], tl.int64)
         for part in tl.static_range(counts.PARTS):
             amount += tl.load(held + tl.load(rank + groups * counts.PARTS + part, mask=inside, other=0))

@@ -75,7 +75,7 @@ def grow(batch: TreeBatch, spread: Tensor | None, kernels: bool = False) -> Grow
     if kernels:
         from otspec.verification.rules.nested.growing_kernels import grow_by_kernels
 
-        return grow_by_kernels(batch.layout, _look_everywhere(batch), spread)
+        return grow_by_kernels(batch.layout, _groups_of_slots(batch), spread)
     layout, tokens = batch.layout, batch.tokens
     rows, slots = tokens.shape
     device = tokens.device
@@ -136,15 +136,15 @@ def groups_at(batch: TreeBatch, here: Tensor, parent: Tensor, token: Tensor) -> 
     return GroupsAt(group_rows(p, q, of), mine, theirs, of[parent, token])
 
 
-def _look_everywhere(batch: TreeBatch) -> GroupsAt:
+def _groups_of_slots(batch: TreeBatch) -> GroupsAt:
     """`groups_at`, of all slots at once, as prefixes and as children: by kernels where vocabularies are large."""
     rows, slots = batch.tokens.shape
     if batch.vocab > SORTED:
-        from otspec.verification.trees.group_kernels import group_by_kernels, look_up_by_kernels
+        from otspec.verification.trees.group_kernels import group_by_kernels, groups_at_by_kernels
 
         where = batch.target_row, batch.draft_row, batch.layout
         groups = batch.groups or group_by_kernels(batch.target.read.entries, batch.draft.read.entries, *where)
-        return GroupsAt(groups, *look_up_by_kernels(batch.target, batch.draft, *where, batch.tokens))
+        return GroupsAt(groups, *groups_at_by_kernels(batch.target, batch.draft, *where, batch.tokens))
     device = batch.tokens.device
     parent = (torch.arange(rows, device=device)[:, None] * slots + batch.layout.parent).flatten()
     return groups_at(batch, torch.arange(slots, device=device).expand(rows, -1), parent, batch.tokens.flatten())

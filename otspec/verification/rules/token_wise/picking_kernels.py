@@ -129,11 +129,11 @@ def queue(
             deep = tl.load(depth + base + ancestor, mask=inside, other=-1) > begin
             ancestor = tl.where(deep, tl.load(parent + base + ancestor, mask=deep, other=0), ancestor)
         below = tl.load(heads + base + ancestor, mask=inside, other=-1) == tl.load(at + tree)
-        asked = below & (level >= begin) & (level < end) & (head == lanes)
-        several = asked & (own > 1)
+        heirs = below & (level >= begin) & (level < end) & (head == lanes)
+        several = heirs & (own > 1)
         place = tl.cumsum(several.to(tl.int64), 0) - 1
         place += tl.atomic_add(count, tl.sum(several.to(tl.int64)), sem="relaxed")
-        tl.store(numbers + base + lanes, tl.where(several, offset + place, -1), mask=asked)
+        tl.store(numbers + base + lanes, tl.where(several, offset + place, -1), mask=heirs)
         tl.store(nodes + TREE * most + place, tl.zeros([LANES], tl.int64) + tree, mask=several)
         tl.store(nodes + SLOT * most + place, lanes.to(tl.int64), mask=several)
         tl.store(nodes + DRAFTS * most + place, own, mask=several)
@@ -208,28 +208,28 @@ def pick(
         base = tree * slots
         lanes = tl.arange(0, LANES)
         level = tl.load(depth + base + slot)
-        asked = tl.load(depth + base + lanes, mask=lanes < slots, other=-1) == level + 1
-        above = tl.load(parent + base + lanes, mask=asked, other=0)
-        asked = asked & (tl.load(heads + base + above, mask=asked, other=-1) == slot)
-        token = tl.load(tokens + base + lanes, mask=asked, other=0)
+        heirs = tl.load(depth + base + lanes, mask=lanes < slots, other=-1) == level + 1
+        above = tl.load(parent + base + lanes, mask=heirs, other=0)
+        heirs = heirs & (tl.load(heads + base + above, mask=heirs, other=-1) == slot)
+        token = tl.load(tokens + base + lanes, mask=heirs, other=0)
         here = law_of(p_law, p_row, token, vocab, LOGITS)
         there = law_of(q_law, q_row, token, vocab, LOGITS)
-        ranks = tl.where(asked, bucket_of(here, there, COUNT, BITS), 0)
+        ranks = tl.where(heirs, bucket_of(here, there, COUNT, BITS), 0)
         own_uniforms = uniforms + tree * 3 * draws
         drawn = own_uniforms + 3 * (lanes - 1)
-        entering, drawing = tl.load(drawn, mask=asked, other=0.0), tl.load(drawn + 1, mask=asked, other=0.0)
+        entering, drawing = tl.load(drawn, mask=heirs, other=0.0), tl.load(drawn + 1, mask=heirs, other=0.0)
         planes = Planes(
             longs + node * LONGS * COLUMNS, floats + node * FLOATS * COLUMNS, tables + node * TABLES * CARRIES
         )
-        places = places_of(ranks, entering, drawing, asked, planes, cut)
-        fraction = tl.load(drawn + 2, mask=asked, other=0.0)
-        fraction = tl.where(asked & (places == tl.max(places)), fraction, -1.0)
+        places = places_of(ranks, entering, drawing, heirs, planes, cut)
+        fraction = tl.load(drawn + 2, mask=heirs, other=0.0)
+        fraction = tl.where(heirs & (places == tl.max(places)), fraction, -1.0)
         picked = lanes == tl.argmax(fraction, 0)
         rank = tl.sum(tl.where(picked, ranks, 0))
         per_q = tl.load(factor + (start + node) * COLUMNS + rank)
         proposal = per_q * tl.sum(tl.where(picked, there, 0.0))
         accepted = tl.load(own_uniforms + 3 * (slots - 1 + level)) * proposal < tl.sum(tl.where(picked, here, 0.0))
-        next_head = tl.sum(tl.where(picked, tl.load(heads + base + lanes, mask=asked, other=0), 0))
+        next_head = tl.sum(tl.where(picked, tl.load(heads + base + lanes, mask=heirs, other=0), 0))
         tl.store(next_heads + base + slot, tl.where(accepted, next_head, -1))
 
 

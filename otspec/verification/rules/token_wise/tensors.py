@@ -63,12 +63,12 @@ def verify_token_wise(batch: TreeBatch, uniforms: Tensor, by: str) -> TreeVerifi
         # Slots of one text have one law; but only those with children need to have a draft law.
         drawn_at = (alive & (layout.children > 0)).to(torch.int8).argmax(dim=1)
         p, q = batch.target_at(node[:, None])[:, 0], batch.draft_at(drawn_at[:, None])[:, 0]
-        given = (p, q, torch.where(there, take(tokens, drafted), 0), rows, there)
+        arguments = (p, q, torch.where(there, take(tokens, drafted), 0), rows, there)
         if by == "sorting":
-            output = verify_by_sorting(*given).tokens
+            output = verify_by_sorting(*arguments).tokens
             goes_on = going
         else:
-            output, accepted = verify_by_buckets(*given, most=widest)
+            output, accepted = verify_by_buckets(*arguments, most=widest)
             goes_on = going & (accepted >= 0)
         token = torch.where(going, output, token)
         alive = goes_on[:, None] & (layout.depth == i + 1) & at(alive, layout.parent) & (tokens == output[:, None])
