@@ -123,10 +123,10 @@ def check_lengths(conversations: Sequence[Conversation], models: Models, new: in
     for number, one in enumerate(conversations, start=1):
         prompt = len(one.prompt([""] * (one.count - 1)))
         if prompt + one.count * new > room:
-            turns = f"{one.count} turns" if one.count > 1 else "one turn"
+            turns, way = (f"{one.count} turns", "--turns first") if one.count > 1 else ("one turn", "--prompt-tokens")
             raise ProblemError(
                 f"conversation {number} has {prompt} tokens in {turns} and may get {one.count} x {new} more, and the "
-                f"target knows {room} positions; shorten it, ask for fewer new tokens, or pass --turns first"
+                f"target knows {room} positions; shorten it, ask for fewer new tokens, or pass {way}"
             )
 
 
