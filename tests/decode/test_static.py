@@ -21,6 +21,7 @@ from otspec.decode.models.passes.static import LEAST_COLUMNS, StaticReader, can_
 from otspec.decode.models.passes.transformers_reader import TransformersReader
 from otspec.decode.models.passes.workspace import Workspace, filled_up
 from otspec.decode.step.loop import Decoder
+from otspec.vocab import affinity_from_counts
 from tests.contracts.draft_models import DRAFT_MODELS, random_router
 from tests.decode.graph_stand_in import Pool, called_again
 from tests.decode.models import calls_of, pair, tiny
@@ -67,10 +68,11 @@ OF_A_MODEL = (
 )
 
 
-SHORTLISTS: dict[str, Callable[[Any], Any]] = {
-    "": lambda model: None,
-    "routed": lambda model: random_router(model, [0, 1, 2, 3, 2, 1, 0, 2], Budget(3, falling=2, least=2)),
-    "frequent": lambda model: Frequent(np.arange(VOCAB)[::-1], Budget(5, falling=2, least=3)),
+SHORTLISTS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "": lambda model: {},
+    "routed": lambda model: {"draft_shortlist": random_router(model, [0, 1, 2, 3, 2, 1, 0, 2], Budget(3, 2, 2))},
+    "frequent": lambda model: {"draft_shortlist": Frequent(np.arange(VOCAB)[::-1], Budget(5, falling=2, least=3))},
+    "redistributed": lambda model: {"draft_kernel": affinity_from_counts(np.eye(8) + np.eye(8, k=3)).nearest(2)},
 }
 
 
@@ -82,7 +84,7 @@ SHORTLISTS: dict[str, Callable[[Any], Any]] = {
         ("shared, of some tokens", (DYNAMIC, SEVERAL), ""),
         *(("a model", case, "routed") for case in (*OF_A_MODEL[:3], OF_A_MODEL[-1])),
         ("eagle", CASES[0], "routed"),
-        ("a model", CASES[0], "frequent"),
+        *(("a model", CASES[0], one) for one in ("frequent", "redistributed")),
     ],
 )
 def test_however_a_pass_is_done_the_text_is_the_same(
@@ -119,10 +121,10 @@ def test_however_a_pass_is_done_the_text_is_the_same(
                 patch.setattr(graphs, "capture", called_again)
             more: Any = {"attention_mask": mask, "max_new_tokens": 10, "seed": 4}
             if settings == DYNAMIC:
-                tree = DynamicTree(model, 3, 3, size=6, draft_shortlist=chosen)
+                tree = DynamicTree(model, 3, 3, size=6, **chosen)
                 found = run(target, tree, ids, **more, temperature=0)
             else:
-                found = generate(target, model, ids, **more, **settings, draft_shortlist=chosen)
+                found = generate(target, model, ids, **more, **settings, **chosen)
         assert bool(runs) == in_one
         return found.new_tokens, [(one.rows, one.start, one.keep) for one in found.passes["draft"]]
 

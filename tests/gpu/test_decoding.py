@@ -139,11 +139,11 @@ def test_a_dynamic_tree_of_one_graph_is_that_of_levels(kind: str, batch: int) ->
         assert found.metrics.drafted_nodes == expected.metrics.drafted_nodes
 
 
-@each(shortlist=("routed", "frequent"), batch=(1, 3))
+@each(shortlist=("routed", "frequent", "redistributed"), batch=(1, 3))
 def test_drafts_of_a_shortlist_in_one_graph_are_those_of_levels(shortlist: str, batch: int) -> None:
     target, draft = (copy.deepcopy(model).cuda() for model in pair(8, positions=128))
-    ids, chosen = torch.arange(3 * batch, device="cuda").view(batch, 3) % 8, SHORTLISTS[shortlist](draft)
-    settings: dict[str, Any] = {"paths": 2, "depth": 3, "max_new_tokens": 40, "seed": 2, "draft_shortlist": chosen}
+    ids = torch.arange(3 * batch, device="cuda").view(batch, 3) % 8
+    settings: dict[str, Any] = {"paths": 2, "depth": 3, "max_new_tokens": 40, "seed": 2} | SHORTLISTS[shortlist](draft)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ModelDrafter, "_in_one", lambda *_: None)
         expected = generate(target, draft, ids, **settings).new_tokens

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -113,15 +113,21 @@ class Restriction:
             alone, or sampling suppresses all of them.
         """
         self.check_target(vocab)
-        drafted = self.on(model.device)
-        if drafted.kernel is None:
-            drafted = replace(drafted, tokens=_lasting(model, self.tokens))
+        drafted = self._on(model)
         if not sampling.leaves_some(drafted.tokens, vocab):
             raise ProblemError(
                 f"all {len(drafted.tokens)} tokens that may be drafted are suppressed by the logits processors "
                 "(suppress_tokens); keep one that is not"
             )
         return RestrictedHead(with_head_for(model, drafted.own), sampling, vocab, drafted)
+
+    def _on(self, model: PreTrainedModel) -> DraftVocabulary:
+        """The same where a model is, one for as long as it and the affinity are there: graphs of drafts read it."""
+        own = _DRAFTED.setdefault(model if self.affinity is None else self.affinity, {})
+        key = self.tokens.tobytes(), None if self.own is None else self.own.tobytes(), model.device
+        if key not in own:
+            own[key] = self.on(model.device)
+        return own[key]
 
     def on(self, device: torch.device) -> DraftVocabulary:
         """The same on the device of the models."""
@@ -191,8 +197,7 @@ class RestrictedHead:
     @property
     def known_by(self) -> object:
         """As `DraftHead.known_by`."""
-        known = None if self.columns is None else self.sampling.known_by
-        return None if known is None else (known, self.vocab, id(self.drafted.tokens))
+        return None if (known := self.sampling.known_by) is None else (known, self.vocab, self.drafted)
 
     def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
         """As `otspec.decode.drafters.shortlists.selection.DraftHead.logits`."""
@@ -205,15 +210,8 @@ class RestrictedHead:
         return self.drafted.redistributed(self.sampling.draft_laws(self.logits(output, level)))
 
 
-_TOKENS: WeakKeyDictionary[PreTrainedModel, dict[object, torch.Tensor]] = WeakKeyDictionary()
-
-
-def _lasting(model: PreTrainedModel, tokens: IntArray) -> torch.Tensor:
-    """Tokens on a model's device, one tensor for as long as the model is there: graphs of drafts have its address."""
-    own, key = _TOKENS.setdefault(model, {}), (tokens.tobytes(), model.device)
-    if key not in own:
-        own[key] = torch.from_numpy(tokens).to(model.device)
-    return own[key]
+_DRAFTED: WeakKeyDictionary[Any, dict[object, DraftVocabulary]] = WeakKeyDictionary()
+"""By the affinity, or the model where there is none."""
 
 
 def _as_tokens(tokens: Any, vocab: int) -> IntArray:
