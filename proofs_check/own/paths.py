@@ -37,7 +37,7 @@ VERIFIERS: Mapping[str, PathVerifier] = {
     "nested": Nested(),
     "nested, sigma = 0": Nested(sigma=0.0),
     "greedy multi-path": GreedyMultiPath(),
-    "token-wise": TokenWise("interval", remember=1000),
+    "token-wise": TokenWise("interval", remember=1000, exchangeable=True),
     "traversal": Traversal(),
     "layer": LayerVerification(remember=1000),
     "block": Block(),
