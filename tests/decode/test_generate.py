@@ -55,8 +55,8 @@ def test_a_generation_configuration_speaks_for_what_is_not_given() -> None:
     config = GenerationConfig(do_sample=True, top_k=1, max_new_tokens=6)
     found = otspec.generate(TARGET, DRAFT, PROMPTS, generation_config=config)
     assert found.new_tokens == greedily(PROMPTS.tolist(), 6)
-    plain = decoded(temperature=0.7, seed=1).new_tokens
-    more: dict[str, Any] = {"temperature": 0.7, "top_k": 0, "seed": 1}
+    plain = decoded(temperature=2, seed=1).new_tokens
+    more: dict[str, Any] = {"temperature": 2.0, "top_k": 0, "seed": 1}
     assert decoded(**more, generation_config=GenerationConfig()).new_tokens == plain
     assert decoded(**more, generation_config=GenerationConfig(do_sample=False), do_sample=True).new_tokens == plain
     assert decoded(do_sample=True, seed=1).new_tokens == decoded(seed=1).new_tokens
@@ -101,15 +101,20 @@ def test_positions_and_windows_are_never_exceeded() -> None:
 
 def test_padding_may_stand_anywhere_and_be_any_number() -> None:
     right = torch.tensor([[7, 1, 0, 99], [3, 3, 2, 5], [4, 4, 4, -1]])
-    mask = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 1], [1, 1, 1, 0]])
-    found = decoded(right, attention_mask=mask, max_new_tokens=6, temperature=0, pad_token_id=0)
+    mask, given = (
+        torch.tensor([[1, 1, 0, 0], [1, 1, 1, 1], [1, 1, 1, 0]]),
+        dict[str, Any](max_new_tokens=6, pad_token_id=0),
+    )
+    found = decoded(right, attention_mask=mask, temperature=0, **given)
     assert found.new_tokens == greedily(([7, 1], [3, 3, 2, 5], [4, 4, 4]), 6)
+    given |= {"attention_mask": mask[2:].flip(1), "no_repeat_ngram_size": 1}
+    left = torch.tensor([[34, 3, 7, 1]])  # to processors padding is text, as transformers has it
+    assert torch.equal(decoded(left, temperature=0, **given).sequences, TARGET.generate(left, do_sample=False, **given))
 
 
 def test_max_length_is_met_exactly() -> None:
     for new in (1, 2, 3, 9):
-        models, length = pair(40, noise=0.0), 3 + new
-        found = otspec.generate(*models, PROMPTS, max_length=length, seed=1, paths=2, depth=4)
+        found = otspec.generate(*pair(40, noise=0.0), PROMPTS, max_length=3 + new, seed=1, paths=2, depth=4)
         assert found.sequences.shape == (2, 3 + new), new
         assert len(found.metrics.offered) == min(4, new - 1), new
 
@@ -137,8 +142,7 @@ def test_as_a_decoding_method_of_transformers() -> None:
     method = multi_draft(DRAFT, paths=3, depth=4, solver="interval")
     greedy = TARGET.generate(PROMPTS, custom_generate=method, max_new_tokens=12)
     assert greedy[:, 3:].tolist() == greedily(PROMPTS.tolist(), 12)
-    # An assistant model beside it changes nothing.
-    more = {"custom_generate": method, "max_new_tokens": 12, "assistant_model": tiny(40, 3, 1)}
+    more = {"custom_generate": method, "max_new_tokens": 12, "assistant_model": tiny(40, 3, 1)}  # it changes nothing
     assert TARGET.generate(PROMPTS[:1], **more).tolist() == greedy[:1].tolist()
 
 

@@ -47,7 +47,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     (r"stop_strings are \['a', 3\]", {"stop_strings": ["a", 3]}),
     ("pass tokenizer=", {"stop_strings": "a"}),
     ("logprobs is -1", {"logprobs": -1}),
-    # What contradicts itself, or would be ignored.
+    # What contradicts itself, or would be ignored; prompts.
     ("do_sample is False, .* and temperature is 0.7", {"do_sample": False, "temperature": 0.7}),
     ("temperature is 0, .* and do_sample is True", {"do_sample": True, "temperature": 0}),
     (
@@ -57,13 +57,14 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("num_beams is 2", {"num_beams": 2}),
     ("output_scores cannot be given", {"output_scores": True, "return_dict_in_generate": True}),
     ("labels cannot be passed on", {"labels": PROMPTS}),
+    ("dola_layers would be ignored", {"dola_layers": "low"}),
     ("2 prompts and one streamer", {"streamer": Mock()}),
-    # Prompts.
+    ("attention_mask holds other numbers than 0", {"attention_mask": torch.tensor([[-1e9, 0, 0], [0, 0, 0]])}),
     (r"attention_mask has shape \(2, 2\), and input_ids \(2, 3\)", {"attention_mask": torch.ones(2, 2)}),
     ("prompt 1 is empty", {"attention_mask": torch.tensor([[1, 1, 1], [0, 0, 0]])}),
     ("past_key_values holds tokens already", {"past_key_values": TARGET(PROMPTS, use_cache=True).past_key_values}),
     ("the tokenizer, Words, is no fast tokenizer", {"tokenizer": Words(), "draft_tokenizer": OTHER}),
-    # What is drafted, and how it is verified.
+    # What is drafted, and how it is verified; of fewer tokens.
     ("paths is 0; pass an integer >= 1", {"paths": 0}),
     ("1,000,000 paths of 3 tokens have 3,000,001 slots", {"paths": 1_000_000}),
     ("a tree of 90,301 slots takes some", {"branching": (300, 300)}),
@@ -81,7 +82,6 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     (r"draft_top_p is 0; it is a probability in \(0, 1\]", {"draft_top_p": 0}),
     ("draft_confidence is 1.5; it is a probability", {"draft_confidence": 1.5}),
     ("and 2 are drafted side by side here", {"paths": 2, "draft_confidence": 0.5}),
-    # Of fewer tokens.
     ("draft_tokens holds no token; pass the ids", {"draft_tokens": []}),
     ("draft_tokens holds 40; token ids run from 0 to 39", {"draft_tokens": [2, 40]}),
     ("draft_tokens and draft_kernel are both given", {"draft_tokens": [1], "draft_kernel": np.eye(40)}),
@@ -124,20 +124,20 @@ PAIR, POOR, THREE = (TARGET, DRAFT), pair(40, noise=1.0)[1], Models(TARGET, None
 EAGLE1 = published.read(published.eagle(8), tiny())
 SEVERAL: dict[str, Any] = {"law": "independent"}
 CALLS: list[tuple[str, Callable[[], object]]] = [
-    # Prompts and models that do not go together.
+    # Prompts and models that do not go together, cannot be made, or read no text; times, shortlists.
     ("token 40, at place 1 of prompt 1, is none of the target's 40", of(PAIR, torch.tensor([[1, 2, 3], [1, 40, 3]]))),
     *(
         ("shape .*; .* each prompt of at least one token", of(PAIR, torch.zeros(size, dtype=torch.int64), decode))
         for size in ((1, 0), (0, 3), (3,))
         for decode in (generate, assisted)
     ),
+    ("input_ids are list; pass a tensor", of(PAIR, [[1, 2, 3]])),
     (r"stop_strings of the target's generation_config are text \(\['end'\]\)", lambda: of((stopping(), DRAFT))()),
     ("the target has 40 tokens and the draft model 37", of((TARGET, tiny(37, 2)), tokenizer=Words())),
     ("40 .* 37", lambda: TARGET.generate(PROMPTS, custom_generate=multi_draft(tiny(37, 2)), max_new_tokens=3)),
     ("hidden states after 3 layers are wanted, and .* has 2", of((TARGET, MedusaHeads.of(tiny(40, layers=3), 2)))),
     ("width 16, and the draft model was trained with 8", of((TARGET, looking(8)))),
     ("the head of MlpSpeculator cannot be computed for some tokens only", of((TARGET, looking()), draft_tokens=[1, 2])),
-    # Several draft models.
     (r"2 draft models, and law is 'iid'; several draft by law=\"independent\"", of((TARGET, [POOR, DRAFT]))),
     (r"as many of each, .*\(3, 1.*; pass paths=2, or a multiple", of((TARGET, [POOR, DRAFT]), paths=3, **SEVERAL)),
     (r"draft independent paths, .* \(2, 2\)", of((TARGET, [POOR, DRAFT]), branching=(2, 2), **SEVERAL)),
@@ -145,13 +145,11 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("nested is for .* of one draft model", of((TARGET, [POOR, DRAFT]), solver="nested", **SEVERAL)),
     ("for independent paths name a solver", of((TARGET, [POOR, DRAFT]), solver="pick_by_plan", **SEVERAL)),
     ("drafts without others beside it", of((TARGET, [DRAFT, looking()]), **SEVERAL)),
-    # Draft models that cannot be made, or read no text.
     ("heads is 0", lambda: MedusaHeads.of(TARGET, 0)),
     ("width is -1", lambda: MlpSpeculator.of(TARGET, 2, -1)),
     ("MlpSpeculator drafts from its target's hidden states, and reads no text by itself", lambda: looking()(PROMPTS)),
     ("place is 'gate'; known: up, after", lambda: Steered.of(DRAFT, (0, 1, 2), 16, "gate")),
     ("the draft model is a MlpSpeculator; what looks at", lambda: Steered.of(looking(), (0, 1, 2), 16)),
-    # Draft laws, times, shortlists.
     *(
         ("passes", lambda rows=rows, seconds=seconds: PassTimes(rows, seconds))
         for rows, seconds in (((), ()), ((1, 2), (1.0,)), ((2, 1), (1.0, 1.0)), ((1,), (math.nan,)))
@@ -172,10 +170,9 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("there are no texts", lambda: train_router(tiny(), [[]])),
     ("published layers draft without a router", lambda: train_router(EAGLE1, [[1, 2]], target=tiny())),
     ("9 clusters", lambda: train_router(tiny(), [[1]], clusters=9)),
-    # Tokens that the target does not know.
+    # Tokens that the target does not know; methods, laws after a text, accuracies.
     ("draft_tokens holds 9, and the target's tokens run from 0 to 7", lambda: drafted_for_8(draft_tokens=[1, 9])),
     ("draft_kernel is for 10 tokens, and the target has 8", lambda: drafted_for_8(draft_kernel=np.eye(10))),
-    # Methods, laws after a text, accuracies.
     ("ngram is 1; n-grams of 2 tokens or more", lambda: Lookahead(ngram=1)),
     (r"epsilon is 0; it is in \(0, 1\]", lambda: Typical(epsilon=0)),
     ("no schedule 'magic'; known: constant, heuristic", of(PAIR, PROMPTS[:1], assisted, schedule="magic")),

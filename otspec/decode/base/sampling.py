@@ -256,7 +256,7 @@ def _exchange(processors: LogitsProcessorList, rank: int, value: float) -> None:
     # A point mass needs no temperature: `do_sample` makes it.
     if value not in (idle, 0):
         place = next((at for at, one in enumerate(processors) if not isinstance(one, earlier)), len(processors))
-        processors.insert(place, kind(value if kind is TopKLogitsWarper else float(value)))
+        processors.insert(place, kind(int(value) if kind is TopKLogitsWarper else float(value)))
 
 
 def softmax(scores: torch.Tensor) -> torch.Tensor:

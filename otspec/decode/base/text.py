@@ -50,7 +50,7 @@ class Request:
     row: int
     """Its place in the batch."""
     padding: list[int]
-    """The tokens on the left of it, up to the common length: transformers' processors and criteria count it."""
+    """The tokens on the left of it, up to the common length: transformers' processors and criteria look at it."""
     tokens: list[int]
     """Prompt and new tokens."""
     prompt: int = field(init=False)
@@ -80,22 +80,22 @@ class Request:
         return [*self.padding, *self.tokens, *more]
 
 
-def texts_of(input_ids: torch.Tensor, attention_mask: torch.Tensor | None, pad: int) -> list[Request]:
-    """The prompts of a batch, wherever their padding is.
+def texts_of(input_ids: torch.Tensor, attention_mask: torch.Tensor | None, pad: int, vocab: int) -> list[Request]:
+    """The prompts of a batch, wherever their padding is; of padding, what is no token of the target is `pad`.
 
     Raises
     ------
     ProblemError
         If one of them has no token: there is nothing to predict the first token from.
     """
-    rows = input_ids.tolist()
     mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
     texts = []
-    for row, (tokens, present) in enumerate(zip(rows, mask.tolist(), strict=True)):
+    for row, (tokens, present) in enumerate(zip(input_ids.tolist(), mask.tolist(), strict=True)):
         prompt = [token for token, one in zip(tokens, present, strict=True) if one]
+        padding = [token for token, one in zip(tokens, present, strict=True) if not one]
         if not prompt:
             raise ProblemError(f"prompt {row} is empty; begin it with the tokenizer's first token (bos_token_id)")
-        texts.append(Request(row, [pad] * (len(tokens) - len(prompt)), prompt))
+        texts.append(Request(row, [token if 0 <= token < vocab else pad for token in padding], prompt))
     return texts
 
 

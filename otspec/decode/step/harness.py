@@ -129,10 +129,8 @@ def run(
         if settings.tokenizer is None:
             whose = "stop_strings" if own is not stop_strings else "stop_strings of the target's generation_config"
             raise ProblemError(f"{whose} are text ({stop_strings!r}); pass tokenizer= as well")
-        criteria = StoppingCriteriaList(others.pop("stopping_criteria", None) or [])
-        criteria.append(StopStringCriteria(settings.tokenizer, stop_strings))
-        others["stopping_criteria"] = criteria
-
+        criteria = [*(others.get("stopping_criteria") or []), StopStringCriteria(settings.tokenizer, stop_strings)]
+        others["stopping_criteria"] = StoppingCriteriaList(criteria)
     if own is not None:
         others["stop_strings"] = None  # or transformers would look for a tokenizer of its own
 
@@ -178,7 +176,7 @@ def decode(
     drafter, verifier = strategy.prepare(vocabulary(target), sampling, generator)
     rule = device_rule(verifier, target.device, settings.verify_on)
     pad = _padding(generation_config)
-    texts = texts_of(input_ids, attention_mask, pad)
+    texts = texts_of(input_ids, attention_mask, pad, vocabulary(target))
     if settings.transcript:
         for text in texts:
             text.blocks = []
@@ -212,6 +210,9 @@ def _check_stop_strings(strings: object) -> None:
 
 def check_prompts(input_ids: torch.Tensor, attention_mask: torch.Tensor | None, vocab: int) -> None:
     """Raise unless there are prompts of at least one token the target knows, and a mask for them if there is one."""
+    if not isinstance(input_ids, torch.Tensor) or input_ids.is_floating_point() or input_ids.dtype == torch.bool:
+        found = getattr(input_ids, "dtype", type(input_ids).__name__)
+        raise ProblemError(f"input_ids are {found}; pass a tensor of token ids, integers of shape (batch, length)")
     if input_ids.ndim != 2 or 0 in input_ids.shape:
         raise ProblemError(
             f"input_ids have shape {tuple(input_ids.shape)}; pass (batch, length), each prompt of at least one token "
@@ -222,9 +223,10 @@ def check_prompts(input_ids: torch.Tensor, attention_mask: torch.Tensor | None, 
             f"attention_mask has shape {tuple(attention_mask.shape)}, and input_ids {tuple(input_ids.shape)}; "
             "it marks each of their tokens, 0 for padding"
         )
+    if attention_mask is not None and not bool(((attention_mask == 0) | (attention_mask == 1)).all()):
+        raise ProblemError("attention_mask holds other numbers than 0, for padding, and 1, for tokens")
     foreign = (input_ids < 0) | (input_ids >= vocab)
-    if attention_mask is not None:
-        foreign &= attention_mask != 0
+    foreign &= attention_mask is None or attention_mask != 0
     if bool(foreign.any()):
         row, at = foreign.nonzero()[0].tolist()
         raise ProblemError(
@@ -260,8 +262,9 @@ def _check_request(config: GenerationConfig, model_inputs: dict[str, Any]) -> No
     outputs = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
     if outputs_on := [name for name in outputs if getattr(config, name, False)]:
         raise ProblemError(f"{', '.join(outputs_on)} cannot be given: there is not one pass for each token")
-    cache = model_inputs.get("past_key_values")
-    if cache is not None and cache.get_seq_length() > 0:
+    if others := [name for name in ("constraints", "force_words_ids", "dola_layers") if getattr(config, name, None)]:
+        raise ProblemError(f"{', '.join(others)} would be ignored: other methods of transformers have it; leave it out")
+    if (cache := model_inputs.get("past_key_values")) is not None and cache.get_seq_length() > 0:
         raise ProblemError("past_key_values holds tokens already; decoding keeps its own caches, pass the whole text")
     if unread := [name for name, value in model_inputs.items() if value is not None and name not in PREPARED]:
         raise ProblemError(f"{', '.join(unread)} cannot be passed on to the models; decoding knows input_ids only")
@@ -269,10 +272,8 @@ def _check_request(config: GenerationConfig, model_inputs: dict[str, Any]) -> No
 
 def _padding(config: GenerationConfig) -> int:
     """The token that fills up texts that ended early, as transformers chooses it; 0 where the model names none."""
-    if config.pad_token_id is not None:
-        return int(config.pad_token_id)
-    eos = config.eos_token_id
-    return 0 if eos is None else int(eos[0] if isinstance(eos, list) else eos)
+    pad = config.eos_token_id if config.pad_token_id is None else config.pad_token_id
+    return 0 if pad is None else int(pad[0] if isinstance(pad, list) else pad)
 
 
 COLDEST = 1e-30
@@ -282,7 +283,7 @@ COLDEST = 1e-30
 def sampling_settings(
     settings: Mapping[str, Any], temperature: float | None, top_k: int | None, top_p: float | None
 ) -> dict[str, Any]:
-    """Temperature and truncation in transformers' words: a configuration speaks for what is not given.
+    """Temperature and truncation in transformers' words and types: a configuration speaks for what is not given.
 
     Raises
     ------
@@ -291,7 +292,7 @@ def sampling_settings(
     """
     config, do_sample = settings.get("generation_config"), settings.get("do_sample")
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    sampling = {name: value for name, value in sampling.items() if value is not None}
+    sampling = {key: (int if key == "top_k" else float)(value) for key, value in sampling.items() if value is not None}
     if temperature == 0:
         if do_sample:
             raise ProblemError(
