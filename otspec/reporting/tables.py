@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Generic, TypeVar
 
-from rich.markup import escape
 from rich.table import Table as RichTable
+from rich.text import Text
 
 WIDE = 120
 """Characters that the full table of results takes."""
@@ -31,15 +31,15 @@ class TextTable:
 
     def on_screen(self, width: int) -> RichTable:
         """The table as rich draws it, for a screen of so many characters; a rule parts groups of rows."""
-        title, note = escape(self.title), escape(self.note)  # names in them are no markup
+        title, note = Text(self.title, "table.title"), Text(self.note, "table.caption")  # names in them are no markup
         table = RichTable(title=title, caption=note, title_justify="left", caption_justify="left")
         shown = [width >= WIDE or name not in self.details for name in self.header]
         for number, name in enumerate(compress(self.header, shown)):
-            table.add_column(escape(name), justify="left" if number < self.labels else "right", overflow="fold")
+            table.add_column(Text(name), justify="left" if number < self.labels else "right", overflow="fold")
         grouped = len({row[0] for row in self.rows}) < len(self.rows)
         for row, following in zip(self.rows, [*self.rows[1:], None], strict=False):  # there may be none
             ends = following is None or following[0] != row[0]
-            table.add_row(*map(escape, compress(row, shown)), end_section=grouped and ends)
+            table.add_row(*map(Text, compress(row, shown)), end_section=grouped and ends)
         return table
 
     def markdown(self) -> str:

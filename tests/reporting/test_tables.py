@@ -25,10 +25,10 @@ def test_reports_and_a_screen_show_names_as_they_are(name: str) -> None:
     for inline in (heading, heads[1], cells[0]):
         assert {"text"} <= {child.type for child in inline.children} <= {"text", "text_special"}
         assert "".join(child.content for child in inline.children) == name
-    console = Console(width=100, record=True, file=None)
-    with console.capture() as shown:
-        console.print(table(name).on_screen(100))
-    assert shown.get().count(name) == 4
+    for markup in (True, False):  # the commands' console has none
+        with (console := Console(width=100, markup=markup)).capture() as shown:
+            console.print(table(name).on_screen(100))
+        assert [shown.get().count(one) for one in (name, "\\")] == [4, 4 * name.count("\\")]
     assert TextTable(name, (name,), [], "").on_screen(100).row_count == 0
 
 
