@@ -82,13 +82,19 @@ def shape_of(record: Record) -> str:
 
 
 def cells(drafters: int = 1) -> list[Cell]:
-    """The most valuable first; what others are compared with before them."""
+    """The most valuable first; what others are compared with before them.
+
+    Wide trees fill passes over 32 and 64 rows, which take a GPU little longer than one over a few.
+    """
     greedy = [
         Cell("block", 0.0, 1, 3),
-        *(Cell(DYNAMIC, 0.0, *shape) for shape in ((4, 3), (3, 4))),
+        *(Cell(DYNAMIC, 0.0, *shape) for shape in ((3, 4), (3, 5), (6, 5))),
         *(Cell(LIKELIEST, 0.0, branching=one) for one in ((3, 2, 1), (4, 1, 1))),
     ]
-    drawn = [Cell("nested", 1.0, 2, 3), Cell("nested", 1.0, 4, 3), Cell("nested", 1.0, branching=(3, 2, 1))]
+    drawn = [
+        *(Cell("nested", 1.0, *shape) for shape in ((2, 3), (4, 3), (7, 4), (10, 5))),
+        Cell("nested", 1.0, branching=(3, 2, 1)),
+    ]
     wide = [Cell("block", 1.0, 1, 3), Cell("nested", 1.0, 2, 4), Cell("nested", 1.0, 4, 4), *greedy[:2]]
     others = [cell._replace(drafter=one) for one in range(1, drafters) for cell in wide]
     host = [Cell(rule, 1.0, 2, 3, HOST_TOP_K) for rule in ("nested", "interval", *HOST)]
