@@ -90,7 +90,7 @@ class Moody:
             time.sleep(2)
         if mood == self.hangs_on:
             time.sleep(600)
-        return MaxFlow()(problem)
+        return Solution(MaxFlow()(problem).plan, {"cells": np.int64(8)})  # type: ignore[dict-item]  # as JSON has none
 
 
 def mood_at(problem: Problem) -> int:

@@ -132,10 +132,11 @@ def _measure(cell: Cell, index: int, problem: Problem, drafts: IntArray, timed: 
         "message": result.message,
         "wall_s": wall_s,
         "optimum": _best(problem, plan if result.status is Status.OPTIMAL else None),
-        "acceptance": None if plan is None else plan.acceptance,
-        "gap": None if plan is None else plan.gap,
-        "deviation": None if plan is None else plan.deviation,
-        "cells": sum(size for name, size in result.stats.sizes.items() if name.endswith("cells")) or None,
+        # Plans and sizes of a user's own may be numpy's numbers, which JSON does not take.
+        "acceptance": None if plan is None else float(plan.acceptance),
+        "gap": None if plan is None else float(plan.gap),
+        "deviation": None if plan is None else float(plan.deviation),
+        "cells": int(sum(size for name, size in result.stats.sizes.items() if name.endswith("cells"))) or None,
     }
 
 
