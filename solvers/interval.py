@@ -53,6 +53,8 @@ class Interval(SolverBase):
     def __call__(self, problem: Problem) -> Solution:
         """Solve in O(V log V); the plan picks by places and exchanges."""
         assert isinstance(problem.scheme, IID)
+        for law in (problem.p, problem.scheme.q):
+            law.flags.writeable = False  # again, after a pickle: the kernels are compiled for laws as they were
         n, work = problem.n, memory.of(problem.vocab).work
         tried = TRIED if n <= LONGEST else 0
         found = solve_and_measure(problem.p, problem.scheme.q, n, work, tried, *_quadrature(n))
