@@ -15,6 +15,7 @@ import otspec
 from otspec import ProblemError
 from otspec.decode import multi_draft, run
 from otspec.decode.methods import block, speculative, typical
+from otspec.decode.methods.catalogue import warm_up
 from tests.decode.families import family
 from tests.decode.models import Words, greedy_text, pair, tiny
 
@@ -49,6 +50,11 @@ def test_a_seed_makes_a_run_repeatable() -> None:
     assert decoded().new_tokens != first
     torch.manual_seed(5)
     assert decoded().new_tokens == first
+
+
+def test_what_is_drawn_without_drafts_is_warmed_up_too() -> None:
+    warm_up(decode := Mock(), {}, {}, 6)
+    assert [call.kwargs["max_new_tokens"] for call in decode.call_args_list] == [1, 6]
 
 
 def test_a_generation_configuration_speaks_for_what_is_not_given() -> None:

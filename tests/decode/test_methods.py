@@ -30,9 +30,7 @@ TARGET, DRAFT = pair(40)
         ({"law": "top_k"}, (4, 1, 1), TokenWise),
     ],
 )
-def test_what_is_drafted_where_nothing_is_said(
-    settings: dict[str, Any], branching: tuple[int, ...], rule: type
-) -> None:
+def test_what_is_drafted_where_nothing_is_said(settings: Any, branching: tuple[int, ...], rule: type) -> None:
     prepared = MultiDraft(DRAFT, **settings).prepare(40, Sampling(LogitsProcessorList(), True), torch.Generator())
     assert isinstance(prepared.drafter, ModelDrafter)
     assert prepared.drafter.shape.branching == branching
@@ -116,8 +114,7 @@ def test_assisted_generation_of_transformers(monkeypatch: pytest.MonkeyPatch) ->
     greedy = target.generate(PROMPTS[:1], max_new_tokens=20, do_sample=False).tolist()
     before, state = draft.generation_config.to_dict(), torch.get_rng_state()
     names = ("num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold")
-    inputs: list[Any] = []
-    generate = target.generate
+    inputs, generate = list[Any](), target.generate
 
     def noted(*args: Any, **settings: Any) -> Any:
         inputs.append(tuple(getattr(settings["assistant_model"].generation_config, name) for name in names))
