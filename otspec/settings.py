@@ -45,9 +45,9 @@ class Range:
     def __contains__(self, value: object) -> bool:
         if isinstance(value, bool) or not isinstance(value, Integral if self.whole else Real):
             return False
-        number = float(value)
+        number: Any = value  # as it is: floats round large integers
         above = number > self.least if self.open else number >= self.least
-        return above and number <= self.most and math.isfinite(number)
+        return bool(above and number <= self.most and number < math.inf)
 
 
 LARGEST_SEED = 2**62

@@ -169,10 +169,11 @@ class TopPosition(Position):
         ProblemError
             If drafts may be other tokens, or the laws are asked for at another temperature or truncation than recorded.
         """
-        if not 1 <= (settings.get("top_k") or self.known + 1) <= self.known:
+        top_k = settings.get("top_k")
+        if not 1 <= (top_k or self.known + 1) <= self.known:
             raise ProblemError(
-                f"top_k is {settings.get('top_k')}, and the file has the {self.known} likeliest drafts of a position; "
-                f"draft from {self.known} or fewer, or record whole laws"
+                f"{f'top_k is {top_k}' if top_k else 'all tokens may be drafted'}, and the file has the {self.known} "
+                f"likeliest drafts of a position; pass top_k={self.known} or less, or record whole laws"
             )
         passed = {name: value for name, value in settings.items() if value is not None}
         temperature = passed.get("temperature", 1.0)

@@ -180,8 +180,8 @@ def test_the_likeliest_tokens_are_enough_for_drafts_among_them(tmp_path: Path) -
     ways += [{"top_k": 3, "temperature": 0.6, "draft_temperature": 1.0}]
     check_each(check, row=list(made.contexts), n=(1, 3), settings=ways)
     for inputs, message in (
-        ({}, "top_k is None, and the file has the 4 likeliest drafts"),
-        ({"top_k": 5}, "draft from 4 or fewer, or record whole laws"),
+        ({}, "all tokens may be drafted, and the file has the 4 likeliest drafts"),
+        ({"top_k": 5}, "pass top_k=4 or less, or record whole laws"),
         ({"top_k": 2, "temperature": 0.5}, "temperature is 0.5, and the mass .* is known at 0.6, 1 only"),
         ({"top_k": 2, "target_top_k": 3}, "target_top_k is 3, and the file lacks tokens"),
     ):

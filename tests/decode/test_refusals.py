@@ -39,7 +39,7 @@ WHOLE = Sampling(LogitsProcessorList(), True)
 WRONG: list[tuple[str, dict[str, Any]]] = [
     # Lengths, seeds, temperatures and truncations, ends.
     ("max_new_tokens is 0", {"max_new_tokens": 0}),
-    ("seed is -1", {"seed": -1}),
+    *((f"seed is {seed}", {"seed": seed}) for seed in (-1, 2**62 + 1)),
     (r"temperature is -1\.0", {"temperature": -1.0}),
     ("temperature is 1e-40, .* pass 0 for greedy", {"temperature": 1e-40}),
     ("top_p is 2", {"top_p": 2}),
