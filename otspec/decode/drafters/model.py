@@ -66,7 +66,7 @@ class ModelDrafter(LevelDrafter):
     _text: UnreadText
     """What is read before the slots."""
     _features: Sequence[torch.Tensor] = ()
-    """What a model is told of its target in this step, each of shape (B, ...)."""
+    """Of the target, what the drafts of this step are conditioned on, each of shape (B, ...)."""
     _read: Outputs
     """What the last pass gave."""
     in_one: ClassVar[bool] = True

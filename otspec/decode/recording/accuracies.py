@@ -141,10 +141,10 @@ def _ranks(
 
 
 class Forced:
-    """A draft law that draws what it is told, level by level, and notes how likely that was."""
+    """A draft law that draws the tokens of a text, level by level, and notes how likely they were."""
 
     def __init__(self) -> None:
-        self.law = DraftLaw("told", self._draw, IID)
+        self.law = DraftLaw("forced", self._draw, IID)
 
     def begin(self, following: Sequence[Sequence[int]], device: torch.device) -> None:
         """Begin a path of each text, shape (B, depth)."""

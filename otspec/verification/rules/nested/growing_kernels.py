@@ -306,7 +306,7 @@ def grow_by_kernels(layout: Layout, slots_at: GroupsAt, spread: Tensor | None) -
     target, size = slots_at.groups
     device, groups = target.device, target.shape[1]
     parts = 1 if spread is None else spread.shape[0]
-    read_or_any = target if spread is None else spread  # in place of what is not read
+    read = target if spread is None else spread  # in place of what is not read
     children = layout.children.contiguous()
 
     sums = torch.empty((rows * slots, SUMS.value, groups), dtype=torch.int64, device=device)
@@ -317,7 +317,7 @@ def grow_by_kernels(layout: Layout, slots_at: GroupsAt, spread: Tensor | None) -
     factor = torch.empty((rows, slots, groups + 1), dtype=torch.float64, device=device)
     competes = torch.empty((rows, slots), dtype=torch.int64, device=device)
     lay_out[(rows * slots,)](
-        target, size, target.stride(0), children, sums, order, parted, longs, factor, competes, read_or_any,
+        target, size, target.stride(0), children, sums, order, parted, longs, factor, competes, read,
         **of_layout(groups, parts, device), AHEAD=spread is not None, num_warps=LAY_WARPS, **EXACT,
     )  # fmt: skip
 
