@@ -110,7 +110,7 @@ class ShrinkingTests:
 
     @property
     def membership(self) -> float:
-        """P(the output is one of the drafts): a token that failed has no mass in the residual law."""
+        """P(the output is one of the drafts), as `acceptance` has it: what failed has no mass in the residual law."""
         return self.acceptance
 
     def output_law(self) -> FloatArray:
