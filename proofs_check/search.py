@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from scipy.optimize import minimize
 
+from otspec.errors import ProblemError
 from otspec.laws import BoolArray, FloatArray
 
 Instance: TypeAlias = Mapping[str, Any]
@@ -180,6 +181,8 @@ class Descent:
         tried: list[Tried] = []
         for number in range(max(1, 3 * trials // 10)):
             instance = draw(rng)
+            if absent := {*self.laws, *self.free, *self.sets, *self.counts} - instance.keys():
+                raise ProblemError(f"Descent moves {sorted(absent)}, and instances have {', '.join(instance)} alone")
             if number % 2:
                 instance = self._pushed(instance, rng)
             tried.append((attempt(instance), instance))

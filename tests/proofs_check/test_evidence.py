@@ -82,8 +82,7 @@ def test_a_false_claim_is_not_refuted_for_want_of_trials() -> None:
 
     unlucky = replace(FALSE, margin=rarely, draw=lambda rng: {"p": law(rng, 3), "q": law(rng, 3)})
     few, enough = check(unlucky, 50), check(unlucky, ENOUGH)
-    assert few.undecided
-    assert few.in_words == "not refuted in 50 trials"
+    assert (few.undecided, few.in_words) == (True, "not refuted in 50 trials")
     assert not enough.undecided
     assert enough.in_words == "holds: NOT AS EXPECTED"
     same = {"p": np.array([1.0, 0.0]), "q": np.array([1.0, 0.0])}
@@ -162,6 +161,7 @@ UNEXPLAINED: list[Refused] = [
     (lambda: replace(FALSE, counterexample=None), "goes with a counterexample"),
     (lambda: replace(FALSE, remedy=""), "goes with no counterexample"),
     (lambda: replace(FALSE, assumption="x"), "keep one"),
+    (lambda: check(replace(TRUE, search=Descent("p z")), 9), r"Descent moves \['z'\], and instances have p, q alone"),
     (lambda: check(replace(TRUE, margin=lambda p, q: (p >= q).all()), 1), "is (True|False); return right less left"),
 ]
 
