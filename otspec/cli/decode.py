@@ -93,6 +93,8 @@ def decode(request: DecodeOptions) -> None:
     them node by node by optimal transport.  All methods but typical leave the law of the text as it is.
     """
     prompts = gather(request.prompt or [], request.prompts)
+    if request.json is not None and request.prompts is not None and request.json.resolve() == request.prompts.resolve():
+        raise ProblemError(f"--json {request.json} would be written over the prompts; name another file")
     way = _way(request)
     progress_as_ours()
     request.place.use_threads(request.batch)

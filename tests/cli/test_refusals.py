@@ -62,6 +62,7 @@ DECODE: Rows = [
     ("--prompts blank.txt", "blank.txt holds no prompts; write one per line"),
     ("--prompts binary.txt", "binary.txt cannot be read"),
     ("", "no prompts; pass --prompts FILE or --prompt TEXT"),
+    ("--prompts text.txt --json ./text.txt", "--json text.txt would be written over the prompts; name another file"),
     *(
         (f"--prompt a {words}", message)
         for words, message in (
@@ -87,10 +88,7 @@ ALONE: Rows = [
     ("record --prompts text.txt --out r.safetensors", "no draft model for"),
     ("tune --prompts text.txt", "and ways to draft with one are compared; pass --draft"),
     ("bench decode --prompts text.txt --solver nested", "leave out --solver; pass --draft"),
-    (
-        "texts --ask-temperature 0.5 --prompts text.txt --out t.safetensors",
-        "--ask-temperature and texts whose questions are not",
-    ),
+    ("texts --ask-temperature .5 --prompts text.txt --out t.safetensors", "--ask-temperature and texts whose"),
     ("texts --temperature 0 --length 9 --out t.safetensors", "texts are drawn at finite ones above 0"),
     ("train shared --texts many --out new", "texts are 'many'; pass how many, magpie or magpie:N without --prompts"),
 ]
