@@ -154,17 +154,22 @@ def _attempt(problem: Problem, solver: Solver, tried: tuple[Result, ...]) -> Res
     started = time.perf_counter()
     sizes: Mapping[str, int] = {}
     plan: Plan | None = None
-    if reason := solver.supports(problem):
+    if isinstance(reason := solver.supports(problem), bool):
+        raise ProblemError(f"{solver.name}: supports returned {reason}; return why a problem is not taken, or None")
+    if reason:
         status, message = Status.UNSUPPORTED, reason
     else:
         try:
-            plan, sizes = solver(problem)
+            solution: object = solver(problem)
+            if not (isinstance(solution, tuple) and len(solution) == 2 and hasattr(solution[0], "deviation")):
+                raise ProblemError(f"{solver.name} returned {solution!r:.80}; return a Solution: a plan, and sizes")
+            plan, sizes = solution
             status, message = _judge(plan, solver.tol)
         except Stopped as stop:
             status, message = stop.status, stop.message
     stats = Stats(solver.name, settings_of(solver), time.perf_counter() - started, sizes)
     usable = status in (Status.OPTIMAL, Status.FEASIBLE, Status.LOSSY)
-    success = status is Status.OPTIMAL or (usable and not solver.exact)
+    success = plan is not None and (status is Status.OPTIMAL or (usable and not solver.exact))
     if plan is not None and usable:
         return Solved(status, success, plan, message, stats, tried)
     return Result(status, success, None, message, stats, tried)

@@ -14,6 +14,7 @@ from otspec.extras import installed
 from otspec.laws import as_float64, as_generator, as_laws
 from tests.each import each
 from tests.instances import P4, Q4, SCHEMES
+from tests.test_solving import Canned
 
 solve: Any = otspec.solve
 verify: Any = otspec.verify
@@ -81,6 +82,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "limit-of-cells": (lambda: solve(PROBLEM, "max_flow:max_cells=-1"), "is not a limit; take a number >= 0"),
     "no-name": (lambda: get(None), "None is no name of a solver"),
     "warming-up": (lambda: warm_up(3), "3 is no solver"),
+    "solver-without-plan": (lambda: solve(PROBLEM, Canned(3)), "canned returned Solution.plan=3"),  # type: ignore[arg-type]
+    "supports": (lambda: solve(PROBLEM, Canned(reason=False)), "supports returned False"),  # type: ignore[arg-type]
     "empty-chain": (lambda: solve(PROBLEM, []), "the chain of solvers is empty"),
     "another-vocabulary": (lambda: PROBLEM.compact().expand([0.5, 0.5]), "law has shape \\(2,\\); one over"),
     "set-beyond": (lambda: PROBLEM.bound([0, 4]), "H holds 4; token ids run from 0 to 3"),

@@ -69,8 +69,7 @@ def test_an_interrupt_is_status_130_after_the_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It leaves a closed folder, and says how to go on."""
-    folder = RecordFolder(tmp_path / "run", {})
-    reported: list[int] = []
+    folder, reported = RecordFolder(tmp_path / "run", {}), list[int]()
     monkeypatch.setattr("otspec.cli.run_folder.report", lambda run, beside: reported.append(len(run.records)))
 
     def interrupted_run() -> None:
