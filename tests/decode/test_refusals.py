@@ -63,6 +63,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     (r"attention_mask has shape \(2, 2\), and input_ids \(2, 3\)", {"attention_mask": torch.ones(2, 2)}),
     ("prompt 1 is empty", {"attention_mask": torch.tensor([[1, 1, 1], [0, 0, 0]])}),
     ("past_key_values holds tokens already", {"past_key_values": TARGET(PROMPTS, use_cache=True).past_key_values}),
+    ("position_ids would be ignored", {"position_ids": PROMPTS}),
     ("the tokenizer, Words, is no fast tokenizer", {"tokenizer": Words(), "draft_tokenizer": OTHER}),
     # What is drafted, and how it is verified; of fewer tokens.
     ("paths is 0; pass an integer >= 1", {"paths": 0}),

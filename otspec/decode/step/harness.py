@@ -116,6 +116,8 @@ def run(
     settings, others = RunSettings.split(options)
     attention_mask = others.pop("attention_mask", None)
     check_lengths(others)
+    if others.get("position_ids") is not None:
+        raise ProblemError("position_ids would be ignored: positions follow attention_mask; leave them out")
     check_prompts(input_ids, attention_mask, vocabulary(target))
     for model in listed(strategy.draft):
         check_pair(target, model, settings.tokenizer, settings.draft_tokenizer, strategy.matching)
@@ -225,8 +227,7 @@ def check_prompts(input_ids: torch.Tensor, attention_mask: torch.Tensor | None, 
         )
     if attention_mask is not None and not bool(((attention_mask == 0) | (attention_mask == 1)).all()):
         raise ProblemError("attention_mask holds other numbers than 0, for padding, and 1, for tokens")
-    foreign = (input_ids < 0) | (input_ids >= vocab)
-    foreign &= attention_mask is None or attention_mask != 0
+    foreign = ((input_ids < 0) | (input_ids >= vocab)) & (attention_mask is None or attention_mask != 0)
     if bool(foreign.any()):
         row, at = foreign.nonzero()[0].tolist()
         raise ProblemError(
