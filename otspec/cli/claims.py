@@ -89,16 +89,20 @@ def claims(request: ClaimsOptions) -> None:
     for table in report.tables(sources, found):
         console.print(table.on_screen(console.width))
     console.print(report.summary(found))
-    if request.json_ is not None:
-        _write_json(request.json_, report.as_json(sources, found, request.trials, request.seed))
     if request.markdown is not None:
         write_text(request.markdown, report.markdown(sources, found, request.trials, request.seed))
+    if request.json_ is not None:
+        _write_json(request.json_, report.as_json(sources, found, request.trials, request.seed))
     if not all(evidence.as_expected or evidence.undecided for evidence in found.values()):
         raise typer.Exit(1)
 
 
 def _write_json(path: Path, found: object) -> None:
-    write_text(path, json.dumps(found, indent=1, allow_nan=False) + "\n")
+    try:
+        text = json.dumps(found, indent=1, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ProblemError(f"{path} is not written: {error}; instances hold arrays, numbers and words") from error
+    write_text(path, text + "\n")
 
 
 def _written_in(name: str) -> Source:

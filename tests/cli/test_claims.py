@@ -93,11 +93,12 @@ def test_a_claim_of_ones_own_is_checked_from_its_file(otspec: Otspec, monkeypatc
         ("CLAIMS = 3", "CLAIMS of mine.py is 3; make it a list"),
         ("CLAIMS = ['surer']", "holds 'surer', which is no otspec.proofs_check.Claim; make it one"),
         ("{example}\nCLAIMS = 2 * CLAIMS", "several claims with the id 'surer-than-luck'; give each an id of its own"),
+        ("{example}\n@claim('c', [{'a': {1}}])\ndef c(a):\n 'It. [n]'\n return 1\nCLAIMS = [c]", "found.json is not"),
     ],
 )
 def test_a_module_without_good_claims_is_an_error_that_says_how(text: str, said: str, otspec: Otspec) -> None:
     Path("mine.py").write_text(text.replace("{example}", EXAMPLE))
-    assert said in otspec("claims --module mine.py", 2).err
+    assert said in otspec("claims --module mine.py --json found.json", 2).err
 
 
 def test_power_is_told_and_a_survivor_is_an_error(otspec: Otspec, monkeypatch: pytest.MonkeyPatch) -> None:
