@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from otspec.decode.models.passes.fused import Layer, Llama, Through
+from otspec.decode.models.passes.fused import Layer, Llama
 from otspec.decode.models.passes.packed import Packed, PackedMatrix, as_bits
 from otspec.kernels.few_rows import Gains, add_and_normalise, gate, turn
 
@@ -50,55 +50,39 @@ class Weights(NamedTuple):
         return cls(before, matrices[0], of_query, of_key, matrices[3], mlp, matrices[4], matrices[6])
 
 
+def weights_of(llama: Llama) -> list[Weights] | None:
+    """Those of all layers; None where they are held in another way."""
+    found = [weights for layer in llama.layers if (weights := Weights.of(layer)) is not None]
+    return found if len(found) == llama.count else None
+
+
 class FewRows:
-    """The layers of a model, one after the other.
+    """A pass, as `Llama.through`; layers are asked for in their order.
 
     Parameters
     ----------
     llama : Llama
-        Whose layers `Weights.of` takes.
     weights : list of Weights
+        `weights_of` it.
+    angles : pair of Tensors, shape (B, N, size)
+        Of the positions of a block.
+    entries : Tensor, shape (2 layers, B, heads of keys, columns, size)
+        Keys and values of each layer; those of the block become columns `start` and on.
+    start : int
+    mask : Tensor, shape (B or 1, 1, N, start + N), optional
+        Added to scores.
     """
-
-    def __init__(self, llama: Llama, weights: list[Weights]) -> None:
-        self.llama, self.weights = llama, weights
-
-    @classmethod
-    def of(cls, llama: Llama) -> FewRows | None:
-        """The same layers by kernels; None where they are held in another way."""
-        weights = [found for layer in llama.layers if (found := Weights.of(layer)) is not None]
-        return cls(llama, weights) if len(weights) == llama.count else None
-
-    def through(
-        self, angles: tuple[torch.Tensor, torch.Tensor], entries: torch.Tensor, start: int, mask: torch.Tensor | None
-    ) -> Through:
-        """As `Llama.through`; layers are asked for in their order.
-
-        Parameters
-        ----------
-        angles : pair of Tensors, shape (B, N, size)
-            Of the positions of a block.
-        entries : Tensor, shape (2 layers, B, heads of keys, columns, size)
-            Keys and values of each layer; those of the block become columns `start` and on.
-        start : int
-        mask : Tensor, shape (B or 1, 1, N, start + N), optional
-            Added to scores.
-        """
-        return Pass(self, angles, entries, start, mask)
-
-
-class Pass:
-    """One pass through the layers; parameters as for `FewRows.through`."""
 
     def __init__(
         self,
-        few: FewRows,
+        llama: Llama,
+        weights: list[Weights],
         angles: tuple[torch.Tensor, torch.Tensor],
         entries: torch.Tensor,
         start: int,
         mask: torch.Tensor | None,
     ) -> None:
-        self._weights, self._llama, self._start = few.weights, few.llama, start
+        self._weights, self._llama, self._start = weights, llama, start
         batch, count, size = angles[0].shape
         self._cosine, self._sine = (as_bits(angle).reshape(-1, size) for angle in angles)
         self._shape, self._stop = (batch, count), start + count
@@ -107,12 +91,12 @@ class Pass:
         # Queries of all heads that share one of keys are rows of one product.
         self._mask = mask if mask is None or group == 1 else mask.repeat(1, 1, group, 1)
         width = self._llama.embedding.shape[1]
-        self._hidden = entries.new_empty(len(few.weights) + 1, batch, count, width)
+        self._hidden = entries.new_empty(len(weights) + 1, batch, count, width)
         self._normed = entries.new_empty(batch, count, width)
         self._rows, self._into = as_bits(self._hidden).reshape(-1, batch * count, width), as_bits(self._normed)
         self._queries = entries.new_empty(batch, self._llama.key_heads, group * count, size)
         self._bits = as_bits(self._queries)
-        self._gated = entries.new_empty(batch, count, few.weights[0].gate_up.sizes[0])
+        self._gated = entries.new_empty(batch, count, weights[0].gate_up.sizes[0])
         self._between = as_bits(self._gated)
 
     def __call__(self, number: int, hidden: torch.Tensor) -> torch.Tensor:

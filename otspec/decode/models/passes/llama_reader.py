@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.models.passes.byte_rows import ByteRows
 from otspec.decode.models.passes.cache import KVBlock
-from otspec.decode.models.passes.few_rows_host import MOST_ROWS, FewRows
+from otspec.decode.models.passes.few_rows_host import MOST_ROWS, FewRows, weights_of
 from otspec.decode.models.passes.fused import Llama
 from otspec.decode.models.passes.packed import BYTE_ROWS
 from otspec.decode.models.passes.signature import Inputs, Outputs
@@ -29,7 +29,7 @@ class LlamaReader:
 
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:
         self._llama = Llama(model, layers)
-        self._few = FewRows.of(self._llama)
+        self._few = weights_of(self._llama)
         self.in_bytes = ByteRows.of(self._llama)
         """What reads a row or some by weights of 8 bits, where the model has such."""
         self._block: KVBlock | None = None
@@ -65,7 +65,8 @@ class LlamaReader:
         if self.in_bytes is not None and batch * count <= min(few, BYTE_ROWS):
             return self.in_bytes.read(inputs, angles, entries)
         if self._few is not None and batch * count <= few:
-            return self._llama.read(inputs, self._few.through(angles, entries, start, inputs.mask))
+            few_rows = FewRows(self._llama, self._few, angles, entries, start, inputs.mask)
+            return self._llama.read(inputs, few_rows)
         return self._llama.read(inputs, self._llama.through(angles, shifts, attend))
 
     @property
