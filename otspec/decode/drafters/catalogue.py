@@ -84,6 +84,8 @@ def selection_of(
                 "out draft_tokens, draft_kernel and draft_shortlist"
             )
         return own
+    if draft_shortlist is not None and not hasattr(draft_shortlist, "head"):
+        raise ProblemError(f"draft_shortlist is {type(draft_shortlist).__name__}; pass a Router or a Frequent")
     if draft_tokens is None and draft_kernel is None:
         return draft_shortlist
     return Restriction.of(draft_tokens, draft_kernel, own_vocabulary(models) if matching is None else matching.vocab)

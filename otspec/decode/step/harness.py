@@ -35,6 +35,13 @@ from otspec.errors import ProblemError
 
 PREPARED = ("past_key_values", "position_ids", "cache_position", "use_cache", "logits_to_keep", "synced_gpus")
 """What `generate` prepares for a model's passes, and what decoding does itself."""
+HANDED_ON = {
+    "attention_mask": torch.Tensor,
+    "generation_config": GenerationConfig,
+    "logits_processor": list,
+    "stopping_criteria": list,
+}
+"""Of which type transformers' `generate` takes these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +121,9 @@ def run(
     8
     """
     settings, others = RunSettings.split(options)
+    for name, kind in HANDED_ON.items():
+        if not isinstance(value := others.get(name), kind | None):
+            raise ProblemError(f"{name} is {type(value).__name__}; pass a {kind.__name__}, as transformers takes it")
     attention_mask = others.pop("attention_mask", None)
     check_lengths(others)
     if others.get("position_ids") is not None:

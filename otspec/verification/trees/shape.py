@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -73,6 +73,8 @@ class Shape:
         ProblemError
             If a number of children is not an integer >= 1, or there are more than `MOST_SLOTS` slots.
         """
+        if not isinstance(branching, Iterable):
+            raise ProblemError(f"branching is {branching!r}; pass the children of each level, such as [3, 2, 1]")
         checked, slots, width = [], 1, 1
         for children in branching:
             checked.append(as_count("branching", children))
