@@ -101,7 +101,7 @@ def check(claim: Claim, trials: int, seed: int = 0) -> Evidence:
     def attempt(instance: Instance) -> float:
         nonlocal worst, tightest
         margin = height = claim.margin_of(instance)
-        if worst is None or not margin >= worst[0]:
+        if worst is None or not (margin >= worst[0] or math.isnan(worst[0])):
             worst = margin, instance
         if claim.tightness is not None:
             ratio = float(claim.tightness(**instance))

@@ -98,7 +98,7 @@ def challenge(claim: Claim, mutation: Mutation, trials: int, seed: int = 0) -> C
         with np.errstate(all="ignore"):
             margin = float(mutation.margin(**instance))
         count += 1
-        if count == 1 or margin < worst[0]:
+        if margin < worst[0] or math.isnan(worst[0]) or count == 1:
             worst = margin, dict(instance)
         if refutes(claim, margin):
             raise _Refuted

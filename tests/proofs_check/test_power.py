@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from otspec.laws import FloatArray
-from otspec.proofs_check import CLAIMS, Claim, Mutation, Verdict, challenges, check
+from otspec.proofs_check import CLAIMS, Claim, Exhaustive, Mutation, Verdict, challenges, check
 from otspec.proofs_check.power import challenge
 from tests.each import each
 from tests.proofs_check.test_evidence import TRUE
@@ -36,21 +36,21 @@ def test_a_refuted_mutation_comes_with_its_instance_and_ends_the_search() -> Non
     found = challenge(TRUE, SPIKY, 500, seed=3)
     assert found.refuted
     assert found.trials < 500
+    listed = replace(TRUE, search=Exhaustive(lambda: [{"n": math.nan}, {"n": -1.0}]))
+    assert challenge(listed, Mutation("", lambda n: n), 2).refuted
     assert SPIKY.margin(**found.witness) == found.worst < 0
 
 
 @pytest.mark.parametrize("margin", [0.0, -5e-12, math.nan], ids=["equality", "rounding", "no number"])
 def test_what_is_not_clearly_false_is_not_refuted(margin: float) -> None:
     found = challenge(TRUE, Mutation("", lambda **instance: margin), 5)
-    assert not found.refuted
-    assert found.trials == 5
+    assert (found.refuted, found.trials) == (False, 5)
 
 
 def test_tightness_is_that_of_the_claim() -> None:
     claim = replace(TRUE, mutations=(SPIKY,), tightness=lambda p, q: float(p.max()))
     (found,) = challenges(claim, 40, seed=1)
-    assert found.tightest == check(claim, 40, seed=1).tightest
-    assert challenges(TRUE, 40) == []
+    assert (found.tightest, challenges(TRUE, 40)) == (check(claim, 40, seed=1).tightest, [])
 
 
 def test_the_ratio_leads_where_margins_of_zero_mislead() -> None:
