@@ -51,8 +51,7 @@ def test_a_biased_rule_is_flagged_early_and_always_in_the_same_way(form: Form) -
         audit: Any = form.run(form.biased, method=method, seed=3)
         assert audit.verdict is AuditVerdict.NOT_LOSSLESS
         assert audit.worst is not None
-        assert audit.tv > 0.03
-        assert audit.tv_interval[0] <= audit.tv <= audit.tv_interval[1]
+        assert max(0.03, audit.tv_interval[0]) <= audit.tv <= audit.tv_interval[1]
         if method == "sampled":
             assert audit.outcome.draws < 20_000
             assert audit.outcome.tests[0].rejected
@@ -84,9 +83,8 @@ def test_a_rule_that_raises_is_not_lossless(form: Form) -> None:
 
     for method in form.methods:
         audit = form.run(Raising(), method=method)
-        assert audit.verdict is AuditVerdict.NOT_LOSSLESS
+        assert (audit.verdict, audit.findings[0].bias) == (AuditVerdict.NOT_LOSSLESS, True)
         assert "raises ZeroDivisionError: by nothing" in audit.reason
-        assert audit.findings[0].bias
         assert form.name in BATCHES or audit.worst is not None
 
 
@@ -95,8 +93,7 @@ def test_time_that_is_up(form: Form) -> None:
     for method in form.methods:
         audit = form.run(form.lossless, method=method, max_seconds=1e-9)
         assert audit.verdict is AuditVerdict.INCONCLUSIVE
-        assert "the 1e-09 s were up" in audit.reason
-        assert "allow for more seconds" in audit.reason
+        assert all(said in audit.reason for said in ("the 1e-09 s were up", "allow for more seconds"))
 
 
 @every_form
@@ -112,8 +109,7 @@ def test_a_budget_that_does_not_suffice_and_progress(form: Form) -> None:
     assert audit.verdict is AuditVerdict.INCONCLUSIVE
     assert "allow for a larger budget" in audit.reason
     assert 200 <= audit.outcome.draws <= 1000
-    assert calls == sorted(calls)
-    assert calls[-1] == (audit.outcome.draws, 1000)
+    assert (calls, calls[-1]) == (sorted(calls), (audit.outcome.draws, 1000))
 
 
 @every_form
@@ -142,8 +138,7 @@ def test_a_text_is_two_calls_and_a_rule_is_told_when_it_begins(form: Form) -> No
         return
     rule = Counting()
     audit = form.run(rule, method="sampled", resolution=0.3)
-    assert audit.verdict is AuditVerdict.LOSSLESS
-    assert rule.calls == 2 * rule.starts
+    assert (audit.verdict, rule.calls) == (AuditVerdict.LOSSLESS, 2 * rule.starts)
     assert form.name in BATCHES or rule.calls == audit.outcome.draws
 
 
@@ -174,10 +169,12 @@ INVALID: list[tuple[Any, str]] = [
     (lambda p, q, drafts: (p, "often"), "says that it accepts with probability 'often', which is not a number"),
     (lambda p, q, drafts: (p, 1.0), "says that it accepts with probability 1, and puts out a draft with"),
     (lambda p, q, drafts, generator: p, "returns tokens of shape"),
+    (lambda p, q, drafts, generator: [[0], [0, 0]], "returns tokens of shape () and type object"),
     (lambda p, q, drafts, generator: drafts[:, 0] * 0 + p.shape[1], "token ids run from 0 to"),
 ]
 OF_DRAFTERS: list[tuple[Any, str]] = [
     (lambda q, n, rng: [0], "drafts are 3 token ids"),
+    (lambda q, n, rng: [[0], [0, 1]], "drafts are 3 token ids"),
     (lambda q, n, rng: [0, 1, q.size], "token ids run from 0 to"),
     (lambda q, n, rng: q[q.size], "the drafter raises IndexError"),
 ]
@@ -216,8 +213,7 @@ def test_an_answer_that_is_none_is_a_finding(answers: Any, message: str) -> None
     assert "off p by" in audit.reason or audit.findings[0].message in audit.reason
     assert audit.findings[0].bias
     if case in OF_PATHS or (case in INVALID and not audit_of_tensors):
-        assert audit.worst is not None
-        assert audit.worst.drafts is not None
+        assert getattr(audit.worst, "drafts", None) is not None
 
 
 def test_the_first_answer_that_is_none_is_the_one_that_is_reported() -> None:

@@ -39,8 +39,7 @@ def test_a_rule_of_chains_passes_whatever_the_other_path_is() -> None:
     for law, models in ((token_wise_law(1.0), [model]), (second, MODELS)):
         for rule, method in ((law, "exact"), (law, "sampled"), (drawn_from(law), "sampled")):
             audit = otspec.audit_paths(rule, 2, 2, models=models, method=method, resolution=0.1)
-            assert audit.verdict is AuditVerdict.LOSSLESS
-            assert audit.outcome.method == method
+            assert (audit.verdict, audit.outcome.method) == (AuditVerdict.LOSSLESS, method)
 
 
 def test_a_draft_law_that_the_rule_is_not_told_of() -> None:

@@ -157,6 +157,7 @@ def test_plans_can_be_sampled_too() -> None:
     mixed = otspec.audit("interval", n=3, logits=logits, instances=[([0.5, 0.5], [0.5, 0.5])], resolution=COARSE)
     assert mixed.verdict is AuditVerdict.LOSSLESS
     assert (mixed.outcome.method, len(mixed.instances)) == ("sampled", 2)  # none of the user's is left out
+    assert "gives no plan, but Solved; return" in otspec.audit(otspec.solve, n=2, form="plan").reason
 
 
 @pytest.mark.parametrize("method", ["exact", "sampled"])
@@ -185,8 +186,7 @@ def test_the_audit_stops_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) ->
         return p
 
     exact = otspec.audit(law, n=2, max_seconds=100.5)
-    assert now == [101]
-    assert exact.verdict is AuditVerdict.INCONCLUSIVE
+    assert (now, exact.verdict) == ([101], AuditVerdict.INCONCLUSIVE)
     tried = len(exact.instances)
     assert f"the 100.5 s were up after {tried} of 58 instances: the output law is p on {tried}" in exact.reason
     assert f"every tuple of drafts of {tried} of 58 instances" in str(exact)

@@ -146,7 +146,15 @@ def _acceptance(value: Any, law: FloatArray, drafts: IntArray, case: Case, tol: 
 
 def as_integers(values: Any, what: str, rows: int) -> IntArray:
     """One integer for each row of a batch, shape (rows,); `what` names them in the error."""
-    array = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
+    array = as_array(values.cpu() if hasattr(values, "cpu") else values)
     if array.shape != (rows,) or not np.issubdtype(array.dtype, np.integer):
         raise Invalid(f"returns {what} of shape {array.shape} and type {array.dtype}, not {rows} integers", None)
     return array.astype(np.int64)
+
+
+def as_array(values: Any) -> np.ndarray:
+    """What a user's function returned as an array of whatever shape; rows of several lengths are one object."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        return np.array(None)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from otspec.auditing.rules import instances as families
-from otspec.auditing.rules.answers import Invalid, Refused, as_integers, as_laws, as_tokens, described, fault
+from otspec.auditing.rules.answers import Invalid, Refused, as_array, as_integers, as_laws, as_tokens, described, fault
 from otspec.auditing.rules.case import MAX_NUMBERS, TEXT, Law, Sample, draw_each
 from otspec.auditing.rules.forms import Form, form_of
 from otspec.auditing.rules.position_cases import MAX_TUPLES, Drafting, PositionCase
@@ -111,13 +111,18 @@ class Position(Subject[PositionCase]):
         self._check_time()
         problem = Problem(case.p, case.declared)
         try:
-            self._plans[case] = self._solved(problem)
+            plan = self._solved(problem)
         except MissingExtra:
             raise
         except (ProblemError, SolveError, Stopped) as error:
             raise Refused(str(error), case) from error
         except Exception as error:
             raise Invalid(f"gives no plan, but raises {described(error)}", None, case) from error
+        if not all(hasattr(plan, name) for name in ("sample", "conditional")):
+            raise Invalid(
+                f"gives no plan, but {type(plan).__name__}; return otspec.solve(problem).plan, say", None, case
+            )
+        self._plans[case] = plan
 
     def _solved(self, problem: Problem) -> Plan:
         if not isinstance(self._rule, Solver):
@@ -235,7 +240,7 @@ class Position(Subject[PositionCase]):
             answer: Any = self._drafter(case.q.copy(), case.n, self._own)
         except Exception as error:
             raise Invalid(f"the drafter raises {described(error)}", None, case) from error
-        drafts = np.asarray(answer)
+        drafts = as_array(answer)
         if drafts.shape != (case.n,) or not np.issubdtype(drafts.dtype, np.integer):
             raise Invalid(f"the drafter returns {answer!r}; drafts are {case.n} token ids", None, case)
         if drafts.min() < 0 or drafts.max() >= case.vocab:
@@ -307,7 +312,7 @@ class Position(Subject[PositionCase]):
         if error is not None:
             raise Invalid(f"raises {described(error)}", None) from error
         for name, array, tensor in zip(("p", "q", "drafts"), arrays, tensors, strict=True):
-            if name not in self.mutations and not np.array_equal(array, tensor.numpy()):
+            if name not in self.mutations and not np.array_equal(array, tensor.detach().numpy()):
                 self.mutations[name] = cases[0]
         (answer,) = answers
         values, reported = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
