@@ -15,25 +15,26 @@ from otspec.laws import FloatArray
 
 
 class Ends:
-    """Whether texts end where they should: after `length` tokens at most, or with one of `ends`."""
+    """Whether texts end where they should: after `length` tokens at most, or with one of `ends`, None if not known."""
 
-    def __init__(self, length: int, ends: frozenset[int]) -> None:
-        self._length, self._ends = length, ends
+    def __init__(self, length: int, ends: frozenset[int] | None) -> None:
+        self._length, self._ends, self._endless = length, ends or frozenset(), ends == frozenset()
         self._found: dict[str, tuple[int, str]] = {}
 
     def add(self, prompt: str, texts: Sequence[Text]) -> None:
         """Look at texts with drafts."""
         for text in texts:
-            if not text.tokens:
+            if not (text.tokens or self._endless):
                 continue
             past = next((place for place, token in enumerate(text.tokens[:-1]) if token in self._ends), None)
-            short = len(text.tokens) < self._length and text.tokens[-1] not in self._ends
+            short = len(text.tokens) < self._length and self._ends.isdisjoint(text.tokens[-1:])
             if len(text.tokens) > self._length:
                 self._note("longer than asked for", f"{len(text.tokens)} tokens, not {self._length}, after {prompt!r}")
             if past is not None:
                 self._note("going on after the token that ends a text", f"at token {past + 2} after {prompt!r}")
-            if short and text.ended == "length":
-                self._note("cut short", f"{len(text.tokens)} tokens of {self._length} after {prompt!r}")
+            if short and (text.ended == "length" or self._endless):
+                why = ", and the exact law has no token that ends a text" if self._endless else ""
+                self._note("cut short", f"{len(text.tokens)} tokens of {self._length} after {prompt!r}{why}")
 
     def findings(self) -> list[Finding]:
         """Each kind of fault with the first text that shows it."""
@@ -90,8 +91,8 @@ class LogProbabilities:
                     self._plain.setdefault(key, value)
                 elif key in self._plain:
                     self._compared += 1
-                    off = abs(value - self._plain[key])
-                    if not off <= self._worst[0]:
+                    off = float(np.nan_to_num(abs(value - self._plain[key]), nan=np.inf))
+                    if off > self._worst[0]:
                         self._worst = (off, f"{value:.4g} with drafts and {self._plain[key]:.4g} without")
 
     def findings(self) -> list[Finding]:
@@ -150,7 +151,7 @@ def compare(
     own, other = ("the end" if place == len(text) else str(text[place]) for text in (first, second))
     if laws is None or place in (len(first), len(second)):
         return Divergence(prompt, place + 1, own, other, None, None, None, "unknown")
-    logits = next(iter(laws.along(prompt, [second[: place + 1]])))[-1]
+    logits = list(laws.along(prompt, [text[: place + 1] for text in (first, second)]))[-1][-1]  # which checks both
     tolerance = max(tolerance, laws.rounding * float(logits[np.isfinite(logits)].std()))
     scores = float(logits[first[place]]), float(logits[second[place]]), float(logits.max())
     greedy, tie = scores[2] - scores[0] <= tolerance, scores[2] - min(scores[:2]) <= tolerance

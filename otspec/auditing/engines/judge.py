@@ -52,12 +52,12 @@ def next_batch(done: int, most: int, batch: int) -> int:
 
 
 class Judge(ABC):
-    """Collects texts of cells, and says at every look what they show; `ends` are the tokens that end a text."""
+    """Collects texts of cells, and says at every look what they show; `ends` end a text, if that is known."""
 
     compared_with: str
     """In words: what texts with drafts are compared with."""
 
-    def __init__(self, cells: Sequence[PromptCell], settings: EngineAuditSettings, ends: frozenset[int]) -> None:
+    def __init__(self, cells: Sequence[PromptCell], settings: EngineAuditSettings, ends: frozenset[int] | None) -> None:
         self.cells, self.settings = cells, settings
         self.threshold = math.log(len(TESTS) / settings.alpha)
         self.texts = self.plain_texts = 0

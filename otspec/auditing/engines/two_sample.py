@@ -98,7 +98,7 @@ class TwoSampleTest(Judge):
         self,
         cells: Sequence[PromptCell],
         settings: EngineAuditSettings,
-        ends: frozenset[int] = frozenset(),
+        ends: frozenset[int] | None = None,
         control: Control | None = None,
     ) -> None:
         super().__init__(cells, settings, ends)

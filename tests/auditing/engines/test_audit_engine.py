@@ -169,18 +169,24 @@ def sure_of_all() -> Faulty:
     return Faulty(lambda texts, sampling: [*map(certain, texts)], with_logprobs=True)
 
 
+def unsure(texts: list[Text], sampling: Sampling) -> list[Text]:
+    return [text._replace(logprobs=(math.nan, *(text.logprobs or ())[1:])) for text in texts]
+
+
 TWO = [Sampling(), Sampling(top_k=2)]
 ENDING = FunctionLaws(markov, (END,))
 VERDICTS: dict[str, tuple[Callable[[], Faulty], dict[str, Any], str, str]] = {
     "longer": (lambda: Faulty(drawn(longer)), {"laws": LAWS}, "not lossless", "longer than asked for"),
     "past": (lambda: Faulty(drawn(past_the_end), (END,)), {"laws": ENDING}, "not lossless", "text: at token 2 after"),
     "short": (lambda: Faulty(drawn(cut_short), (END,)), {"laws": ENDING}, "not lossless", "cut short"),
+    "short, no ends": (lambda: Faulty(ends=(END,)), {"laws": LAWS}, "not lossless", "no token that ends a text"),
     "ends": (lambda: Faulty(ends=(END,)), {"laws": ENDING}, "no evidence", ""),
     "hidden": (lambda: Faulty(lambda t, s: [*map(without_end, t)], (END,)), {"laws": ENDING}, "no evidence", ""),
     "logprobs": (partial(Faulty, with_logprobs=True), {"laws": LAWS}, "no evidence", ""),
     "logprobs, two samples": (partial(Faulty, with_logprobs=True), {}, "no evidence", ""),
     "certain": (sure_of_all, {"laws": LAWS}, "no evidence", "log-probabilities with drafts are wrong"),  # of the text
     "certain, two samples": (sure_of_all, {}, "no evidence", "log-probabilities with drafts are wrong"),
+    "no number, two samples": (partial(Faulty, unsure, with_logprobs=True), {}, "no evidence", "drafts are wrong"),
     "plain ones wrong": (
         *(partial(Faulty, with_logprobs=True, plain=first_row, drafted=first_row), {"laws": FunctionLaws(first_row)}),
         *("no evidence", "not judged"),
