@@ -144,9 +144,9 @@ def audit_engine(
     audited, settings = as_engine(engine), EngineAuditSettings(**options)
     acting = _own_config(audited, laws)
     check_progress(progress)
-    if not samplings:
-        raise ProblemError("there is no sampling; pass one such as Sampling(1.0)")
-    if not prompts or not all(isinstance(prompt, str) for prompt in prompts):
+    if not (isinstance(samplings, Sequence) and samplings and all(isinstance(one, Sampling) for one in samplings)):
+        raise ProblemError("there is no sampling; pass a list of one such as Sampling(1.0), or several")
+    if isinstance(prompts, str) or not prompts or not all(isinstance(prompt, str) for prompt in prompts):
         raise ProblemError("there are no prompts; pass a list of texts")
     drawn, distinct = (
         (sampling for sampling in dict.fromkeys(samplings) if not sampling.greedy),

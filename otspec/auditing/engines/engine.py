@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass
 from itertools import zip_longest
+from numbers import Integral, Real
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from otspec.errors import ProblemError
@@ -43,14 +45,14 @@ class Sampling:
     """Only tokens that have this part of the largest probability; None or 0 keeps all."""
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise ProblemError(f"temperature = {self.temperature:g}; it is finite and >= 0 (0 means greedy)")
-        if self.top_k is not None and self.top_k < 0:
-            raise ProblemError(f"top_k = {self.top_k}; it is a number of tokens, or None for all of them")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ProblemError(f"top_p = {self.top_p:g}; it is a mass in (0, 1]")
-        if self.min_p is not None and not 0 <= self.min_p <= 1:
-            raise ProblemError(f"min_p = {self.min_p:g}; it is a part of the largest probability, in [0, 1]")
+        if not (isinstance(self.temperature, Real) and math.isfinite(self.temperature) and self.temperature >= 0):
+            raise ProblemError(f"temperature = {self.temperature!r}; it is finite and >= 0 (0 means greedy)")
+        if self.top_k is not None and not (isinstance(self.top_k, Integral) and self.top_k >= 0):
+            raise ProblemError(f"top_k = {self.top_k!r}; it is a number of tokens, or None for all of them")
+        if self.top_p is not None and not (isinstance(self.top_p, Real) and 0 < self.top_p <= 1):
+            raise ProblemError(f"top_p = {self.top_p!r}; it is a mass in (0, 1]")
+        if self.min_p is not None and not (isinstance(self.min_p, Real) and 0 <= self.min_p <= 1):
+            raise ProblemError(f"min_p = {self.min_p!r}; it is a part of the largest probability, in [0, 1]")
 
     @property
     def greedy(self) -> bool:
@@ -84,15 +86,13 @@ def as_text(text: Any) -> Text:
     ProblemError
         If it is none of these.
     """
-    if isinstance(text, Text):
-        return text
     if isinstance(text, str):
         return Text((), text)
+    found = text if isinstance(text, Text) else Text(text, "")
     try:
-        tokens = tuple(int(token) for token in text)
-    except (TypeError, ValueError) as error:
+        return found._replace(tokens=tuple(operator.index(token) for token in found.tokens))
+    except TypeError as error:
         raise ProblemError(f"{text!r} is no text; pass a string, its tokens by number, or an otspec Text") from error
-    return Text(tokens, "")
 
 
 class Acceptance(NamedTuple):

@@ -28,6 +28,8 @@ class ExactLawTest(Judge):
     compared_with = "exact law"
 
     def __init__(self, cells: Sequence[PromptCell], settings: EngineAuditSettings, laws: Laws) -> None:
+        if not all(hasattr(laws, name) for name in ("along", "ends", "rounding")):
+            raise ProblemError(f"laws is {laws!r}; pass FunctionLaws(function), or ModelLaws(model, tokenizer)")
         super().__init__(cells, settings, laws.ends)
         self._laws, length = laws, settings.length
         self._drafted, self._plain, self._control = ([Positions(length) for _ in cells] for _ in range(3))

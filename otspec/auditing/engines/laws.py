@@ -215,6 +215,10 @@ class FunctionLaws:
         for text in texts:
             before = [(prompt, text[:place]) if self._with_prompt else (text[:place],) for place in range(len(text))]
             laws = [as_law("the exact law", self._law(*arguments)) for arguments in before]
+            if len({law.size for law in laws}) > 1:
+                raise ProblemError(
+                    f"the exact law has {[law.size for law in laws]} tokens along {text}; make them as many"
+                )
             wrong = next((token for token, law in zip(text, laws, strict=True) if not 0 <= token < law.size), None)
             if wrong is not None:
                 raise ProblemError(f"a text holds token {wrong}, and the exact law has {laws[0].size} tokens")

@@ -47,8 +47,7 @@ def test_a_function_is_audited_as_an_engine(complete: Callable[..., Any]) -> Non
     laws = None if complete is strings else LAW
     assert audit_engine(complete, prompts=[""], laws=laws, **SHORT).verdict is EngineVerdict.NO_EVIDENCE
     biased = audit_engine(Function(complete, {"off": 0.3}), prompts=[""], laws=laws, **SHORT)
-    assert biased.verdict is EngineVerdict.NOT_LOSSLESS
-    assert biased.engine == complete.__name__
+    assert (biased.verdict, biased.engine) == (EngineVerdict.NOT_LOSSLESS, complete.__name__)
 
 
 def needs(prompt: str, count: int, length: int, sampling: Sampling, seed: int, drafts: bool, model: str) -> Any:

@@ -137,8 +137,7 @@ def test_texts_have_their_tokens_and_log_probabilities(servers: Servers) -> None
     texts = ask(Http(url=servers().url + "/v1/"), 37, 4)
     assert len(texts) == 37
     for text in texts:
-        assert len(text.tokens) == 4
-        assert text.text == "".join("abc"[token] for token in text.tokens)
+        assert (len(text.tokens), text.text) == (4, "".join("abc"[token] for token in text.tokens))
         assert (text.logprobs, text.ended) == (tuple(-float(token) for token in text.tokens), "length")
 
 

@@ -35,11 +35,18 @@ REFUSED: list[Refused] = [
     (request(all_texts=1), "all_texts is 1; pass True or False"),
     (request(texts=3, prompts=["a", "b", "c", "d"]), "texts is 3, and there are 4 pairs of prompt and sampling"),
     (request(prompts=[]), "there are no prompts"),
+    (request(prompts="ab"), "there are no prompts"),
     (request(samplings=[]), "there is no sampling"),
+    (request(samplings=Sampling()), "there is no sampling; pass a list of one such"),
+    (request(laws=markov), "laws is <function markov .*; pass FunctionLaws"),
+    (request(laws=FunctionLaws(lambda before: [1.0, *before])), "the exact law has .* tokens along"),
+    (request(Faulty(plain=lambda before: [0.0] * 9 + [1.0])), "holds token 9, and the exact law has 3 tokens"),
+    (lambda: Sampling(top_k=1.5), "top_k = 1.5; it is a number of tokens"),  # type: ignore[arg-type]
+    (lambda: audit_texts([[0.7]], laws=LAWS), r"\[0.7\] is no text; pass a string"),
     (request(progress=3), "progress is 3; pass a function"),
-    (lambda: Sampling(temperature=-1.0), "temperature = -1; it is finite and >= 0"),
+    (lambda: Sampling(temperature=-1.0), "temperature = -1.0; it is finite and >= 0"),
     (lambda: Sampling(top_k=-2), "top_k = -2; it is a number of tokens"),
-    (lambda: Sampling(top_p=0.0), "top_p = 0; it is a mass in"),
+    (lambda: Sampling(top_p=0.0), "top_p = 0.0; it is a mass in"),
     (lambda: Sampling(min_p=1.5), "min_p = 1.5; it is a part of the largest"),
     (request(Short()), "was asked for 32 texts after 'x' and gave 31"),
     (request(Faulty(in_characters=True)), "tells no tokens, which the exact law needs"),
@@ -49,7 +56,6 @@ REFUSED: list[Refused] = [
     (lambda: make("mine", Sampling, {}), "mine makes Sampling, which lacks name, version, method, texts, acceptance"),
     (lambda: audit_texts(["a"]), "there is nothing to compare the texts with"),
     (lambda: audit_texts([], []), "there are no texts"),
-    (lambda: audit_texts([3], laws=FunctionLaws(markov)), "3 is no text; pass a string"),
 ]
 
 
