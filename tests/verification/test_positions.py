@@ -137,8 +137,7 @@ def test_a_batch_is_a_sequence_of_plans_and_samples() -> None:
     drafts = np.stack([IID(q, 2).sample(seed) for seed, q in enumerate(Q)])
     for b, plan in enumerate(batch):
         assert plan.acceptance == batch[b].acceptance == pytest.approx(batch.acceptance[b], abs=1e-13)
-    assert batch[-1].acceptance == batch[2].acceptance
-    assert b == 2
+    assert (batch[-1].acceptance, b) == (batch[2].acceptance, 2)
     rng = np.random.default_rng(3)
     assert batch.sample(drafts, np.random.default_rng(3)).tolist() == [
         batch[b].sample(drafts[b], rng) for b in range(3)

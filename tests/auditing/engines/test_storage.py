@@ -29,8 +29,7 @@ def test_an_audit_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     again, whole = Faulty(with_logprobs=True), Faulty(with_logprobs=True)
     resumed = audit_engine(again, prompts=["", "a"], laws=LAWS, store=store, **FEW)
     at_once = audit_engine(whole, prompts=["", "a"], laws=LAWS, **FEW)
-    assert resumed.to_json() == at_once.to_json()
-    assert again.requests == whole.requests - 8
+    assert (resumed.to_json(), again.requests) == (at_once.to_json(), whole.requests - 8)
     more = Faulty(with_logprobs=True)
     audit_engine(more, prompts=["", "a"], laws=LAWS, store=store, **{**FEW, "alpha": 0.01})
     assert more.requests == 0
