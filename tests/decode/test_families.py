@@ -53,7 +53,7 @@ def _made(kind: str, name: str, vocab: int = VOCAB) -> Any:
 TRAINED = ("sd2", "eagle", "eagle1", "shared", "medusa", "parallel", "mlp")
 
 
-@pytest.mark.parametrize(("kind", "name"), [*zip(cycle(TRAINED), FAMILIES, strict=False)])
+@pytest.mark.parametrize(("kind", "name"), [*zip(cycle(TRAINED), FAMILIES, strict=False), ("sd2", "opt")])
 def test_trained_saved_and_loaded_it_drafts_the_targets_text(kind: str, name: str, tmp_path: Path) -> None:
     target, draft = (copy.deepcopy(family(name, seed=seed)).float() for seed in (0, 1))
     own, texts = KINDS[kind], np.random.default_rng(0).integers(0, VOCAB, (8, 9))

@@ -213,6 +213,8 @@ class Steered(ConditionedLayers):
 
 
 def _add(shift: torch.Tensor, module: nn.Module, inputs: Any, output: torch.Tensor) -> torch.Tensor:
+    if output.ndim == 2:  # OPT's layers put all tokens of a batch in one row
+        return (output.unflatten(0, (len(shift), -1)) + shift).flatten(0, 1)
     return output + shift
 
 
