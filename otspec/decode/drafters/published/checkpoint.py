@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +69,9 @@ class Checkpoint:
         """Of its tensors."""
         found: set[str] = set()
         for path in self.files:
-            if path.suffix == ".safetensors":
-                with _reading(path), safe_open(path, "pt") as file:
-                    found.update(file.keys())
-            else:
-                found.update(_pickled(path))
+            with reading(path):
+                file: Any = safe_open(path, "pt") if path.suffix == ".safetensors" else _pickled(path)
+                found.update(file.keys())
         return frozenset(found)
 
     @cached_property
@@ -81,7 +79,7 @@ class Checkpoint:
         """All of them, by name."""
         found: dict[str, torch.Tensor] = {}
         for path in self.files:
-            with _reading(path):
+            with reading(path):
                 found |= load_file(path) if path.suffix == ".safetensors" else _pickled(path)
         return found
 
@@ -155,16 +153,15 @@ class Checkpoint:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Let what goes wrong while a file is read name it."""
+def reading(path: Path, what: str = "weights") -> Iterator[None]:
+    """Let what goes wrong while a file or a folder is read name it."""
     try:
         yield
+    except DataError:
+        raise
     except Exception as error:
-        said = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise DataError(f"{path} cannot be read as weights: {said}") from error
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DataError(f"{path} cannot be read as {what}: {said}") from error
 
 
-def _pickled(path: Path) -> Mapping[str, torch.Tensor]:
-    with _reading(path):
-        found: Mapping[str, torch.Tensor] = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    return found
+_pickled = partial(torch.load, map_location="cpu", weights_only=True, mmap=True)

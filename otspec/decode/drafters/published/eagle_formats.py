@@ -16,7 +16,7 @@ from transformers import AutoConfig, LlamaConfig, Qwen2Config, Qwen3Config
 
 from otspec.decode.drafters.decoders import LEFT_OUT
 from otspec.decode.drafters.eagle.model import Eagle
-from otspec.decode.drafters.published.checkpoint import Checkpoint
+from otspec.decode.drafters.published.checkpoint import SAYS_NOTHING, Checkpoint
 from otspec.decode.drafters.published.layer_settings import OF_ROPE, PARAMETERS, check_sizes, rope_of
 
 FAMILIES = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
@@ -158,7 +158,7 @@ def _layer(checkpoint: Checkpoint, said: Mapping[str, Any], known: set[str]) -> 
     if "sliding_attention" in (said.get("layer_types") or ()) or said.get("use_sliding_window"):
         raise checkpoint.refusal("its layers attend to a window of tokens, and trees are read without one")
     defaults = family().to_dict()
-    of_family = defaults.keys() - {"model_type", "architectures", "layer_types", "sliding_window", *OF_ROPE}
+    of_family = defaults.keys() - {"model_type", "layer_types", "sliding_window", *OF_ROPE, *SAYS_NOTHING}
     settings = {name: value for name, value in said.items() if name in of_family and value is not None}
     if kind == "llama":
         settings["attention_bias"] = bool(biased)

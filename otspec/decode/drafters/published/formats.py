@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from otspec.decode.drafters.published import eagle_formats, head_formats
-from otspec.decode.drafters.published.checkpoint import Checkpoint
+from otspec.decode.drafters.published.checkpoint import Checkpoint, reading
 
 Read = Callable[[Checkpoint], Any]
 
@@ -28,8 +28,9 @@ def read_published(folder: Path) -> Any:
         If the format is not read, or a setting or a tensor is not known, or missing.
     """
     checkpoint = Checkpoint.of(folder)
-    read = None if checkpoint is None else _reader(checkpoint)
-    return None if read is None else read(checkpoint)
+    with reading(folder, "a draft model"):
+        read = None if checkpoint is None else _reader(checkpoint)
+        return None if read is None else read(checkpoint)
 
 
 def _reader(checkpoint: Checkpoint) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from transformers.activations import ACT2FN
 
-from otspec.decode.drafters.published.checkpoint import SAYS_NOTHING, Checkpoint
+from otspec.decode.drafters.published.checkpoint import Checkpoint
 
 THETA, SCALING, PARAMETERS = OF_ROPE = ("rope_theta", "rope_scaling", "rope_parameters")
 """Where settings of rotary positions are."""
@@ -48,7 +48,7 @@ def check_sizes(checkpoint: Checkpoint, settings: Mapping[str, Any], defaults: M
     """
     for name, value in settings.items():
         kind = int if name in SIZES else type(defaults.get(name))
-        if name in SAYS_NOTHING or kind not in (bool, int, float):
+        if kind not in (bool, int, float):
             continue
         checkpoint.setting(name, int if kind is float and type(value) is int else kind, within=settings)
         if name in SIZES and value < 1:
