@@ -57,11 +57,6 @@ class Speakers:
             raise ProblemError("the chat template of the target has nothing before a turn, or nothing that ends it")
         return cls(*parts)
 
-    @property
-    def said(self) -> Sequence[Sequence[int]]:
-        """All of it."""
-        return self.opening, self.answer, self.question
-
     def begin(self, count: int) -> Floor:
         """So many conversations, in which the user has the floor."""
         return Floor(self, count)

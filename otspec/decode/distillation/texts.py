@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def own_texts(
     batch = batch or AT_ONCE.get(target.device.type, AT_ONCE["cpu"])
     described = {"target": fingerprint(target), "seed": str(seed), "batch": str(batch), "length": str(length)}
     said: list[Any] = [list(map(int, one)) for one in prompts]
-    said += [] if speakers is None else [list(one) for one in speakers.said]
+    said += [] if speakers is None else [list(one) for one in astuple(speakers)]
     said += [] if list(temperatures) == [1.0] else [list(temperatures)]
     described["prompts"] = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
     if speakers is not None:
@@ -116,13 +117,7 @@ def read_texts(path: Path, target: PreTrainedModel) -> IntArray:
     DataError
         If there is no such file, or it holds something else, or texts of another target.
     """
-    safetensors: Any = require("safetensors")
-    try:
-        with safetensors.safe_open(path, framework="numpy") as file:
-            about = file.metadata() or {}
-            texts: IntArray = file.get_tensor("texts").astype(np.int64)
-    except (OSError, safetensors.SafetensorError) as error:
-        raise DataError(f"{path} holds no texts: {error}; `otspec texts` writes them") from error
+    texts, about = _read(path)
     if about.get("target") != fingerprint(target):
         raise DataError(
             f"{path} holds texts that another target has written; write some of this one, by `otspec texts`"
@@ -194,14 +189,22 @@ def _found(path: Path | None, described: dict[str, str]) -> IntArray:
     none: IntArray = np.empty((0, int(described["length"])), dtype=np.int64)
     if path is None or not path.exists():
         return none
-    safetensors: Any = require("safetensors")
-    with safetensors.safe_open(path, framework="numpy") as file:
-        about = {ASKING: "1.0", **(file.metadata() or {})}  # of files of before nothing is said
-        if different := [name for name, value in described.items() if about.get(name) != value]:
-            name = different[0]
-            raise DataError(f"{path} holds texts whose {name} is {about.get(name)}, not {described[name]}; remove it")
-        texts: IntArray = file.get_tensor("texts").astype(np.int64)
+    texts, about = _read(path)
+    about = {ASKING: "1.0", **about}  # of files of before nothing is said
+    if different := [name for name, value in described.items() if about.get(name) != value]:
+        name = different[0]
+        raise DataError(f"{path} holds texts whose {name} is {about.get(name)}, not {described[name]}; remove it")
     return texts
+
+
+def _read(path: Path) -> tuple[IntArray, dict[str, str]]:
+    """The texts of a file, and what it says of them."""
+    safetensors: Any = require("safetensors")
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            return file.get_tensor("texts").astype(np.int64), file.metadata() or {}
+    except (OSError, safetensors.SafetensorError) as error:
+        raise DataError(f"{path} holds no texts: {error}; name another, or write it anew by `otspec texts`") from error
 
 
 def _save(path: Path, texts: IntArray, described: dict[str, str]) -> None:

@@ -13,9 +13,10 @@ import torch
 
 from otspec.decode.distillation.spec import DraftModelInit
 from otspec.decode.distillation.teacher import TeacherData
+from otspec.decode.drafters.published.checkpoint import reading
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.pair.loading import Models
-from otspec.decode.training.loop import Forecast, Point, TrainingConfig, curve_of, save, train
+from otspec.decode.training.loop import DAMAGED, Forecast, Point, TrainingConfig, curve_of, save, train
 from otspec.decode.training.specs import KINDS
 from otspec.writing import named
 
@@ -83,7 +84,8 @@ def train_into(
             torch.manual_seed(config.seed)
             model = spec.begin(DraftModelInit(models.target, models.draft, config.ahead or 1, data.draft_tokens))
     checkpoint = out / CHECKPOINT
-    curve = curve_of(torch.load(checkpoint, map_location="cpu")) if checkpoint.exists() else []
+    with reading(checkpoint, DAMAGED):
+        curve = curve_of(torch.load(checkpoint, map_location="cpu")) if checkpoint.exists() else []
     if forecast is not None and not checkpoint.exists():
         forecast(Forecast.of(spec, model, data, held_out, config, every))
     mode = "w" if curve or not checkpoint.exists() else "a"  # a checkpoint that is not ours will be refused

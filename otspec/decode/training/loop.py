@@ -20,6 +20,7 @@ from otspec.decode.distillation.losses import Prediction, loss_named, tvd
 from otspec.decode.distillation.on_policy import on_policy_batch
 from otspec.decode.distillation.spec import DraftModelSpec
 from otspec.decode.distillation.teacher import SEEDS, TeacherBatch, TeacherData
+from otspec.decode.drafters.published.checkpoint import reading
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.pair.loading import save_model
 from otspec.decode.training.optimiser import Optimiser
@@ -28,6 +29,7 @@ from otspec.writing import write_text
 
 FORWARD = 1 / 3
 """Share of a pass with gradients that one without them takes."""
+DAMAGED = "a checkpoint (remove it to start anew)"
 
 
 @dataclass(frozen=True)
@@ -128,11 +130,10 @@ class Forecast:
         asking = -time.perf_counter()
         batch = data.batch_of(rows)
         asking += time.perf_counter()
-        writing = 0.0
+        writing = -time.perf_counter()
         if config.on_policy:
-            writing -= time.perf_counter()
             on_policy_batch(model, data, rows, np.random.default_rng(config.seed))
-            writing += time.perf_counter()
+        writing += time.perf_counter()
         learning = -time.perf_counter()
         model.train()
         with _narrow(model, data.target):
@@ -196,16 +197,18 @@ def train(
     started = time.perf_counter()
 
     def reach(step: int, loss: float) -> None:
+        model.eval()
         found = Point.of(step, loss, measure(spec, model, held_out), time.perf_counter() - started)
         curve.append(found)
         report(found)
 
     if checkpoint is not None and checkpoint.exists():
-        state = _gone_on_with(checkpoint, of, model.device)
-        model.load_state_dict(state["model"])
-        optimiser.load_state_dict(state["optimiser"])
-        curve += curve_of(state)
-        first = curve[-1].step
+        with reading(checkpoint, DAMAGED):
+            state = _gone_on_with(checkpoint, of, model.device)
+            model.load_state_dict(state["model"])
+            optimiser.load_state_dict(state["optimiser"])
+            curve += curve_of(state)
+            first = curve[-1].step
         started -= curve[-1].seconds
     else:
         reach(0, math.nan)
@@ -215,7 +218,8 @@ def train(
         own = rng.random() < config.on_policy
         batch = on_policy_batch(model, data, rows, rng) if own else data.batch_of(rows)
         model.train()
-        with _narrow(model, data.target):
+        with _narrow(model, data.target), torch.random.fork_rng():
+            torch.manual_seed(_generator(config, step).initial_seed())  # for dropout
             answers = spec.answers(model, batch, _generator(config, step), config.ahead or 1)
         loss = loss_of(spec, config, answers, batch)
         loss.backward()
@@ -223,7 +227,6 @@ def train(
         optimiser.step(config.rate_at(step))
         losses.append(loss.detach())  # nobody waits for it
         if (step + 1) % every == 0 or step + 1 == config.steps:
-            model.eval()
             reach(step + 1, torch.stack(losses).mean().item())
             losses = []
             if checkpoint is not None:

@@ -29,7 +29,7 @@ FLOOR = Speakers((5,), (1, 6), (1, 7, 5))
 def test_what_a_template_has_around_turns() -> None:
     made = with_template(TEMPLATE)
     found = Speakers.of(made)
-    assert [made.decode(part) for part in found.said] == ["S<u>", "#<a>", "#<u>"]
+    assert [made.decode(part) for part in (found.opening, found.answer, found.question)] == ["S<u>", "#<a>", "#<u>"]
 
 
 @pytest.mark.parametrize(
@@ -96,5 +96,6 @@ def test_texts_of_another_make_are_not_gone_on_with(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="another target has written"):
         read_texts(path, tiny(8, seed=1))
     (tmp_path / "no.safetensors").write_bytes(b"nothing")
-    with pytest.raises(DataError, match="holds no texts"):
-        read_texts(tmp_path / "no.safetensors", target)
+    for read in (lambda file: read_texts(file, target), lambda file: own_texts(target, [[5]], 6, 5, path=file)):
+        with pytest.raises(DataError, match="holds no texts"):
+            read(tmp_path / "no.safetensors")
