@@ -51,17 +51,14 @@ def test_help_and_version_load_nothing_that_computes() -> None:
 
 
 def test_help_lists_the_names_that_there_are() -> None:
-    assert names.PROFILES == NAMES
-    assert tuple(OWN) == names.SCHEMES
-    assert tuple(Form) == names.FORMS
+    assert (NAMES, tuple(OWN), tuple(Form)) == (names.PROFILES, names.SCHEMES, names.FORMS)
     assert EXIT.keys() == {*AuditVerdict, *EngineVerdict}
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     from otspec.decode import DRAFT_LAWS, training
     from otspec.decode.methods.catalogue import METHODS
 
-    assert tuple(METHODS) == names.METHODS
-    assert tuple(DRAFT_LAWS) == names.DRAFT_LAWS
+    assert (tuple(METHODS), tuple(DRAFT_LAWS)) == (names.METHODS, names.DRAFT_LAWS)
     assert (tuple(training.KINDS), tuple(training.LOSSES)) == (names.TRAINED, names.LOSSES)
 
 
@@ -80,8 +77,7 @@ def test_an_interrupt_is_status_130_after_the_report(
 
     with pytest.raises(typer.Exit) as exit_:
         interrupted_run()
-    assert exit_.value.exit_code == 130
-    assert reported == [1]
+    assert (exit_.value.exit_code, reported) == (130, [1])
     assert "the same command goes on from 1 records" in capsys.readouterr().out
     with pytest.raises(ValueError, match="closed file"):
         folder.append({"position": 1})

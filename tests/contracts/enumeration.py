@@ -139,10 +139,8 @@ def law_of_step(strategy: Strategy, step: Step, of: Models, prompt: list[int], s
         each = judge(verifier, step.drafts, verifier.prepare_target(logits, after), model)
     assert sum(step.chances) == pytest.approx(1.0)
     # As much of a tree as `law_over` looks at, and the law of what comes of it, by the last node that is accepted.
-    outcomes = [
-        SimpleNamespace(parent=tree.parent, token=tree.token, law=law) for tree, law in zip(trees, each, strict=True)
-    ]
-    over: Any = zip(step.chances, outcomes, strict=True)
+    made = (SimpleNamespace(parent=one.parent, token=one.token, law=law) for one, law in zip(trees, each, strict=True))
+    over: Any = zip(step.chances, made, strict=True)
     shown: Any = SimpleNamespace(stop_law=lambda outcome: outcome.law)
     return law_over(over, shown, model, max(tree.length for tree in trees))
 
@@ -157,7 +155,7 @@ def _followed(tree: Topology, targets: Floats) -> Floats:
     """Of fixed drafts: whatever the target draws at the nodes of the tree, shape (N, V), and what is accepted of it."""
     law = np.zeros(targets.shape)
     for drawn in itertools.product(*(np.flatnonzero(target).tolist() for target in targets)):
-        [extension] = _matched([tree], drawn)
+        [extension] = _matched([tree], np.array(drawn)).extensions
         chance = math.prod(float(target[token]) for target, token in zip(targets, drawn, strict=True))
         law[extension.last, extension.token] += chance
     return law

@@ -1,6 +1,7 @@
 """Logits processors of the user's along the paths of drafted trees: those that keep a state, and those that do not."""
 
 import re
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
@@ -66,6 +67,11 @@ class Counting:
         return scores
 
 
+def dead_ends(plain: Any, ids: Any, scores: Any) -> Any:
+    """Leaves no token but after the beginnings of a text."""
+    return scores.masked_fill((ids != plain[:, : ids.shape[1]]).any(), -torch.inf)
+
+
 @pytest.mark.parametrize("kind", [ByState, Counting])
 def test_greedy_text_is_transformers_own(kind: Any) -> None:
     """Which calls a processor once a token; and it is as it was before, so that it serves another run."""
@@ -73,7 +79,7 @@ def test_greedy_text_is_transformers_own(kind: Any) -> None:
     inputs: dict[str, Any] = {"max_new_tokens": 16, "do_sample": False}
     for prompt in PROMPTS.split(1):
         plain = target.generate(prompt, logits_processor=LogitsProcessorList([kind()]), **inputs)
-        processors = LogitsProcessorList([kind()])
+        processors = LogitsProcessorList([kind(), partial(dead_ends, plain)])
         for method in (multi_draft(draft, depth=4), multi_draft(draft, paths=2, depth=3)):
             drafted = target.generate(prompt, logits_processor=processors, custom_generate=method, **inputs)
             assert torch.equal(plain, drafted)

@@ -130,8 +130,7 @@ class Greedy(StepVerifier):
 
         def judge(drafts: Drafts) -> Verified:
             rows = zip(choices.numpy(), drafts.trees, strict=True)
-            tokens = _checked(np.concatenate([row[tree.slot] for row, tree in rows]))
-            return Verified(_matched(drafts.trees, tokens), tokens)
+            return _matched(drafts.trees, np.concatenate([row[tree.slot] for row, tree in rows]))
 
         return judge
 
@@ -296,27 +295,28 @@ def step_verifier(
 def _followed(trees: Sequence[Topology], wanted: torch.Tensor, clock: Clock) -> Verified:
     """What the texts get where the target puts these tokens after the nodes of their trees, shape (N,)."""
     with clock.on_device("verification"):
-        tokens = _checked(wanted.cpu().numpy())
+        chosen = wanted.cpu().numpy()
     with clock.on_host("verification"):
-        return Verified(_matched(trees, tokens), tokens)
+        return _matched(trees, chosen)
 
 
-def _matched(trees: Sequence[Topology], tokens: Sequence[int]) -> list[AcceptedTokens]:
+def _matched(trees: Sequence[Topology], chosen: IntArray) -> Verified:
     """The longest drafted prefixes of what the target writes: all that lossless rules can accept of fixed drafts.
 
     Parameters
     ----------
-    tokens : sequence of int
-        What the target puts after each node of all trees: drawn from its law, or the likeliest token.
+    chosen : array of int, shape (N,)
+        What the target puts after each node, drawn or likeliest; `NONE` where it has no law, if no text gets there.
     """
-    start, found = 0, []
+    start, found, tokens = 0, list[AcceptedTokens](), chosen.tolist()
     for tree in trees:
         nodes, node = [], 0
         while (node := tree.node_of.get((node, tokens[start + node]), 0)) > 0:
             nodes.append(node)
         found.append(AcceptedTokens(nodes, tokens[start + (nodes[-1] if nodes else 0)]))
         start += tree.size
-    return found
+    _checked(np.array([one.token for one in found]))
+    return Verified(found, None if NONE in tokens else tokens)
 
 
 def _gone_on(tree: Topology, extension: AcceptedTokens, tokens: Sequence[int]) -> AcceptedTokens:
