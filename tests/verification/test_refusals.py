@@ -25,8 +25,10 @@ REFUSED: list[Refused] = [
     (lambda: accepted_length(TokenWise(), MODELS(0), (2, 1)), "pass one that knows the law of the path"),  # type: ignore[arg-type]
     (lambda: accepted_length(Nested(), lambda seed: seed, (2, 1)), "the model is .*; pass otspec.verification.Model"),  # type: ignore
     (lambda: accepted_length(Nested(), MODELS(0), 3), "branching is 3; pass the number of children"),  # type: ignore[arg-type]
-    (lambda: verification.bound(LARGE, 2, 2), "make 10101 prefixes, more than 2000"),
-    (lambda: verification.path_law(verification.Block(), LARGE, 3, 2), "make 1000000000000 trees, more than 1000000"),
+    (lambda: verification.bound(LARGE, 2, 2), "make more than 2000 prefixes"),
+    (lambda: verification.path_law(verification.Block(), LARGE, 3, 2), "make more than 1000000 trees"),
+    (lambda: verification.path_law(Nested(), Model(LARGE.target, lambda _: [np.nan]), 1, 1), r"draft\(\)\[0\] is nan"),
+    (lambda: verification.bound(Model(LARGE.target, lambda _: [1.0]), 1, 1), r"laws have \[1, 100\] tokens"),
     (lambda: verification.path_law(WRONG, MODEL, 2, 2), "the verifier is None; pass one such as"),
     (lambda: Nested(parts=10**6), "sigma is 0.5 and parts is 1000000; they are at most 100 and 1024"),
     (lambda: Nested(grain=10**400), "it is finite and >= 0"),

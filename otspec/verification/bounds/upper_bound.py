@@ -12,9 +12,9 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray, as_law
+from otspec.laws import FloatArray, IntArray
 from otspec.tolerances import TOL
-from otspec.verification.reference.enumeration import prefixes
+from otspec.verification.reference.enumeration import checked, prefixes
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.tree import Model, Prefix, as_shape, check_model
 
@@ -79,20 +79,19 @@ def tree_bound(model: Model, branching: Sequence[int]) -> float:
     check_model(model)
     shape = as_shape(branching)
     length = shape.depth
-    vocab = np.size(model.target(()))
+    model = checked(model)
+    vocab = model.target(()).size
     size = sum(vocab**i for i in range(length + 1))
     if size > MAX_PREFIXES:
-        raise ProblemError(
-            f"{vocab} tokens and L = {length} make {size} prefixes, more than {MAX_PREFIXES}; take fewer"
-        )
+        raise ProblemError(f"{vocab} tokens and L = {length} make more than {MAX_PREFIXES} prefixes; take fewer")
     number: dict[Prefix, int] = {prefix: i for i, prefix in enumerate(prefixes(vocab, length))}
     parent = np.array([-1] + [number[prefix[:-1]] for prefix in number if prefix])
     step, chance = np.ones(size), np.ones(size)
     for prefix in number:
         if len(prefix) < length:
             children = [number[(*prefix, x)] for x in range(vocab)]
-            step[children] = as_law(f"target{prefix}", model.target(prefix))
-            chance[children] = as_law(f"draft{prefix}", model.draft(prefix))
+            step[children] = model.target(prefix)
+            chance[children] = model.draft(prefix)
     drafts = Drafted(parent, chance, np.array([(*shape.branching, 1)[len(prefix)] for prefix in number]))
 
     below = np.arange(1, size)

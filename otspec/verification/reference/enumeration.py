@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -104,7 +104,8 @@ def law_over(trees: Iterable[tuple[float, Tree]], verifier: PathVerifier, model:
     for probability, tree in trees:
         for prefix, law in zip(prefixes_of(tree), probability * verifier.stop_law(tree), strict=True):
             stop[prefix] = stop.get(prefix, 0.0) + law
-    vocab = np.size(model.target(()))
+    model = checked(model)
+    vocab = model.target(()).size
     output, target = np.zeros((vocab,) * (length + 1)), np.ones((vocab,) * (length + 1))
     accepted = dict.fromkeys(prefixes(vocab, length), 0.0)
     for prefix, law in stop.items():
@@ -145,15 +146,16 @@ def drafted_trees(model: Model, count: int, length: int, exchangeable: bool) -> 
         If there are more than `MAX_TREES` of them.
     """
     count, length = as_count("count", count), as_count("length", length)
-    vocab = np.size(model.target(()))
+    model = checked(model)
+    vocab = model.target(()).size
     many = math.comb(vocab**length + count - 1, count) if exchangeable else vocab ** (length * count)
     if many > MAX_TREES:
         raise ProblemError(
-            f"{count} paths of {length} tokens over {vocab} make {many} trees, more than {MAX_TREES}; take fewer"
+            f"{count} paths of {length} tokens over {vocab} make more than {MAX_TREES} trees; take fewer"
         )
     chances: dict[Prefix, float] = {(): 1.0}
     for prefix in prefixes(vocab, length - 1):
-        for token, q in enumerate(np.asarray(model.draft(prefix)).tolist()):
+        for token, q in enumerate(model.draft(prefix).tolist()):
             chances[(*prefix, token)] = chances[prefix] * q
     leaves = [prefix for prefix in prefixes(vocab, length) if len(prefix) == length and chances[prefix] > 0]
     tree = _merging(model)
@@ -169,10 +171,14 @@ def drafted_trees(model: Model, count: int, length: int, exchangeable: bool) -> 
 
 
 def number_of_trees(vocab: int, shape: Shape, exchangeable: bool) -> int:
-    """How many trees of a shape there are, over so many tokens; siblings in one order if these do not matter."""
+    """How many trees of a shape there are, over so many tokens; siblings in one order if these do not matter.
+
+    Above `MAX_TREES` it is some number that is not larger.
+    """
     many = 1
     for children in reversed(shape.branching):
-        many = math.comb(vocab * many + children - 1, children) if exchangeable else (vocab * many) ** children
+        if many <= MAX_TREES:  # else it soon has millions of digits
+            many = math.comb(vocab * many + children - 1, children) if exchangeable else (vocab * many) ** children
     return many
 
 
@@ -184,18 +190,19 @@ def trees_of(model: Model, shape: Shape, exchangeable: bool) -> Iterator[tuple[f
     ProblemError
         If there are more than `MAX_TREES` of them.
     """
-    vocab = np.size(model.target(()))
+    model = checked(model)
+    vocab = model.target(()).size
     many = number_of_trees(vocab, shape, exchangeable)
     if many > MAX_TREES:
         raise ProblemError(
-            f"branching {shape.branching} over {vocab} tokens makes {many} trees, more than {MAX_TREES}; take fewer"
+            f"branching {shape.branching} over {vocab} tokens makes more than {MAX_TREES} trees; take fewer"
         )
 
     def below(prefix: Prefix) -> list[tuple[float, list[Prefix]]]:
         """All that can hang below a prefix: its probability, and the leaves in order."""
         if len(prefix) == shape.depth:
             return [(1.0, [prefix])]
-        law = np.asarray(model.draft(prefix)).tolist()
+        law = model.draft(prefix).tolist()
         child = [(q * chance, leaves) for x, q in enumerate(law) if q > 0 for chance, leaves in below((*prefix, x))]
         children, found = shape.branching[len(prefix)], []
         every = range(len(child))
@@ -231,7 +238,7 @@ def branching_trees(
         if level == length:
             yield 1.0, grown
             return
-        supports = [scheme(np.asarray(model.draft(prefix))).support() for prefix in grown]
+        supports = [scheme(model.draft(prefix)).support() for prefix in grown]
         for rows in itertools.product(*(range(len(support.probabilities)) for support in supports)):
             chance = math.prod(float(support.probabilities[r]) for support, r in zip(supports, rows, strict=True))
             below = [
@@ -242,14 +249,15 @@ def branching_trees(
             for more, leaves in grow(below, level + 1):
                 yield chance * more, leaves
 
+    model = checked(model)
     tree = _merging(model)
     for chance, leaves in grow([()], 0):
         yield chance, tree(leaves)
 
 
-def _merging(model: Model) -> Callable[..., Tree]:
-    """`Model.tree` of paths that the model drafts, with each of its laws checked once, and not once a tree."""
-    vocab = np.size(model.target(()))
+def checked(model: Model) -> Model:
+    """A model whose laws are checked, each once, when they are first asked for."""
+    vocab = as_law("target()", model.target(())).size
 
     @cache
     def law(name: str, prefix: Prefix) -> FloatArray:
@@ -258,11 +266,17 @@ def _merging(model: Model) -> Callable[..., Tree]:
             raise ProblemError(f"laws have {sorted((vocab, found.size))} tokens; all need one vocabulary")
         return found
 
+    return Model(partial(law, "target"), partial(law, "draft"))
+
+
+def _merging(model: Model) -> Callable[..., Tree]:
+    """`Model.tree` of paths that the model drafts, whose laws are checked and not once more for each tree."""
+
     def tree(paths: Sequence[Prefix], branching: Sequence[int] | None = None) -> Tree:
         topology = Topology.merge(*slots_of(np.array(paths), branching))
         after = prefixes_of(topology)
-        target = np.array([law("target", prefix) for prefix in after])
-        return Tree.with_laws(topology, target, np.array([law("draft", prefix) for prefix in after[: topology.inner]]))
+        target, draft = map(model.target, after), map(model.draft, after[: topology.inner])
+        return Tree.with_laws(topology, np.array(list(target)), np.array(list(draft)))
 
     return tree
 

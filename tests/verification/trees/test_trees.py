@@ -213,11 +213,8 @@ WRONG: list[Refused] = [
     (lambda: LAWS.tree([[0, 1], [1, 2]], (1, 2)), r"token 0 of path 0 is 0; by branching .* where it is 1"),
     (lambda: LAWS.drawn(3, 0), "branching is 3; pass the number of children on each level"),  # type: ignore[arg-type]
     (lambda: tree_law(Block(), LAWS, (2, 0)), "branching is 0; pass an integer >= 1"),
-    (
-        lambda: tree_law(Block(), LAWS, (6, 6)),
-        "over 4 tokens makes 19342813113834066795298816 trees, more than 1000000",
-    ),
-    (lambda: tree_law(Nested(), LAWS, (6, 6)), "over 4 tokens makes 2089230591448 trees, more"),
+    (lambda: tree_law(Block(), LAWS, (6, 6)), "over 4 tokens makes more than 1000000 trees"),
+    (lambda: tree_law(Nested(), LAWS, (6,) * 6), "over 4 tokens makes more than"),
 ]
 
 
