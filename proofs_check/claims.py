@@ -135,10 +135,10 @@ class Claim:
         Raises
         ------
         ProblemError
-            If it is a truth value: as a number False would be a margin of 0, which is no contradiction.
+            If it is no number, or a truth value: False would be a margin of 0, which is no contradiction.
         """
         margin = self.margin(**instance)
-        if isinstance(margin, bool | np.bool_):
+        if np.ndim(margin) or isinstance(margin, bool | np.bool_) or not hasattr(margin, "__float__"):
             raise ProblemError(f"the margin of claim {self.id!r} is {margin}; return right less left side, a number")
         return float(margin)
 

@@ -107,11 +107,11 @@ def _write_json(path: Path, found: object) -> None:
 
 def _written_in(name: str) -> Source:
     """The claims of a user's module: those in its `CLAIMS`, or else every one that it names itself."""
-    from otspec.proofs_check import Claim, Source
+    from otspec.proofs_check import CLAIMS, Claim, Source
     from otspec.proofs_check.claims import claims_of
 
     module = load_module(name)
-    if hasattr(module, "CLAIMS"):
+    if getattr(module, "CLAIMS", CLAIMS) is not CLAIMS:  # ours, imported, are none of the module's
         if not isinstance(module.CLAIMS, Iterable):
             raise ProblemError(f"CLAIMS of {name} is {module.CLAIMS!r}; make it a list of otspec.proofs_check.Claim")
         found = list(module.CLAIMS)
