@@ -96,6 +96,7 @@ def test_texts_of_another_make_are_not_gone_on_with(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="another target has written"):
         read_texts(path, tiny(8, seed=1))
     (tmp_path / "no.safetensors").write_bytes(b"nothing")
+    read: Any
     for read in (lambda file: read_texts(file, target), lambda file: own_texts(target, [[5]], 6, 5, path=file)):
         with pytest.raises(DataError, match="holds no texts"):
             read(tmp_path / "no.safetensors")
