@@ -252,8 +252,9 @@ def claim(
     draw: Draw
     if callable(instances):
         draw = instances
+    elif not (rows := instances):
+        raise ProblemError(f"claim {id!r} has no instances; list some, or pass a function that draws one")
     else:
-        rows = instances
         draw, search = partial(_one_of, rows), Exhaustive(lambda: rows)
     known = None if counterexample is None else from_plain(counterexample)
 

@@ -92,6 +92,7 @@ def test_a_claim_of_ones_own_is_checked_from_its_file(otspec: Otspec, monkeypatc
         ("CLAIMS = []", "has no claims"),
         ("from otspec.proofs_check import CLAIMS", "has no claims"),
         ("{example}\n@claim('n', [{'a': 1}])\ndef n(a):\n 'It. [n]'\nCLAIMS = [n]", "margin of claim 'n' is None"),
+        ("{example}\nclaim('e', [])", "claim 'e' has no instances; list some"),
         ("CLAIMS = 3", "CLAIMS of mine.py is 3; make it a list"),
         ("CLAIMS = ['surer']", "holds 'surer', which is no otspec.proofs_check.Claim; make it one"),
         ("{example}\nCLAIMS = 2 * CLAIMS", "several claims with the id 'surer-than-luck'; give each an id of its own"),
