@@ -53,7 +53,7 @@ def as_float64(name: str, values: Any) -> FloatArray:
         if tensor:  # numpy has no bfloat16, hence double() first
             values = values.detach().double().cpu().numpy()
         return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError, NotImplementedError) as error:  # beyond float64; on no device
+    except (TypeError, ValueError, OverflowError, NotImplementedError) as error:  # torch's: a tensor without data
         raise ProblemError(f"{name} is not an array of real numbers: {error}") from error
 
 
@@ -215,7 +215,7 @@ def as_tokens(tokens: Any) -> npt.NDArray[Any]:
     """
     try:
         return np.asarray(tokens.detach().cpu().numpy() if hasattr(tokens, "detach") else tokens)
-    except (TypeError, ValueError, NotImplementedError) as error:  # the last: of a tensor on no device
+    except (TypeError, ValueError, NotImplementedError) as error:  # torch's: a tensor without data
         raise ProblemError(f"drafts are not an array of token ids: {error}") from error
 
 
@@ -415,10 +415,10 @@ def laws_from_logits(
 
 
 def _keep_top_k(weights: FloatArray, k: int) -> FloatArray:
-    count = np.zeros_like(weights)
+    top = np.zeros_like(weights)
     tokens = likeliest(weights, k)
-    count[tokens] = weights[tokens]
-    return count
+    top[tokens] = weights[tokens]
+    return top
 
 
 def likeliest(weights: FloatArray, k: int) -> IntArray:

@@ -74,16 +74,16 @@ class Goal:
         along = minorant(problem, order)
         drafted = np.zeros(problem.vocab, dtype=bool)
         drafted[reachable] = True
-        drafted_last = drafted[along.tokens]
+        reached = drafted[along.tokens]
         # Counted over the tokens kept; a segment of none of them ends where it starts.
-        starts = np.unique(np.concatenate(([0], np.cumsum(drafted_last)))[along.starts])
+        starts = np.unique(np.concatenate(([0], np.cumsum(reached)))[along.starts])
         drafted[along.tokens] = False
         idle = np.flatnonzero(drafted)  # their chance to be picked underflows, and they are not wanted: last
-        order = np.concatenate((along.tokens[drafted_last], idle))
-        law = np.concatenate((along.law[drafted_last], np.zeros(idle.size)))
-        starts = np.concatenate((starts[starts < drafted_last.sum()], drafted_last.sum() + np.arange(idle.size)))
+        order = np.concatenate((along.tokens[reached], idle))
+        law = np.concatenate((along.law[reached], np.zeros(idle.size)))
+        starts = np.concatenate((starts[starts < reached.sum()], reached.sum() + np.arange(idle.size)))
         # Unless idle tokens changed places, the minorant has gone along the same order.
-        by_order = priority_law(problem.scheme, order) if idle.size else along.by_order[drafted_last]
+        by_order = priority_law(problem.scheme, order) if idle.size else along.by_order[reached]
         return cls(order, starts, problem.p[order], law, by_order)
 
     def priorities(self, slope: FloatArray) -> IntArray:

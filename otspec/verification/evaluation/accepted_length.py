@@ -148,9 +148,9 @@ def reach_along(rule: PickRule, line: Line, shape: Shape) -> FloatArray:
     target, draft, tokens = _drafted(line)
     proposal = rule.along(target, draft, tokens, shape)
     found = np.zeros(line.tokens.size)
-    weight, log_ratio = 1.0, 0.0  # kept: the least of the ratios so far, 1 for the root's
+    weight, log_ratio = 1.0, 0.0  # weight: the least of the ratios so far, 1 for the root's
     for i, (p, g) in enumerate(zip(target, proposal, strict=True)):
-        ratio = np.exp(min(log_ratio, 700.0))  # beyond, the sum is that of kept p where g > 0
+        ratio = np.exp(min(log_ratio, 700.0))  # beyond, the sum is that of weight p where g > 0
         found[i] = np.minimum(weight * p, ratio * g).sum()
         if i < tokens.size - 1:
             chance = g[tokens[i]]
