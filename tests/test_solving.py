@@ -4,25 +4,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from otspec import (
-    IID,
-    DraftScheme,
-    Greedy,
-    HubPairs,
-    Independent,
-    MissingExtra,
-    Plan,
-    Problem,
-    SolveError,
-    Status,
-    Table,
-    TopK,
-    UnknownSolver,
-    WithoutReplacement,
-    available,
-    optimum,
-    solve,
-)
+import otspec
+from otspec import IID, Independent, Problem, Status, WithoutReplacement, optimum, solve
 from otspec.plans import Coupling
 from otspec.solver import Solution, Stopped
 from otspec.solving import default_solver
@@ -47,7 +30,7 @@ def coupling(share: float, scale: float = 1.0) -> Coupling:
 class Canned:
     """A solver that returns a given plan, or stops."""
 
-    plan: Plan | None = None
+    plan: otspec.Plan | None = None
     reason: str | None = None
     tol: float = TOL
 
@@ -128,7 +111,7 @@ def test_plans_are_judged_by_their_figures(case: tuple[Canned, Status, bool, str
     if success:
         assert solve(PROBLEM, solver).plan is solver.plan
     else:
-        with pytest.raises(SolveError, match=f"canned: {status.name}") as caught:
+        with pytest.raises(otspec.SolveError, match=f"canned: {status.name}") as caught:
             solve(PROBLEM, solver)
         assert caught.value.result.plan is result.plan
 
@@ -143,7 +126,7 @@ def test_a_chain_takes_the_first_that_delivers_and_records_what_failed() -> None
 
 
 def test_a_chain_that_never_delivers_reports_every_attempt() -> None:
-    with pytest.raises(SolveError, match="canned: LIMIT, enough is enough; canned: FEASIBLE, acceptance"):
+    with pytest.raises(otspec.SolveError, match="canned: LIMIT, enough is enough; canned: FEASIBLE, acceptance"):
         solve(PROBLEM, [Canned(), Canned(coupling(0.5))])
     result = solve(PROBLEM, [Canned(), Canned(coupling(0.5))], strict=False)
     assert (result.status, result.success, len(result.tried)) == (Status.FEASIBLE, False, 1)
@@ -151,13 +134,13 @@ def test_a_chain_that_never_delivers_reports_every_attempt() -> None:
 
 def test_a_chain_is_spelled_right_before_any_link_is_tried() -> None:
     for spelling in (["max_flow", "simplex"], "simplex"):
-        with pytest.raises(UnknownSolver, match="no solver 'simplex'; known: "):
+        with pytest.raises(otspec.UnknownSolver, match="no solver 'simplex'; known: "):
             solve(PROBLEM, spelling, strict=False)
 
 
 def guarded() -> list[Any]:
     """The exact solvers that list draft sets, and so need a size guard."""
-    names = {info.name for info in available() if "max_cells" in info.settings}
+    names = {info.name for info in otspec.available() if "max_cells" in info.settings}
     return installed_or_skipped([one for one in exact_spellings() if one.partition(":")[0] in names])
 
 
@@ -166,10 +149,10 @@ def guarded() -> list[Any]:
     scheme={
         "IID": IID(np.full(1000, 1e-3), 8),  # some 1e19 sets: listing them would not end
         "Independent": Independent(np.full((8, 1000), 1e-3)),  # 1e24 tuples
-        "Greedy": Greedy(np.full(300_000, 1 / 300_000), 20),  # 299 981 sets of 20
+        "Greedy": otspec.Greedy(np.full(300_000, 1 / 300_000), 20),  # 299 981 sets of 20
     }
 )
-def test_size_guard_ends_in_limit_before_anything_is_built(spelling: str, scheme: DraftScheme) -> None:
+def test_size_guard_ends_in_limit_before_anything_is_built(spelling: str, scheme: otspec.DraftScheme) -> None:
     result = solve(Problem(np.full(scheme.vocab, 1 / scheme.vocab), scheme), spelling, strict=False)
     assert (result.status, result.plan) == (Status.LIMIT, None)
     assert "exceed max_cells = " in result.message
@@ -186,7 +169,7 @@ def test_size_guard_ends_in_limit_before_anything_is_built(spelling: str, scheme
 )
 def test_missing_extra_says_how_to_install_it(spelling: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("otspec.extras.installed", lambda package: False)
-    with pytest.raises(MissingExtra, match=message):
+    with pytest.raises(otspec.MissingExtra, match=message):
         solve(PROBLEM, spelling, strict=False)
     # Our own engine needs none.
     assert solve(PROBLEM, "max_flow").status is Status.OPTIMAL
@@ -198,17 +181,17 @@ def test_missing_extra_says_how_to_install_it(spelling: str, message: str, monke
     [
         (IID(Q4, 2), "interval"),
         (IID(Q4, 1), "interval"),
-        (Greedy(Q4, 2), "closed_form"),
-        (TopK(Q4, 2).compact(), "closed_form"),
-        (HubPairs(Q4), "spechub"),
+        (otspec.Greedy(Q4, 2), "closed_form"),
+        (otspec.TopK(Q4, 2).compact(), "closed_form"),
+        (otspec.HubPairs(Q4), "spechub"),
         (Independent(np.stack((P4, Q4))), "distinct_drafters"),
         (WithoutReplacement(Q4, 2), "without_replacement"),
         (WithoutReplacement(Q4, 1), "closed_form"),
         (Independent(Q4[None]), "closed_form"),
-        (Table(np.array([[0, 1]]), np.ones(1), 4), "max_flow"),
+        (otspec.Table(np.array([[0, 1]]), np.ones(1), 4), "max_flow"),
     ],
 )
-def test_the_default_is_the_solver_of_choice_for_the_scheme(scheme: DraftScheme, solver: str) -> None:
+def test_the_default_is_the_solver_of_choice_for_the_scheme(scheme: otspec.DraftScheme, solver: str) -> None:
     p = np.append(P4, np.zeros(scheme.vocab))[: scheme.vocab]
     problem = Problem(p / p.sum(), scheme)
     assert default_solver(problem) == solver
@@ -251,7 +234,7 @@ def test_by_default_what_misses_its_tolerance_by_little_is_delivered_at_once_and
     result = solve(PROBLEM)
     assert (result.status, result.success, result.plan) == (Status.FEASIBLE, True, plan)
     in_a_chain(monkeypatch, Canned(promising(1.02)), Canned())
-    with pytest.raises(SolveError, match=r"canned: LOSSY, .*; canned: LIMIT"):
+    with pytest.raises(otspec.SolveError, match=r"canned: LOSSY, .*; canned: LIMIT"):
         solve(PROBLEM)
 
 

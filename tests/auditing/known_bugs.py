@@ -20,19 +20,8 @@ from otspec.proofs_check.own.released import ReleasedHierarchical
 from otspec.schemes import IID
 from otspec.verification.rules.hierarchical import Hierarchical
 from otspec.verification.rules.protocol import PathVerifier
-from tests.auditing.decoder_rules import (
-    Rule,
-    Script,
-    as_law,
-    as_sampler,
-    medusa_nucleus,
-    naive,
-    residual,
-    rrs,
-    single,
-    skips_repeats,
-    top,
-)
+from tests.auditing import decoder_rules as rules
+from tests.auditing.decoder_rules import Rule, Script, as_law, as_sampler, naive, residual, single, top
 from tests.oracles import Floats, Ints
 
 Run = Callable[..., Audit]
@@ -322,8 +311,8 @@ KNOWN_BUGS = (
     KnownBug("q before top-k", _scripted(single, drafter=_from(lambda q: top(q, 2))), CORRECT_SINGLE),
     KnownBug("silently greedy", _scripted(greedy_silently), CORRECT_NAIVE),
     KnownBug("a coin that is 0", _scripted(always_accepts), CORRECT_SINGLE),
-    KnownBug("repeats skipped", _scripted(skips_repeats, n=3), _scripted(rrs, n=3)),
-    KnownBug("matched, then drawn again", _scripted(medusa_nucleus), CORRECT_NAIVE),
+    KnownBug("repeats skipped", _scripted(rules.skips_repeats, n=3), _scripted(rules.rrs, n=3)),
+    KnownBug("matched, then drawn again", _scripted(rules.medusa_nucleus), CORRECT_NAIVE),
     KnownBug("bonus token without temperature", _path(token_wise_law(0.6)), CORRECT_PATH),
     KnownBug(
         "settings that nobody wrote",

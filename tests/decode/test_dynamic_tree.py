@@ -9,18 +9,8 @@ import pytest
 
 from otspec.decode import Budget
 from otspec.decode.methods import DynamicTree
-from tests.contracts.catalogue import (
-    Law,
-    eagle_of,
-    heads,
-    of_eagle,
-    of_heads,
-    of_routed,
-    of_shared,
-    plain,
-    router,
-    sharing,
-)
+from tests.contracts import catalogue
+from tests.contracts.catalogue import Law, eagle_of, heads, of_eagle, of_heads, plain, router, sharing
 from tests.contracts.draft_models import Models, models
 from tests.contracts.playing import Play
 from tests.each import each
@@ -51,11 +41,11 @@ class Kind(NamedTuple):
 KINDS: Mapping[str, Kind] = {
     "plain": Kind(lambda of: of.draft, plain()),
     "eagle": Kind(eagle_of, of_eagle(eagle_of)),
-    "parallel": Kind(sharing(2), of_shared(sharing(2)), at_once=True),
-    "parallel, some tokens": Kind(sharing(2, False), of_shared(sharing(2, False)), at_once=True),
+    "parallel": Kind(sharing(2), catalogue.of_shared(sharing(2)), at_once=True),
+    "parallel, some tokens": Kind(sharing(2, False), catalogue.of_shared(sharing(2, False)), at_once=True),
     "medusa": Kind(lambda of: heads("medusa", of.target, 0.1), of_heads("medusa"), at_once=True),
     "mlp": Kind(lambda of: heads("mlp", of.target, 0.1), of_heads("mlp")),
-    "routed": Kind(lambda of: of.draft, of_routed(FALLING), router=router(FALLING)),
+    "routed": Kind(lambda of: of.draft, catalogue.of_routed(FALLING), router=router(FALLING)),
 }
 
 

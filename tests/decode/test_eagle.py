@@ -24,18 +24,8 @@ from otspec.decode.drafters.sd2.model import PLACES, Steered
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.passes import packed
 from otspec.decode.models.passes.packed import PackedLinear, pack
-from tests.contracts.draft_models import (
-    HEADS,
-    LAYERS,
-    WIDTH,
-    all_features,
-    disturbed,
-    eagle,
-    heads,
-    layer_of,
-    shared,
-    steered,
-)
+from tests.contracts import draft_models
+from tests.contracts.draft_models import HEADS, LAYERS, WIDTH, eagle, heads, shared, steered
 from tests.decode import published
 from tests.decode.models import pair, tiny
 
@@ -51,7 +41,7 @@ SHARED: dict[str, Callable[[Any], Any]] = {
 }
 MODELS: dict[str, Callable[[Any], Any]] = {
     "fed": lambda target: eagle(pair(8)[1]),
-    "of its own": layer_of,
+    "of its own": draft_models.layer_of,
     **SHARED,
     "eagle1": lambda target: published.read(published.eagle(8), target),
     "eagle3": lambda target: published.read(published.eagle3(8, DRAFTED, (0, 1)), target),
@@ -138,7 +128,7 @@ def test_without_training_it_is_the_draft_model_to_the_last_bit(kind: Any) -> No
     target, draft = pair()
     model = kind.of(draft, LAYERS, WIDTH)
     ids = torch.tensor([[3, 1, 4, 1, 5]])
-    features = all_features(target, ids[0].tolist())[None]
+    features = draft_models.all_features(target, ids[0].tolist())[None]
     shown = {"added": model.conditioning(features)} if kind is Eagle else {"shifts": model.shifts(features)}
     assert torch.equal(model(ids, **shown).logits, draft(ids).logits)
     settings: dict[str, Any] = {"paths": 2, "depth": 3, "max_new_tokens": 12, "seed": 5}
@@ -161,7 +151,7 @@ def test_it_is_asked_as_it_is_in_decoding(name: str) -> None:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model: Any = kind.begin(DraftModelInit(target, pair(8)[1])).double().eval()
-    disturbed(model, ("seen", "own", "token"))
+    draft_models.disturbed(model, ("seen", "own", "token"))
     tokens = torch.randint(8, (2, 7), generator=generator)
     states = target(tokens[:, :-1], output_hidden_states=True).hidden_states
     features = torch.stack([states[layer] for layer in kind.layers(target)], dim=2)

@@ -28,18 +28,8 @@ from otspec.decode.models.passes.llama_reader import LlamaReader
 from otspec.errors import DataError
 from otspec.verification.trees.shape import Shape
 from otspec.vocab.tensors import read_tensors, write_tensors
-from tests.contracts.draft_models import (
-    WIDTH,
-    all_features,
-    eagle,
-    law_on,
-    logits_of_eagle,
-    logits_of_parallel,
-    random_router,
-    routed,
-    shared,
-    steered,
-)
+from tests.contracts import draft_models
+from tests.contracts.draft_models import eagle, random_router, routed, shared, steered
 from tests.decode.families import made
 from tests.decode.models import pair, tiny
 
@@ -183,7 +173,7 @@ def test_suppressed_tokens_take_no_place_on_a_shortlist(greedy: bool) -> None:
         for text, tree in zip(TEXTS, drafts.trees, strict=True):
             for node in range(tree.inner):
                 prefix = text + tree.token[tree.line(node)].tolist()
-                q = law_on(tiny(), prefix, shortlist(prefix, int(tree.depth[node])), top_k=3)
+                q = draft_models.law_on(tiny(), prefix, shortlist(prefix, int(tree.depth[node])), top_k=3)
                 np.testing.assert_allclose(laws[row], np.eye(8)[q.argmax()] if greedy else q, atol=1e-10)
                 row += 1
     everything = Sampling(LogitsProcessorList([SuppressTokensLogitsProcessor([*ORDER, 2, 5])]), not greedy)
@@ -227,7 +217,7 @@ def test_a_router_learns_what_its_draft_model_draws() -> None:
     once, again = (train_router(model, texts, **settings, epochs=1) for _ in range(2))
     assert torch.equal(once.network.out_weight, again.network.out_weight)
     prefixes = [text[:length] for text in texts[:6] for length in (1, 2, 9, 30)]
-    laws = [law_on(model, prefix, np.arange(40)) for prefix in prefixes]
+    laws = [draft_models.law_on(model, prefix, np.arange(40)) for prefix in prefixes]
 
     def retained(one: Router) -> float:
         each = zip(prefixes, laws, strict=True)
@@ -264,11 +254,11 @@ def test_a_router_of_a_fed_model_learns_from_its_drafts(kind: str) -> None:
     """At every place and depth: what is likeliest on its own outputs, and what decoding would ask the router by."""
     target, text, likeliest = pair(8)[0], [3, 1, 4, 1, 5, 2], 2
     model = eagle(pair(8)[1]) if kind == "eagle" else shared(target, masks=2 * (kind == "parallel"))
-    says = logits_of_parallel if kind == "parallel" else logits_of_eagle
+    says = draft_models.logits_of_parallel if kind == "parallel" else draft_models.logits_of_eagle
     found = _read_fed(model, target, text)
     # Norms add so many squares in float32, whatever else is in float64, and passes of other shapes in another order.
     norms = sum("RMSNorm" in type(one).__name__ for both in (target, model) for one in both.modules())
-    rounding = norms * WIDTH * torch.finfo(torch.float32).eps
+    rounding = norms * draft_models.WIDTH * torch.finfo(torch.float32).eps
     assert [len(one.tokens) for one in found] == [5, 4, 3]
     strategy = MultiDraft(model, paths=1, depth=1, draft_shortlist=random_router(model, list(range(8)), 4))
     for root in range(len(text) - 1):
@@ -278,7 +268,7 @@ def test_a_router_of_a_fed_model_learns_from_its_drafts(kind: str) -> None:
             assert set(one.likeliest(likeliest)[root].tolist()) == set(np.argsort(-logits)[:likeliest].tolist())
             assert one.tokens[root] == text[root if kind == "parallel" else root + number]
         drafter: Any = strategy.prepare(8, WHOLE, torch.Generator()).drafter
-        drafter.observe([all_features(target, read, drafter.layers)[:-1]])
+        drafter.observe([draft_models.all_features(target, read, drafter.layers)[:-1]])
         drafter.start([read])
         drafter.draft([read], 1)
         asked_by = drafter.history_of_roots()

@@ -9,21 +9,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import otspec
 from otspec.errors import DataError
-from otspec.vocab import (
-    Affinity,
-    Estimate,
-    Moments,
-    PairCounts,
-    affinity,
-    affinity_from_counts,
-    affinity_from_factor,
-    counting,
-    gather,
-    load_affinity,
-    load_estimate,
-    rdk,
-)
+from otspec.vocab import Affinity, Estimate, Moments, PairCounts, affinity, counting, gather, load_affinity, rdk
 from tests.each import each
 from tests.oracles import Floats
 from tests.vocab.test_affinity import everything
@@ -121,9 +109,9 @@ def test_what_rdk_takes_is_that_of_the_dense_computation(tau: float, count: int,
     seen = np.flatnonzero(counts.any(axis=1))
     factor = (samples - samples.mean(axis=0)).T / np.sqrt(29)
     makes: tuple[tuple[Any, Callable[[float], Affinity]], ...] = (
-        (pairs, lambda tau: affinity_from_counts(counts[seen], tau, tokens=seen)),
+        (pairs, lambda tau: otspec.vocab.affinity_from_counts(counts[seen], tau, tokens=seen)),
         (moments, lambda tau: affinity(np.cov(samples.T), tau)),
-        (moments, lambda tau: affinity_from_factor(factor, tau)),
+        (moments, lambda tau: otspec.vocab.affinity_from_factor(factor, tau)),
     )
     for found, wanted in makes:
         path = tmp_path / "estimate.safetensors"
@@ -147,7 +135,7 @@ def test_files_keep_everything_and_say_where_it_comes_from(tmp_path: Path) -> No
     estimate = Estimate.of(found, 0.7, {"source": ["a.txt"]})
     path = tmp_path / "estimate.safetensors"
     estimate.save(path)
-    read = load_estimate(str(path))
+    read = otspec.vocab.load_estimate(str(path))
     assert (read.kind, read.tau) == ("counts", 0.7)
     assert read.about == {"source": ["a.txt"], "window": 3, "seen": 83}
     np.testing.assert_array_equal(read.level, found.occurrences)
@@ -241,13 +229,8 @@ def _damaged(path: Path, **changes: Any) -> Path:
     from otspec.vocab.tensors import write_tensors
 
     counts = sparse.csr_array(np.eye(3) + 1)
-    arrays: dict[str, Any] = {
-        "tokens": np.arange(3),
-        "ends": counts.indptr,
-        "columns": counts.indices,
-        "values": counts.data,
-        "level": np.ones(3),
-    }
+    arrays: dict[str, Any] = {"tokens": np.arange(3), "level": np.ones(3)}
+    arrays |= {"ends": counts.indptr, "columns": counts.indices, "values": counts.data}
     about = {"format": "an affinity of otspec", "kind": "counts", "tau": 1.0}
     for name, value in changes.items():
         (about if name in about else arrays)[name] = value
@@ -273,7 +256,7 @@ def test_damaged_files_are_refused(changes: dict[str, Any], message: str, tmp_pa
     pytest.importorskip("safetensors")
     assert load_affinity(_damaged(tmp_path / "good.safetensors")).tokens.size == 3
     with pytest.raises(DataError, match=message):
-        load_estimate(_damaged(tmp_path / "bad.safetensors", **changes))
+        otspec.vocab.load_estimate(_damaged(tmp_path / "bad.safetensors", **changes))
 
 
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:

@@ -6,23 +6,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from otspec.vocab import (
-    Estimate,
-    Moments,
-    PairCounts,
-    acceptance_rate,
-    affinity,
-    affinity_from_counts,
-    affinity_from_factor,
-    affinity_from_matrix,
-    drafter_kernel,
-    embed,
-    frequency_prune,
-    gather,
-    rdk,
-    rdk_linear,
-    tli,
-)
+from otspec import vocab
+from otspec.vocab import Estimate, Moments, PairCounts, affinity, affinity_from_matrix, embed, rdk, tli
 from tests.refusals import Refused, check_refused
 
 HALF, ROWS = [0.5, 0.5], np.full((2, 2), 0.5)
@@ -49,12 +34,12 @@ def crowded() -> None:
 EYE, IDS = np.eye(2), np.array([4, -1, 0])
 FOREIGN = np.array([[0.5, 0.25, 0.25], [0.1, 0.0, 0.9]])
 REFUSED: list[Refused] = [
-    (lambda: acceptance_rate(HALF, [0.5, 0.25, 0.25]), "p has 2 tokens and q 3.*embed"),
-    (lambda: drafter_kernel([HALF, [0.7, 0.7]], HALF), r"p\[1\] sums to 1.4"),
-    (lambda: acceptance_rate([[HALF, [-0.5, 1.5]]], HALF), r"p\[0, 1\]\[0\] is -0.5"),
-    (lambda: acceptance_rate(0.5, HALF), r"p has shape \(\)"),
-    (lambda: drafter_kernel(ROWS, np.full((3, 2), 0.5)), r"p \(2, 2\), q \(3, 2\).*broadcast"),
-    (lambda: acceptance_rate(["a", "b"], HALF), "p is not an array of real numbers"),
+    (lambda: vocab.acceptance_rate(HALF, [0.5, 0.25, 0.25]), "p has 2 tokens and q 3.*embed"),
+    (lambda: vocab.drafter_kernel([HALF, [0.7, 0.7]], HALF), r"p\[1\] sums to 1.4"),
+    (lambda: vocab.acceptance_rate([[HALF, [-0.5, 1.5]]], HALF), r"p\[0, 1\]\[0\] is -0.5"),
+    (lambda: vocab.acceptance_rate(0.5, HALF), r"p has shape \(\)"),
+    (lambda: vocab.drafter_kernel(ROWS, np.full((3, 2), 0.5)), r"p \(2, 2\), q \(3, 2\).*broadcast"),
+    (lambda: vocab.acceptance_rate(["a", "b"], HALF), "p is not an array of real numbers"),
     (lambda: tli([1.0, 0.0], [1]), "q has no mass on the tokens to keep"),
     (lambda: tli(HALF, [2]), "target holds 2; token ids run from 0 to 1"),
     (lambda: tli(HALF, [0, 0]), "target holds token 0 2 times"),
@@ -65,10 +50,10 @@ REFUSED: list[Refused] = [
     (lambda: embed(FOREIGN, IDS, 5), r"mass 0.25 on tokens with id -1.*tli"),
     (lambda: embed(FOREIGN, IDS[:2], 5), r"ids have shape \(2,\); q has 3 tokens"),
     (lambda: embed(FOREIGN[1], IDS, 0), "vocab is 0"),
-    (lambda: frequency_prune([3, 1], 3), "size is 3, and there are 2 tokens"),
-    (lambda: frequency_prune([3, -1], 1), r"frequencies\[1\] is -1"),
-    (lambda: frequency_prune([[3, 1]], 1), r"frequencies have shape \(1, 2\)"),
-    (lambda: rdk_linear(HALF, HALF, 0), "size is 0"),
+    (lambda: vocab.frequency_prune([3, 1], 3), "size is 3, and there are 2 tokens"),
+    (lambda: vocab.frequency_prune([3, -1], 1), r"frequencies\[1\] is -1"),
+    (lambda: vocab.frequency_prune([[3, 1]], 1), r"frequencies have shape \(1, 2\)"),
+    (lambda: vocab.rdk_linear(HALF, HALF, 0), "size is 0"),
     (lambda: affinity([[1.0, 2.0]]), "covariance has 1 rows and 2 columns; say in tokens"),
     (lambda: affinity([[1.0, 2.0]], tokens=[0, 1]), "tokens name 2 rows, and covariance has 1"),
     (lambda: affinity([[1.0, np.nan]], tokens=[0]), "covariance holds nan"),
@@ -80,10 +65,10 @@ REFUSED: list[Refused] = [
     (lambda: affinity(EYE, tokens=[[0], [0, 1]]), "tokens is not an array"),
     (lambda: affinity(sparse.csr_array(EYE * 1j)), "covariance is not an array of real numbers"),
     (lambda: affinity(EYE).nearest(0), "count is 0"),
-    (lambda: affinity_from_factor(sparse.eye_array(2)), "factor is sparse"),
-    (lambda: affinity_from_factor([[np.inf]]), "factor holds inf"),
-    (lambda: affinity_from_counts([[1, 0], [0, 0]]), "row 1 of counts is 0 throughout; leave it out"),
-    (lambda: affinity_from_counts([[1, -2], [0, 1]]), "counts hold -2; .*affinity"),
+    (lambda: vocab.affinity_from_factor(sparse.eye_array(2)), "factor is sparse"),
+    (lambda: vocab.affinity_from_factor([[np.inf]]), "factor holds inf"),
+    (lambda: vocab.affinity_from_counts([[1, 0], [0, 0]]), "row 1 of counts is 0 throughout; leave it out"),
+    (lambda: vocab.affinity_from_counts([[1, -2], [0, 1]]), "counts hold -2; .*affinity"),
     (lambda: affinity_from_matrix([[0.5, 0.4], [0, 1]]), "row 0 of affinity sums to 0.9 "),
     (lambda: affinity_from_matrix([[1.5, -0.5], [0, 1]]), "affinity holds -0.5"),
     (lambda: affinity_from_matrix(sparse.csr_array([[1e308, 1e308], [1e308, 0.0]])), "row 0 of affinity sums to inf"),
@@ -104,7 +89,7 @@ REFUSED: list[Refused] = [
     (lambda: Estimate.of(of_text([]), 1.0, {}), "none of the tokens with a row is among the 0 tokens"),
     (lambda: Estimate.of(of_text([1, 2]), 1.0, {}).affinity(0.0), "tau is 0.0"),
     (lambda: Estimate.of(of_text([1, 2]), 1.0, {}).nearest(0), "count is 0"),
-    (lambda: gather(of_text([]), lambda first: [], Path("nowhere"), {}, every=0), "every is 0"),
+    (lambda: vocab.gather(of_text([]), lambda first: [], Path("nowhere"), {}, every=0), "every is 0"),
 ]
 
 

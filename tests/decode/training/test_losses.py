@@ -9,24 +9,15 @@ from scipy.spatial.distance import jensenshannon
 from scipy.special import rel_entr, softmax
 
 from otspec.certificate import upper_bound
-from otspec.decode.distillation.losses import (
-    LEAST,
-    LOSSES,
-    OF_FEATURES,
-    STEPS,
-    Prediction,
-    Refusal,
-    TeacherTargets,
-    loss_named,
-    tvd,
-)
+from otspec.decode.distillation import losses
+from otspec.decode.distillation.losses import Prediction, TeacherTargets, loss_named
 from otspec.errors import ProblemError
 from otspec.problem import Problem
 from otspec.schemes import IID
 from tests import laws
 from tests.each import each
 
-OF_LAWS = (*(name for name in LOSSES if name not in OF_FEATURES), "alpha:2", "topk:3", "jsd+0.5*topk:2")
+OF_LAWS = (*(name for name in losses.LOSSES if name not in losses.OF_FEATURES), "alpha:2", "topk:3", "jsd+0.5*topk:2")
 
 POINT, OTHER, HALF, EVEN = np.eye(6)[0], np.eye(6)[1], np.eye(6)[:2].mean(0), np.full(6, 1 / 6)
 
@@ -91,8 +82,8 @@ def test_laws_that_are_0_somewhere_have_finite_losses_and_gradients(name: str) -
 
 
 def test_what_is_infinite_elsewhere_is_far_and_not_forgotten() -> None:
-    assert loss_named("kl")(*_compared(OTHER[None], POINT[None])).item() == pytest.approx(-LEAST)
-    assert loss_named("reverse-kl")(*_compared(POINT[None], OTHER[None])).item() == pytest.approx(-LEAST)
+    assert loss_named("kl")(*_compared(OTHER[None], POINT[None])).item() == pytest.approx(-losses.LEAST)
+    assert loss_named("reverse-kl")(*_compared(POINT[None], OTHER[None])).item() == pytest.approx(-losses.LEAST)
     assert loss_named("jsd")(*_compared(POINT[None], OTHER[None])).item() == pytest.approx(np.log(2))
     logits = torch.tensor([[500.0, 0.0, 0.0]], requires_grad=True)  # as sure as can be, and wrong
     loss_named("kl")(TeacherTargets(torch.tensor([[-500.0, 0.0, -500.0]])), Prediction(logits)).backward()
@@ -120,7 +111,7 @@ def test_names_that_nothing_has_are_refused(name: tuple[str, str]) -> None:
 
 # --- alpha:n: 1 - alpha*(n) as the certificate has it, its gradient by differences, ties among the laws
 
-GRID = 2 ** (1 / STEPS) - 1
+GRID = 2 ** (1 / losses.STEPS) - 1
 """By how much p / q differs within what the loss takes for one."""
 
 
@@ -136,7 +127,7 @@ def test_the_value_is_what_the_best_rule_refuses(seed: int, kind: laws.Kind, n: 
     exact = _refused(p, q, n)
     assert exact - GRID * p.max() - 1e-6 <= found <= exact + 1e-6
     if n == 1:
-        assert found == pytest.approx(tvd(*_compared(p[None], q[None])).item(), abs=2e-6)
+        assert found == pytest.approx(losses.tvd(*_compared(p[None], q[None])).item(), abs=2e-6)
 
 
 def test_tokens_that_are_never_drafted_are_always_refused() -> None:
@@ -145,5 +136,5 @@ def test_tokens_that_are_never_drafted_are_always_refused() -> None:
     own = q[kept] / q[kept].sum()
     whole = np.zeros(40)
     whole[kept] = own
-    found = Refusal(3)(*_compared(p[None, kept], own[None])).item()
+    found = losses.Refusal(3)(*_compared(p[None, kept], own[None])).item()
     assert found == pytest.approx(_refused(p, whole, 3), abs=GRID * p.max() + 1e-6)

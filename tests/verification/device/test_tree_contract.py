@@ -12,16 +12,8 @@ import torch
 from torch import Tensor
 
 from otspec import ProblemError
-from otspec.verification.device import (
-    Links,
-    RowVerification,
-    TreeVerification,
-    trees,
-    verify_logits,
-    verify_rows,
-    verify_trees,
-    verify_truncated,
-)
+from otspec.verification import device
+from otspec.verification.device import Links, trees, verify_trees
 from otspec.verification.tensors import majorant
 from otspec.verification.trees.layout import linked_layout
 from otspec.verification.trees.shape import Shape
@@ -173,12 +165,12 @@ def test_what_is_wrong_is_named() -> None:
     check_refused(REFUSED)
 
 
-ROW_CALLS: dict[str, Callable[..., RowVerification]] = {
-    "logits": lambda p, q, drafts, uniforms: verify_logits(p, q, drafts, uniforms, temperature=0.7),
-    "truncated": lambda p, q, drafts, uniforms: verify_truncated(
+ROW_CALLS: dict[str, Callable[..., device.RowVerification]] = {
+    "logits": lambda p, q, drafts, uniforms: device.verify_logits(p, q, drafts, uniforms, temperature=0.7),
+    "truncated": lambda p, q, drafts, uniforms: device.verify_truncated(
         p, torch.arange(q.shape[1], device=q.device).expand_as(q), q, drafts, uniforms
     ),
-    "buckets": lambda *inputs: verify_rows(*inputs, by="buckets"),
+    "buckets": lambda *inputs: device.verify_rows(*inputs, by="buckets"),
 }
 
 
@@ -190,7 +182,7 @@ def test_one_graph_without_breaks(way: str, monkeypatch: pytest.MonkeyPatch) -> 
     rows: Any = tensors(*row_batch(laws.model, np.random.default_rng(2), 20, 2, 3))
     in_trees: Any = batch(drawn("tiny", 4, (2, 1), 2))
 
-    def verified(target: Tensor, draft: Tensor, tokens: Tensor, uniforms: Tensor) -> TreeVerification:
+    def verified(target: Tensor, draft: Tensor, tokens: Tensor, uniforms: Tensor) -> device.TreeVerification:
         return verify_trees(target, draft, tokens, (2, 1), uniforms, **WAYS[way])
 
     of_trees: Any = (verified, in_trees, outputs)

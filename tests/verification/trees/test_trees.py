@@ -8,19 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from otspec import ProblemError
-from otspec.verification import (
-    Block,
-    Model,
-    Nested,
-    Tree,
-    best_choices,
-    choices_of,
-    shape_of_choices,
-    synthetic,
-    tree_law,
-    tree_text,
-)
+from otspec import ProblemError, verification
+from otspec.verification import Block, Model, Nested, Tree, shape_of_choices, synthetic, tree_law, tree_text
 from otspec.verification.trees.shape import MOST_BYTES, MOST_SLOTS, Shape
 from otspec.verification.trees.topology import NONE, Topology
 from tests.refusals import Refused, check_refused
@@ -100,7 +89,7 @@ def test_a_list_in_any_order_and_spelling_is_one_shape() -> None:
     shape = shape_of_choices(tree)
     assert shape == Shape((3, 2, 1), ((3,), (0, 2, 1), (0, 1, 0)))
     assert shape_of_choices(tree_text(tree[::-1])) == shape_of_choices(str([list(one) for one in tree])) == shape
-    assert choices_of(tree[::-1]) == tree
+    assert verification.choices_of(tree[::-1]) == tree
     assert shape.parent.tolist() == [-1, 0, 0, 0, 2, 2, 3, 5]
     assert shape.place.tolist() == [0, -1, 1, 2, -1, 3, -1, -1]
     assert shape.paths_of_slots.tolist() == [[0, 1, -1, -1], [0, 2, 4, -1], [0, 3, 6, -1], [0, 2, 5, 7]]
@@ -128,7 +117,7 @@ BAD: dict[str, Any] = {
 
 
 def test_bad_lists_are_refused_by_name() -> None:
-    check_refused((partial(choices_of, tree), said) for said, tree in BAD.items())
+    check_refused((partial(verification.choices_of, tree), said) for said, tree in BAD.items())
 
 
 def every_tree(levels: int, ranks: int, size: int) -> set[frozenset[tuple[int, ...]]]:
@@ -156,7 +145,7 @@ def test_the_best_tree_is_the_best_of_all() -> None:
         def gain(tree: Any, rates: Any = rates) -> float:
             return sum(float(np.prod([rates[level, rank] for level, rank in enumerate(one)])) for one in tree)
 
-        best = best_choices(rates, size)
+        best = verification.best_choices(rates, size)
         assert len(best) == size
         assert gain(best) == pytest.approx(max(map(gain, every_tree(3, 3, size))))
         shape_of_choices(best)  # is a tree
@@ -166,7 +155,7 @@ def test_the_best_tree_is_the_best_of_all() -> None:
         ([[0.5]], 2, "there are 1 nodes"),
     ):
         with pytest.raises(ProblemError, match=said):
-            best_choices(rates, size)
+            verification.best_choices(rates, size)
 
 
 def _always(target: list[float], draft: list[float] | None = None) -> Model:
