@@ -99,13 +99,8 @@ def test_time_that_is_up(form: Form) -> None:
 @every_form
 def test_a_budget_that_does_not_suffice_and_progress(form: Form) -> None:
     calls: list[tuple[int, int]] = []
-    audit = form.run(
-        form.lossless,
-        method="sampled",
-        budget=1000,
-        resolution=0.001,
-        progress=lambda done, most: calls.append((done, most)),
-    )
+    request: dict[str, Any] = {"method": "sampled", "budget": 1000, "resolution": 0.001}
+    audit = form.run(form.lossless, progress=lambda *call: calls.append(call), **request)
     assert audit.verdict is AuditVerdict.INCONCLUSIVE
     assert "allow for a larger budget" in audit.reason
     assert 200 <= audit.outcome.draws <= 1000

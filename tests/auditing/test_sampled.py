@@ -122,17 +122,15 @@ def test_a_drafter_of_another_law_is_found_out_and_need_not_be_a_bias() -> None:
     def truncated(q: Floats, n: int, rng: np.random.Generator) -> Ints:
         return rng.choice(q.size, n, p=rules.top(q, 3))
 
-    lossless = otspec.audit(as_sampler(rules.naive), drafter=truncated, resolution=COARSE)
+    naive = as_sampler(rules.naive)
+    lossless = otspec.audit(naive, drafter=truncated, resolution=COARSE)
     assert lossless.verdict is AuditVerdict.LOSSLESS
     assert any("the drafts do not have the declared law" in one.message for one in lossless.findings)
     audit = otspec.audit(as_sampler(rules.rrs), drafter=truncated)
     assert audit.verdict is AuditVerdict.NOT_LOSSLESS
     assert audit.mean("optimum") is None
     repeats = otspec.audit(
-        as_sampler(rules.naive),
-        "without_replacement",
-        drafter=lambda q, n, rng: rng.choice(q.size, n, p=q),
-        budget=3000,
+        naive, "without_replacement", drafter=lambda q, n, rng: rng.choice(q.size, n, p=q), budget=3000
     )
     assert repeats.outcome.tests[-1].evidence == np.inf  # a tuple that cannot be
 

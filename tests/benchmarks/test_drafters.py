@@ -24,18 +24,8 @@ from otspec.decode.pair.loading import load_models  # noqa: E402
 
 AS_IT_IS, STEERED = Learner("shipped", "pretrained"), Learner("shipped", "sd2", "tvd")
 FROZEN = Learner("shipped", "sd2-frozen", "tvd")
-SMALL = replace(
-    TINY,
-    learners=(AS_IT_IS, STEERED),
-    ablations=(FROZEN,),
-    seeds=1,
-    texts=4,
-    held_out=3,
-    at_once=7,
-    length=12,
-    new=6,
-    windows=(3,),
-)
+SIZES: dict[str, Any] = {"seeds": 1, "texts": 4, "held_out": 3, "at_once": 7, "length": 12, "new": 6, "windows": (3,)}
+SMALL = replace(TINY, learners=(AS_IT_IS, STEERED), ablations=(FROZEN,), **SIZES)
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ import shutil
 import sysconfig
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,14 +82,7 @@ def test_a_drafter_with_a_tokenizer_of_its_own_decodes(tmp_path: Path, corpus: P
     assert len(tokenizer) == record["vocab"] == draft.config.vocab_size == 400
     assert record["model"]["parameters"] == sum(value.numel() for value in draft.parameters())
     assert matching_of(shipped.tokenizer, tokenizer) is not None
-    text = otspec.generate(
-        shipped.target,
-        draft,
-        shipped.tokenizer("import ", return_tensors="pt").input_ids,
-        tokenizer=shipped.tokenizer,
-        draft_tokenizer=tokenizer,
-        draft_kernel=load_affinity(tmp_path / AFFINITY),
-        max_new_tokens=8,
-        seed=0,
-    )
+    ids, kernel = shipped.tokenizer("import ", return_tensors="pt").input_ids, load_affinity(tmp_path / AFFINITY)
+    words: dict[str, Any] = {"tokenizer": shipped.tokenizer, "draft_tokenizer": tokenizer, "draft_kernel": kernel}
+    text = otspec.generate(shipped.target, draft, ids, max_new_tokens=8, seed=0, **words)
     assert len(text.new_tokens[0]) <= 8

@@ -58,13 +58,8 @@ def tasks(tmp_path: Path) -> str:
 
 
 NESTED = "[" * 100_000
-TEXTS = {
-    "text.txt": "import os\n",
-    "blank.txt": "\n  \n",
-    "empty": "",
-    "there.safetensors": "a result of hours",
-    "q.jsonl": '{"turns": ["a", "b"]}\n',
-}
+TEXTS = {"text.txt": "import os\n", "blank.txt": "\n  \n", "empty": "", "there.safetensors": "a result of hours"}
+TEXTS["q.jsonl"] = '{"turns": ["a", "b"]}\n'
 
 
 @pytest.fixture

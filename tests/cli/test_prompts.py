@@ -58,19 +58,15 @@ def test_a_prompt_is_cut_to_its_last_tokens_and_held_out_text_is_a_task() -> Non
     assert [models.tokenizer.decode(one.first, skip_special_tokens=True) for one in whole] == spelled
 
 
+LACKING: list[Line] = [{"task": "math"}, {"task": 3, "prompt": 4}, {}]
+LACKING += [{"task": "m", "turns": turns} for turns in ([], [3], "a")]
 NO_PROMPT = r"line 2 has no prompt in a field known here: prompt \(HumanEval\), .*; write"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        *(
-            (json.dumps(LINES[0]) + "\n" + json.dumps(line) + "\n", NO_PROMPT)
-            for line in (
-                *({"task": "math"}, {"task": 3, "prompt": 4}, {}),
-                *({"task": "m", "turns": []}, {"task": "m", "turns": [3]}, {"task": "m", "turns": "a"}),
-            )
-        ),
+        *((f"{json.dumps(LINES[0])}\n{json.dumps(line)}\n", NO_PROMPT) for line in LACKING),
         ("[1]\n", "line 1 has no prompt"),
         ("{\n", "line 1 is no JSON"),
         ("\n", "holds no prompts"),

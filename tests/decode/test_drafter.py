@@ -77,14 +77,9 @@ def test_settings_of_the_drafts_stand_in_for_those_of_the_target() -> None:
     suppressed = logits.index_fill(1, torch.tensor([2]), -torch.inf)
     target: dict[str, Any] = {"temperature": 0.7, "top_k": 6, "top_p": 0.9}
     warpers = [TemperatureLogitsWarper(0.7), TopKLogitsWarper(6), TopPLogitsWarper(0.9)]
-    for inputs in (
-        {},
-        {"temperature": 1.0},
-        {"temperature": 1.8, "top_k": 3},
-        {"top_k": 0, "top_p": 1.0},
-        {"top_p": 0.4},
-        {"temperature": 0},
-    ):
+    settings: list[dict[str, Any]] = [{}, {"temperature": 1.0}, {"temperature": 1.8, "top_k": 3}]
+    settings += [{"top_k": 0, "top_p": 1.0}, {"top_p": 0.4}, {"temperature": 0}]
+    for inputs in settings:
         wanted = {**target, **inputs}
         wanted["top_k"] = wanted["top_k"] or None
         processors = LogitsProcessorList([SuppressTokensLogitsProcessor([2]), *warpers, LogitNormalization()])

@@ -16,16 +16,8 @@ from otspec.settings import docstrings_of
 
 OBJECTS = {"draft_tokens", "draft_kernel", "draft_shortlist"}
 """What no text spells."""
-PASSED = {
-    "tree": "0",
-    "branching": (1,),
-    "paths": 1,
-    "depth": 1,
-    "draft_confidence": 0.5,
-    "draft_kernel": np.eye(2),
-    "draft_tokens": [0],
-    "draft_shortlist": object(),
-}
+PASSED: dict[str, object] = {"tree": "0", "branching": (1,), "paths": 1, "depth": 1, "draft_confidence": 0.5}
+PASSED |= {"draft_kernel": np.eye(2), "draft_tokens": [0], "draft_shortlist": object()}
 """A value of each setting that contradicts another."""
 
 

@@ -30,15 +30,8 @@ def nearest(p: FloatArray, above: IntArray, below: IntArray, way: str) -> float:
     def divergence(q: FloatArray) -> float:
         return apart(p, np.maximum(q, 1e-12), way)
 
-    found = minimize(
-        divergence,
-        start,
-        bounds=[(1e-12, 1.0)] * p.size,
-        constraints=constraints,
-        method="SLSQP",
-        tol=1e-13,
-        options={"maxiter": 500},
-    )
+    settings: dict[str, Any] = {"method": "SLSQP", "tol": 1e-13, "options": {"maxiter": 500}}
+    found = minimize(divergence, start, bounds=[(1e-12, 1.0)] * p.size, constraints=constraints, **settings)
     return float(found.fun)
 
 

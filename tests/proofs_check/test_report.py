@@ -12,13 +12,8 @@ from otspec.errors import DataError
 from otspec.proofs_check import CLAIMS, Source, Unchecked, Verdict, check, report
 from tests.proofs_check.test_evidence import FALSE, TRUE, overlap_above_half
 
-HIDDEN = replace(
-    FALSE,
-    id="hidden",
-    draw=lambda rng: {"p": np.array([0.5, 0.5]), "q": np.array([0.5, 0.5])},
-    assumption="The laws are equal.",
-    remedy="",
-)
+EQUAL = {"p": np.array([0.5, 0.5]), "q": np.array([0.5, 0.5])}
+HIDDEN = replace(FALSE, id="hidden", draw=lambda rng: EQUAL, assumption="The laws are equal.", remedy="")
 SURPRISE = replace(TRUE, id="surprise", margin=overlap_above_half)
 VARIANT = replace(FALSE, id="variant", variant_of="false")
 PAPER = Source(

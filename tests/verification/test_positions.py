@@ -61,11 +61,7 @@ def test_a_draft_that_neither_law_has_room_for_is_not_put_out() -> None:
 
 
 SETTINGS: tuple[dict[str, Any], ...] = (
-    {},
-    {"temperature": 0.7},
-    {"temperature": 0},
-    {"top_k": 5},
-    {"top_p": 0.8, "draft_temperature": 1.4},
+    *({}, {"temperature": 0.7}, {"temperature": 0}, {"top_k": 5}, {"top_p": 0.8, "draft_temperature": 1.4}),
     {"top_k": 6, "top_p": 0.9, "target_top_k": 7, "target_top_p": 0.95},
 )
 

@@ -31,17 +31,10 @@ def benchmark(cells: list[DecodingCell], **settings: Any) -> DecodingBenchmark:
 
 
 def record(
-    cell: DecodingCell,
-    prompt: int,
-    tokens: int,
-    steps: int,
-    seconds: float = 1.0,
-    message: str = "",
-    repeat: int = 0,
-    trial: bool = False,
+    cell: DecodingCell, prompt: int, tokens: int, steps: int, seconds: float = 1.0, **changes: Any
 ) -> dict[str, Any]:
-    """One measurement."""
+    """One measurement, with changes."""
     spent = {**Metrics().seconds, "target": seconds}
     metrics = Metrics(tokens, steps, steps, 2 * steps, [steps], [tokens - steps], spent, tokens)
-    about = {"trial": trial, "prompt": prompt, "repeat": repeat, "seed": prompt, "lossless": True, "message": message}
-    return asdict(cell) | about | metrics.record()
+    about = {"trial": False, "prompt": prompt, "repeat": 0, "seed": prompt, "lossless": True, "message": ""}
+    return asdict(cell) | about | metrics.record() | changes

@@ -10,19 +10,9 @@ from scipy.stats import ttest_ind
 
 pytest.importorskip("torch")
 
+from otspec.bench.decoding import tables
 from otspec.bench.decoding.cells import DecodingCell
 from otspec.bench.decoding.summary import DecodingSummary, by_task, summarise
-from otspec.bench.decoding.tables import (
-    choice_table,
-    compared,
-    decoding_table,
-    drafters_table,
-    efficiencies,
-    efficiency_table,
-    failed_table,
-    speed_up_table,
-    task_tables,
-)
 from otspec.bench.intervals import difference, mean, quotient, ratio
 from tests.bench.decoding.fakes import ASSISTED, GENERATE, INTERVAL, NESTED, VANILLA, record
 
@@ -71,9 +61,9 @@ def test_figures_are_ratios_of_sums_on_common_texts() -> None:
     assert generate.speed_ups == {}
     assert nested.ms_by_phase["target"] == pytest.approx(1e3 * seconds.sum() / tokens.sum())
     assert (found[LP].prompts, found[LP].message) == (0, "too large")
-    table: Any = failed_table(list(found.values()))
+    table: Any = tables.failed_table(list(found.values()))
     assert table.rows == [("2", "8", "1", "lp", "too large")]
-    assert failed_table([nested]) is None
+    assert tables.failed_table([nested]) is None
 
 
 def test_cells_are_compared_at_their_own_temperature_depth_and_truncation_with_a_baselines_fastest() -> None:
@@ -97,7 +87,7 @@ def test_tables() -> None:
     three = DecodingCell("multi-draft", "single", 3, 8)
     cells = [VANILLA, GENERATE, single, prompt_lookup, CHOSEN, NESTED, INTERVAL, three]
     records = [record(cell, at, 8 + at, 4, 0.5 + 0.1 * at) for at in range(6) for cell in cells]
-    records.append({**record(DecodingCell("typical", paths=2, depth=8), 0, 9, 3), "lossless": False})
+    records.append(record(DecodingCell("typical", paths=2, depth=8), 0, 9, 3, lossless=False))
     records += [record(replace(cell, temperature=0.0), at, 9, 3) for at in range(2) for cell in cells]
     records += [
         record(cell, 0, 90 if cell.depth == 20 else 9, 3, cell.depth, trial=True) for cell in ASSISTED.candidates
@@ -105,7 +95,7 @@ def test_tables() -> None:
     everything = summarise(records)
     assert [one.cell.temperature for one in everything] == [1.0] * 9 + [0.0] * 8
     summaries = [one for one in everything if one.cell.temperature]
-    table = efficiency_table(summaries, "t")
+    table = tables.efficiency_table(summaries, "t")
     rows = {row[0]: row[1:] for row in table.rows}
     assert table.header == ("rule", "K = 2", "K = 3")
     assert rows["nested"][0].startswith("2.625 [2.")
@@ -113,16 +103,16 @@ def test_tables() -> None:
     assert rows["single"] == ("-", rows["nested"][0])
     assert rows["typical (lossy)"] == ("3.000", "-")
     assert rows["paper: global resolution"] == ("2.23", "2.54")
-    assert [row[2] for row in decoding_table(summaries, "t", "interval").rows if row[0] == "3"] == ["single"]
-    table = speed_up_table(summaries, "t")
+    assert [row[2] for row in tables.decoding_table(summaries, "t", "interval").rows if row[0] == "3"] == ["single"]
+    table = tables.speed_up_table(summaries, "t")
     assert table.header[2:] == ("over generate", "over vanilla", "over assisted", "over prompt-lookup")
     times = [float(row[1]) for row in table.rows]
     assert times == sorted(times)
-    choice: Any = choice_table(records)
+    choice: Any = tables.choice_table(records)
     shown = ("20 tokens, constant, confidence 0.4", "222.22")
     assert [row[2:4] for row in choice.rows if row[-1] == "chosen"] == [shown]
     assert len(choice.rows) == len(ASSISTED.candidates)
-    assert choice_table([one for one in records if not one["trial"]]) is None
+    assert tables.choice_table([one for one in records if not one["trial"]]) is None
 
 
 def test_figures_of_a_task_are_those_of_its_prompts() -> None:
@@ -140,7 +130,7 @@ def test_figures_of_a_task_are_those_of_its_prompts() -> None:
         assert nested.efficiency == ratio(some, calls)
         expected = quotient(some, seconds[mine], np.full(calls.size, 10.0), plain[mine])
         assert nested.speed_ups[vanilla.cell] == expected
-    efficiency, lengths, speed_up, times = task_tables(found, summarise(records), "t")
+    efficiency, lengths, speed_up, times = tables.task_tables(found, summarise(records), "t")
     assert efficiency.header == lengths.header == speed_up.header == ("rule", "math", "qa", "mean", "all")
     by_rule = {row[0]: row[1:] for row in efficiency.rows}
     assert by_rule["nested, K = 2, L = 8"][0] == found["math"][1].efficiency.shown(".2f")
@@ -152,7 +142,7 @@ def test_figures_of_a_task_are_those_of_its_prompts() -> None:
     assert times.rows[1][4] == f"{float(1e3 * seconds[:7].sum() / tokens[:7].sum()):.2f}"
     without = [record(VANILLA, 0, 10, 10)]
     assert by_task(without) == {}
-    assert task_tables({}, summarise(without), "t") == []
+    assert tables.task_tables({}, summarise(without), "t") == []
 
 
 def test_drafters_are_compared_by_means_over_repeats_welchs_test_and_speed_ups_of_the_same_texts() -> None:
@@ -164,11 +154,11 @@ def test_drafters_are_compared_by_means_over_repeats_welchs_test_and_speed_ups_o
         for cell, more, seconds in ((GENERATE, 23, 4.0), (INTERVAL, 1, 3.0), (NESTED, 0, 2.0), (other, 2, 1.0))
     ]
     summaries = summarise(records)
-    assert [one.cell for one in compared(summaries)] == [NESTED, other]
-    table: Any = drafters_table(summaries, records, "Drafters")
+    assert [one.cell for one in tables.compared(summaries)] == [NESTED, other]
+    table: Any = tables.drafters_table(summaries, records, "Drafters")
     plain, fewer = table.rows
     taus, others = 180 / steps.sum(axis=1), 180 / (steps + 2).sum(axis=1)
-    assert efficiencies([one for one in records if one["drafter"]]) == pytest.approx(others)
+    assert tables.efficiencies([one for one in records if one["drafter"]]) == pytest.approx(others)
     assert plain[:4] == ("as it is", "nested, K = 2, L = 8", f"{taus.mean():.3f}", f"{taus.std(ddof=1):.3f}")
     assert plain[4:7] == ("-", "-", "-")
     shown = ttest_ind(others, taus, equal_var=False)
@@ -176,7 +166,7 @@ def test_drafters_are_compared_by_means_over_repeats_welchs_test_and_speed_ups_o
     assert fewer[6].startswith("2.00 [2.00, 2.00]")
     assert fewer[7].startswith("4.00")
     alone = [one for one in records if one["drafter"] == ""]  # nothing is compared
-    assert drafters_table(summarise(alone), alone, "Drafters") is None
+    assert tables.drafters_table(summarise(alone), alone, "Drafters") is None
     only = [one for one in records if one["drafter"] == "fr:9"]
-    table = drafters_table(summarise(only), only, "Drafters")
+    table = tables.drafters_table(summarise(only), only, "Drafters")
     assert [row[4:7] for row in table.rows] == [("-", "-", "-")]
