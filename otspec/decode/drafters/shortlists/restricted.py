@@ -143,8 +143,9 @@ class Restriction:
         stored = matrix.tocoo()
         places = torch.from_numpy(np.array([stored.col, stored.row], dtype=np.int64))
         values = torch.from_numpy(stored.data / totals[stored.row])
-        kernel = torch.sparse_coo_tensor(places, values, matrix.shape[::-1], check_invariants=True)
-        return DraftVocabulary(tokens, own, kernel.coalesce().to(device))
+        with torch.sparse.check_sparse_tensor_invariants():  # versions of torch warn unless they are told which
+            kernel = torch.sparse_coo_tensor(places, values, matrix.shape[::-1]).coalesce().to(device)
+        return DraftVocabulary(tokens, own, kernel)
 
 
 @dataclass(frozen=True, eq=False)
