@@ -11,6 +11,7 @@ from otspec.decode.models.passes.fused import Llama
 from otspec.decode.models.passes.signature import Conditioning, Inputs
 from otspec.decode.models.passes.static import StaticReader
 from tests.decode.families import made
+from tests.each import each
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="Triton is not interpreted")
@@ -103,3 +104,61 @@ def test_laws_are_those_of_torch(vocab: int) -> None:
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-300, equal_nan=True)
     assert torch.equal(found == 0, wanted == 0)
     assert torch.equal(law_kernels.softmax(logits[:1].double()), found[:1])
+
+
+def test_draws_are_those_that_uniform_numbers_reach() -> None:
+    """As by running sums and a search, on laws with tails, zeros in a row, and none."""
+    from otspec.decode.base import law_kernels
+
+    generator = torch.Generator().manual_seed(0)
+    laws = torch.rand(8, 2500, dtype=torch.float64, generator=generator) ** 20
+    laws[1, :2000] = 0.0
+    laws[2, 1:] = 1e-300
+    laws[3] = 0.0
+    laws[3, 2499] = 1.0
+    laws[4] = torch.nan
+    laws[5] = 0.0
+    uniforms = torch.rand(8, 40, dtype=torch.float64, generator=generator)
+    uniforms[:, 0], uniforms[:, 1] = 0.0, 1 - 2.0**-53
+    found = law_kernels.draw(laws, uniforms)
+    reached = laws.cumsum(dim=-1)
+    wanted = torch.searchsorted(reached, uniforms * reached[:, -1:], right=True)
+    good = [0, 1, 2, 3, 6, 7]
+    assert (laws.gather(1, found)[good] > 0).all()
+    assert torch.equal(found[good, 2:], wanted[good, 2:])
+    assert torch.equal(found[good, 0], (laws[good] > 0).int().argmax(dim=-1))
+    assert not found[4:6].any()
+
+
+@pytest.mark.parametrize("vocab", [5, 2500])
+def test_the_likeliest_are_those_of_a_stable_sort(vocab: int) -> None:
+    """Of ties the lowest first; none of those that have no probability."""
+    from otspec.decode.base import law_kernels
+    from otspec.decode.base.draft_laws import _likeliest
+
+    laws = torch.randint(4, (9, vocab), generator=torch.Generator().manual_seed(vocab)).double() ** 30
+    laws[0] = 0.0
+    laws[1] = torch.arange(vocab)
+    laws[2] = 1.0
+    laws[3, 1:] = 0.0
+    for n in range(1, 6):
+        assert torch.equal(law_kernels.likeliest(laws, n), _likeliest(laws, n))
+
+
+@each(batch=(1, 3), columns=(256, 2048), alike=(True, False))
+def test_masks_show_a_text_and_what_is_seen_on_trial(batch: int, columns: int, alike: bool) -> None:
+    from otspec.decode.models.passes.mask_kernels import mask_of
+
+    generator = torch.Generator().manual_seed(1)
+    length = torch.tensor([7, 40, 200])[-batch:]
+    rows, stop, dtype = 5, 9, torch.bfloat16
+    sees = torch.rand(1 if alike else batch, rows, stop, generator=generator) < 0.5
+    for seen in (sees, None):
+        found = mask_of(length, length.max()[None], seen, rows, stop, columns, dtype)
+        wanted = torch.zeros(batch, rows, columns, dtype=torch.bool)
+        end = int(length.max())
+        wanted[..., end : end + stop] = True if seen is None else seen
+        wanted |= torch.arange(columns) < length[:, None, None]
+        assert found.dtype == dtype
+        assert torch.equal(found[:, 0] == 0, wanted)
+        assert (found[:, 0][~wanted] == torch.finfo(dtype).min).all()

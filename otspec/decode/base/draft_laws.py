@@ -8,13 +8,14 @@ from typing import NamedTuple
 import torch
 
 from otspec.errors import ProblemError
+from otspec.extras import installed
 from otspec.laws import FloatArray
 from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Independent, TopK, WithoutReplacement
 from otspec.verification.rules.token_wise.token_wise import Scheme
 from otspec.verification.trees.topology import NONE
 
-SUMMED_APART = 8
-"""Laws that are summed one after the other on a GPU."""
+FEW_ROWS = 64
+"""Laws up to which torch's running sums leave most of a GPU idle."""
 
 Drawing = Callable[[torch.Tensor, int, torch.Generator], torch.Tensor]
 """Laws, shape (..., V), number of children n and a generator to tokens, shape (..., n), in the order of drawing.
@@ -64,21 +65,19 @@ def draw(laws: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 def _iid(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
     """By the inverse of the distribution function: one uniform number a draft, where clocks take one a token."""
-    reached = _running_sums(laws)
     unit = torch.rand(*laws.shape[:-1], n, dtype=torch.float64, device=laws.device, generator=generator)
+    if _few_on_a_gpu(laws):
+        from otspec.decode.base import law_kernels  # Triton is wanted on a GPU alone
+
+        return law_kernels.draw(laws.reshape(-1, laws.shape[-1]), unit.reshape(-1, n)).view(unit.shape)
+    reached = laws.cumsum(dim=-1)
     # A multiple of 2^-53 below 1, so its product with the total is below the total: the token has a probability.
     return torch.searchsorted(reached, unit * reached[..., -1:], right=True)
 
 
-def _running_sums(laws: torch.Tensor) -> torch.Tensor:
-    """Of each law, shape (..., V).
-
-    On a GPU torch sums several rows each in one block, 75 us at V = 49 152, and a single row in all of them, in 5.
-    """
-    rows = laws.reshape(-1, laws.shape[-1])
-    if laws.device.type == "cpu" or not 1 < len(rows) <= SUMMED_APART:
-        return laws.cumsum(dim=-1)
-    return torch.stack([row.cumsum(dim=-1) for row in rows]).view(laws.shape)
+def _few_on_a_gpu(laws: torch.Tensor) -> bool:
+    """Whether kernels of our own take these laws."""
+    return laws.device.type == "cuda" and laws[..., 0].numel() <= FEW_ROWS and installed("triton")
 
 
 def _without_replacement(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
@@ -87,6 +86,10 @@ def _without_replacement(laws: torch.Tensor, n: int, generator: torch.Generator)
 
 def _likeliest(laws: torch.Tensor, n: int) -> torch.Tensor:
     """The n likeliest first; ties in favour of the lowest id, as in the schemes."""
+    if 0 < n <= FEW and _few_on_a_gpu(laws):
+        from otspec.decode.base import law_kernels
+
+        return law_kernels.likeliest(laws.reshape(-1, laws.shape[-1]), n).view(*laws.shape[:-1], n)
     if not 0 < n <= FEW:
         return _possible(laws, laws.sort(dim=-1, descending=True, stable=True).indices[..., :n])
     rest, tokens = laws.clone(), list[torch.Tensor]()

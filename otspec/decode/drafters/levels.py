@@ -236,7 +236,7 @@ class LevelDrafter(Drafter):
         for level in range(1, shape.depth + 1):
             law = self.head.laws(logits, slots)
             # Columns of a batch round differently, and the law that is verified must be the one that was drawn from.
-            laws.append(law if first is None else law.take_along_dim(first.unsqueeze(-1), dim=1))
+            laws.append(law if first is None else law.gather(1, first.unsqueeze(-1).expand(law.shape)))
             drawn.append(self._drawn(laws[-1], shape.children_at(level - 1), generator))
             if level < shape.depth:
                 if self.confidence and drawn[-1].shape[1] == 1:

@@ -21,7 +21,8 @@ from triton.compiler import ASTSource, compile
 from triton.runtime.jit import JITFunction
 
 import otspec
-from otspec.decode.base.law_kernels import softmax
+from otspec.decode.base.law_kernels import draw, likeliest, softmax
+from otspec.decode.models.passes.mask_kernels import mask_of
 from otspec.decode.models.passes.signature import Conditioning, Inputs
 from otspec.decode.models.passes.static import StaticReader
 from otspec.engines.chains import ChainLaws, verify_chains_in_rows
@@ -29,7 +30,7 @@ from otspec.verification.device import verify_logits, verify_trees
 from otspec.verification.trees.layout import branching_layout
 
 POINTERS = {torch.float64: "*fp64", torch.float32: "*fp32", torch.float16: "*fp16"}
-POINTERS |= {torch.bfloat16: "*bf16", torch.int64: "*i64", torch.int32: "*i32", torch.int8: "*i8"}
+POINTERS |= {torch.bool: "*i1", torch.bfloat16: "*bf16", torch.int64: "*i64", torch.int32: "*i32", torch.int8: "*i8"}
 compiled = {}
 
 
@@ -72,7 +73,9 @@ verify_logits(rows, rows, drafts, uniforms, temperature=0.7, by="triton")
 places = torch.zeros((2, 9), dtype=torch.int64)
 chains = ChainLaws(rows, places, None, places[:, :8], logits=True)
 verify_chains_in_rows(chains, places[:, :8], places[:, 0], torch.zeros((2, 9), dtype=torch.float64), kernels=True)
-softmax(rows)
+draw(softmax(rows), uniforms[:, :4, 0])
+likeliest(softmax(rows), 3)
+mask_of(places[0], places[0, :1], torch.ones((1, 5, 9), dtype=torch.bool), 5, 9, 256, torch.bfloat16)
 shifts, where = torch.zeros((2, 1, 1, 1536), dtype=torch.float16), torch.arange(8)[None]
 for config, told in ((Qwen2Config, Conditioning(shifts=shifts)), (Qwen3Config, Conditioning())):
     model = AutoModelForCausalLM.from_config(config(
@@ -80,7 +83,7 @@ for config, told in ((Qwen2Config, Conditioning(shifts=shifts)), (Qwen3Config, C
         num_key_value_heads=3, head_dim=64, attn_implementation="sdpa",
     ))
     StaticReader(model.eval().half(), (1, 2)).read(Inputs(where, where, None, 0, 8, told))
-assert len(compiled) == 36, list(compiled)
+assert len(compiled) == 41, list(compiled)
 """
 
 

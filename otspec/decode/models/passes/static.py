@@ -27,6 +27,7 @@ from otspec.decode.models.passes.signature import Inputs, Outputs
 from otspec.decode.models.passes.single_graph import GraphedSequence, Steps
 from otspec.decode.models.passes.transformers_reader import TransformersReader
 from otspec.decode.models.passes.workspace import FixedPass, Workspace, Written, filled_up
+from otspec.extras import installed
 from otspec.laws import IntArray
 
 SWITCH = "OTSPEC_CUDA_GRAPHS"
@@ -148,12 +149,7 @@ class StaticReader:
         workspace, rows = self._held[0], inputs.tokens.shape[1]
         stop = inputs.start + rows
         workspace.place.columns = workspace.column[inputs.start : stop] + run.end
-        since = workspace.column - run.end
-        on_trial = (since >= 0) & (since < stop)
-        if sees is not None:
-            on_trial = on_trial & sees[..., since.clamp(0, stop - 1)]
-        visible = (workspace.column < run.length[:, None]).unsqueeze(1) | on_trial
-        mask = torch.where(visible, workspace.shown, workspace.hidden).unsqueeze(1)
+        mask = _mask_of(run, workspace, sees, rows, stop)
         return self._pass(inputs._replace(mask=mask.expand(len(inputs.tokens), -1, rows, -1)))
 
     def _forward(self, one: FixedPass) -> Outputs:
@@ -266,6 +262,22 @@ class StaticReader:
         workspace.take(written, columns)
         self._held[:] = [workspace]
         self._plain.cache = workspace.cache
+
+
+def _mask_of(
+    run: GraphedSequence, workspace: Workspace, sees: torch.Tensor | None, rows: int, stop: int
+) -> torch.Tensor:
+    """What is added to scores, shape (B or 1, 1, rows or 1, columns), as `StaticReader.read_at` is told."""
+    if workspace.column.is_cuda and installed("triton"):
+        from otspec.decode.models.passes.mask_kernels import mask_of  # Triton is wanted on a GPU alone
+
+        return mask_of(run.length, run.end, sees, rows, stop, workspace.columns, workspace.shown.dtype)
+    since = workspace.column - run.end
+    on_trial = (since >= 0) & (since < stop)
+    if sees is not None:
+        on_trial = on_trial & sees[..., since.clamp(0, stop - 1)]
+    visible = (workspace.column < run.length[:, None]).unsqueeze(1) | on_trial
+    return torch.where(visible, workspace.shown, workspace.hidden).unsqueeze(1)
 
 
 def has_no_head(model: PreTrainedModel) -> bool:
