@@ -1,5 +1,6 @@
 """Decoding whose trees are verified on the device, here a CPU that is told to: texts have the target's law."""
 
+from collections.abc import Sequence
 from typing import Any
 from unittest import mock
 
@@ -9,10 +10,18 @@ import torch
 
 from otspec import ProblemError
 from otspec.decode.base import graphs
-from otspec.decode.base.drafts import Drafts, Launched
+from otspec.decode.base.drafts import AcceptedSlots, Drafts, Launched
 from otspec.decode.verify import on_device
 from otspec.decode.verify.captured import DeviceRule, GraphedVerifier, Inputs, verify_in_one
-from otspec.decode.verify.on_device import can_be_stacked, device_rule, verify_launched, verify_on_device
+from otspec.decode.verify.on_device import (
+    can_be_stacked,
+    device_rule,
+    followed_slots,
+    verify_launched,
+    verify_on_device,
+)
+from otspec.decode.verify.step import _matched
+from otspec.decode.verify.verifiers import AcceptedTokens
 from otspec.verification import Block, Nested, TokenWise, Tree
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import Topology
@@ -60,8 +69,34 @@ def test_slots_that_the_host_has_not_seen_are_verified_by_the_laws_of_the_first(
         tokens.append(token[1:])
     launched = Launched(shape, torch.stack(tokens), torch.stack(drawn_from), None, lambda: drafts)
     generators = [torch.Generator().manual_seed(5) for _ in range(2)]
-    found = verify_launched(DeviceRule(rule), launched, torch.from_numpy(target), generators[0])(trees)
+    see, outcome = verify_launched(DeviceRule(rule), launched, torch.from_numpy(target), generators[0])
+    found = see(trees)
     assert found == verify_on_device(DeviceRule(rule), drafts, laws, generators[1])
+    check_accepted(outcome.read(shape, launched.tokens, outcome.came), trees, found)
+
+
+def check_accepted(accepted: AcceptedSlots, trees: Sequence[Tree], found: Sequence[AcceptedTokens]) -> None:
+    """The device has what the host has, of slots of equal prefixes any."""
+    for slots, token, tree, one in zip(*accepted, trees, found, strict=True):
+        node, depth = slots_of(tree)[0], len(one.nodes)
+        assert node[slots[:depth]].tolist() == one.nodes
+        assert (slots[depth:] == -1).all()
+        assert token == one.token
+
+
+@each(branching=((2,), (3, 1), (2, 2), (4, 1, 1), (2, 3, 2)))
+def test_the_device_follows_the_target_as_the_host_does(branching: Any) -> None:
+    trees, shape = drawn("tiny", 3, branching, 40), Shape.of(branching)
+    drafted = torch.stack([slots_of(tree)[1][1:] for tree in trees])
+    wanted = torch.randint(3, (len(trees), shape.slots + 2), generator=torch.Generator().manual_seed(3))
+    for own, tree in zip(wanted, trees, strict=True):  # equal prefixes have one law
+        own[: shape.slots] = own[tree.slot][slots_of(tree)[0]]
+    at_nodes = np.concatenate([own[tree.slot] for own, tree in zip(wanted.numpy(), trees, strict=True)])
+    found = _matched(trees, at_nodes).extensions
+    assert len({len(one.nodes) for one in found}) > 1
+    check_accepted(followed_slots(shape, drafted, wanted), trees, found)
+    nothing = followed_slots(shape, torch.full_like(drafted, -1), torch.full_like(wanted, -1))
+    assert (nothing.slots == -1).all()
 
 
 def test_drafts_that_cannot_be_stacked_go_to_the_host() -> None:

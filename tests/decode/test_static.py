@@ -12,6 +12,7 @@ import torch
 from otspec import generate
 from otspec.decode import Budget, Frequent, run
 from otspec.decode.base import graphs
+from otspec.decode.drafters.eagle.drafter import EagleDrafter
 from otspec.decode.methods import DynamicTree
 from otspec.decode.models.context import Context
 from otspec.decode.models.passes import static
@@ -59,6 +60,11 @@ CASES: tuple[tuple[dict[str, Any], tuple[int, ...]], ...] = (
     ({"paths": 1, "depth": 3, "solver": "block"}, (3,)),
 )
 """Settings, and lengths of prompts."""
+ALONE: tuple[tuple[dict[str, Any], tuple[int, ...]], ...] = (
+    ({"paths": 2, "depth": 3, "verify_on": "device"}, (3,)),
+    ({"branching": (3, 2), "law": "top_k", "draft_temperature": 1.0, "temperature": 0}, (3,)),
+)
+"""A text whose next drafts need not wait for the host."""
 OF_A_MODEL = (
     *CASES,
     ({"paths": 3, "depth": 3}, LONG),
@@ -81,6 +87,7 @@ SHORTLISTS: dict[str, Callable[[Any], dict[str, Any]]] = {
     [
         *(("a model", case, "") for case in OF_A_MODEL),
         *((one, CASES[0], "") for one in [*DRAFT_MODELS][1:]),
+        *((one, case, "") for one in ("eagle", "parallel", "eagle3") for case in ALONE),
         ("shared, of some tokens", (DYNAMIC, SEVERAL), ""),
         *(("a model", case, "routed") for case in (*OF_A_MODEL[:3], OF_A_MODEL[-1])),
         ("eagle", CASES[0], "routed"),
@@ -114,7 +121,7 @@ def test_however_a_pass_is_done_the_text_is_the_same(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(StaticReader, "takes", staticmethod(lambda model: standing and can_stand(model)))
             patch.setattr(static, "can_be_one", lambda _: in_one)
-            runs = calls_of(patch, GraphedSequence, "do")
+            runs, early = calls_of(patch, GraphedSequence, "do"), calls_of(patch, EagleDrafter, "launch_next")
             patch.setattr(Decoder, "IN_TURN", () if ahead else ("cpu",))
             if pooled:
                 patch.setattr(static, "Workspace", with_pool)
@@ -126,6 +133,7 @@ def test_however_a_pass_is_done_the_text_is_the_same(
             else:
                 found = generate(target, model, ids, **more, **settings, **chosen)
         assert bool(runs) == in_one
+        assert bool(early) == (ahead and (settings, lengths) in ALONE)
         return found.new_tokens, [(one.rows, one.start, one.keep) for one in found.passes["draft"]]
 
     expected = text(standing=False)[0]

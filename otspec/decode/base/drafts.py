@@ -112,6 +112,27 @@ class Launched(NamedTuple):
         return _over(vocab, self.laws.flatten(0, 1), self.columns)
 
 
+class AcceptedSlots(NamedTuple):
+    """What verification accepted, on the device, before the host knows."""
+
+    slots: torch.Tensor
+    """Shape (B, L): of the accepted tokens, padded with -1."""
+    token: torch.Tensor
+    """Shape (B,): the token after them."""
+
+
+Reading = Callable[[Shape, torch.Tensor, torch.Tensor], AcceptedSlots]
+"""Takes the shape of drafts, their tokens, (B, S - 1), and what came out of verification, to what was accepted."""
+
+
+class Outcome(NamedTuple):
+    """What came out of verification, on the device, for whom it is early enough to make slots of it there."""
+
+    came: torch.Tensor
+    """Shape (B, ...)."""
+    read: Reading
+
+
 def _over(vocab: int, laws: torch.Tensor, columns: torch.Tensor | None) -> torch.Tensor:
     return laws if columns is None else laws.new_zeros(len(laws), vocab).index_copy_(1, columns, laws)
 

@@ -22,15 +22,14 @@ class HostCopy:
     Parameters
     ----------
     tensor : Tensor
-        Which nothing overwrites until the copy is read.
+        The device may be asked at once for what overwrites it.
     """
 
     def __init__(self, tensor: torch.Tensor) -> None:
-        self._tensor = tensor
         self._there: torch.cuda.Event | None = None
+        self._tensor = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+        self._tensor.copy_(tensor, non_blocking=True)
         if tensor.is_cuda:
-            self._tensor = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-            self._tensor.copy_(tensor, non_blocking=True)
             self._there = torch.cuda.Event()
             self._there.record(torch.cuda.current_stream(tensor.device))
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import torch
 
-from otspec.decode.base.drafts import Drafts, Launched
+from otspec.decode.base.drafts import Drafts, Launched, Outcome
 from otspec.decode.models.context import Pass
 from otspec.laws import IntArray
 from otspec.verification.trees.topology import Topology
@@ -59,6 +59,21 @@ class Drafter(ABC):
     def launch(self, texts: Sequence[Sequence[int]], depth: int) -> Launched | None:
         """Draft as `draft` does, without a look at what is drafted; None where it takes one, and nothing is done."""
         return None
+
+    def launch_next(self, drafts: Launched, outcome: Outcome, states: torch.Tensor | None) -> None:
+        """Launch the drafts of the next step before the host knows what this one accepts, where that can be done.
+
+        If the text goes on, `launch` is what comes next, as deep as in this step.
+
+        Parameters
+        ----------
+        drafts : Launched
+            Of this step.
+        outcome : Outcome
+            What it accepts of them.
+        states : Tensor, shape (B, S or more, layers, width), optional
+            Of the target, at all slots; None without `layers`.
+        """
 
     def learn(self, trees: Sequence[Topology], tokens: Sequence[int]) -> None:
         """Take the tokens that the target put after each node of all trees, one tree after the other.

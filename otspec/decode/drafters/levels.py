@@ -152,7 +152,10 @@ class LevelDrafter(Drafter):
         shape = self.shape.cut(depth)
         if self.confidence or shape.each or shape.slots > MOST_LAUNCHED:
             return None
-        found = self._drafted(shape, self.begin_step(texts))
+        return self._launched(self._drafted(shape, self.begin_step(texts)), shape)
+
+    def _launched(self, found: Levels, shape: Shape) -> Launched:
+        """What was drafted of a shape, whose tokens are on their way to the host."""
         tokens = HostCopy(found.tokens)
 
         def see() -> Drafts:

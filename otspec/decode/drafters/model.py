@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import torch
+from torch.nn.functional import pad
 
+from otspec.decode.base.drafts import Reading
 from otspec.decode.drafters.levels import GrownLevel, LevelDrafter, Levels
 from otspec.decode.drafters.shortlists.selection import History
 from otspec.decode.models.context import Context, Pass
@@ -19,9 +21,36 @@ class Unread(NamedTuple):
     """What a draft model has not read of each text, as it comes from the host."""
 
     packed: torch.Tensor
-    """Shape (B, N + 2): tokens padded on the left, how many there are, and how many were read before."""
+    """Shape (B, N + 2): tokens padded on the left, how many there are, and how many were read before; or what came out
+    of a verification that the host has not seen, from which that is to be made."""
     even: bool
     """Whether there are N of each text."""
+    drafts: tuple[Shape, Reading] | None = None
+    """Of what was verified: its shape, and what makes slots of what came."""
+
+    @property
+    def columns(self) -> int:
+        """N."""
+        return self.packed.shape[1] - 2 if self.drafts is None else self.drafts[0].depth + 1
+
+    def after(self, tokens: torch.Tensor, read: torch.Tensor) -> tuple[Unread, torch.Tensor]:
+        """What verification adds to texts, and the slots after which that comes, shape (B, N).
+
+        Parameters
+        ----------
+        tokens : Tensor of int, shape (B, S - 1)
+            That were drafted.
+        read : Tensor of int, shape (B, 1)
+            How many were read before.
+        """
+        assert self.drafts is not None
+        shape, accepted_of = self.drafts
+        slots, token = accepted_of(shape, tokens, self.packed)
+        count = (slots >= 0).sum(dim=1, keepdim=True)
+        which = (torch.arange(-shape.depth, 1, device=tokens.device) + count).clamp(min=0)
+        after = pad(slots, (1, 0)).gather(1, which)
+        drafted = tokens.gather(1, (after[:, 1:] - 1).clamp(min=0))
+        return Unread(torch.cat((drafted, token.unsqueeze(1), count + 1, read), dim=1), False), after
 
 
 class UnreadText(NamedTuple):
@@ -86,7 +115,10 @@ class ModelDrafter(LevelDrafter):
         return int(min(self.shape.depth, max(self.context.positions - lengths.max() + 1, 0)))
 
     def _drafted(self, shape: Shape, texts: Sequence[Sequence[int]]) -> Levels:
-        unread = self._unread_in(texts)
+        return self._after_unread(shape, self._unread_in(texts))
+
+    def _after_unread(self, shape: Shape, unread: Unread) -> Levels:
+        """Read what is new of the texts, and draft."""
         return self._in_one(shape, unread) or self._levels(shape, self._after(self._on_device(unread)), self.generator)
 
     def _in_one(self, shape: Shape, unread: Unread) -> Levels | None:
@@ -146,10 +178,12 @@ class ModelDrafter(LevelDrafter):
 
         def whole(packed: torch.Tensor, *more: Any) -> tuple[torch.Tensor, ...]:
             *self._features, drawn_from = more
-            return steps(self._after(UnreadText.of(unread._replace(packed=packed))), drawn_from)
+            return steps(self._after(self._text_of(unread._replace(packed=packed))), drawn_from)
 
-        columns += packed.shape[1] - 2
-        found = self.context.in_one_graph((key, unread.even), whole, [packed, *features], columns, generator)
+        columns += unread.columns
+        found = self.context.in_one_graph(
+            (key, unread.even, unread.drafts), whole, [packed, *features], columns, generator
+        )
         self._features = features
         return found
 
@@ -159,7 +193,11 @@ class ModelDrafter(LevelDrafter):
 
     def _on_device(self, unread: Unread) -> UnreadText:
         packed = unread.packed.to(self.context.device, non_blocking=True)
-        return UnreadText.of(unread._replace(packed=packed))
+        return self._text_of(unread._replace(packed=packed))
+
+    def _text_of(self, unread: Unread) -> UnreadText:
+        """The same with its positions, on the device."""
+        return UnreadText.of(unread)
 
     def _unread_in(self, texts: Sequence[Sequence[int]]) -> Unread:
         """What is new in each text."""

@@ -75,6 +75,11 @@ class Target:
         """After all nodes that were read last, shape (sum of N, V)."""
         return self.of_nodes(self._read.logits)
 
+    @property
+    def states(self) -> torch.Tensor | None:
+        """Hidden states at all that was read last, shape (B, rows, layers, width); None where no layers are wanted."""
+        return self._read.features
+
     def read_and_prepare(
         self, texts: Sequence[Sequence[int]], trees: Sequence[Topology], output: TargetOutput | None
     ) -> torch.Tensor | None:

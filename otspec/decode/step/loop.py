@@ -79,8 +79,13 @@ class Decoder:
     def _step(self, going: list[Request], target: Target, clock: Clock, metrics: Metrics) -> list[Request]:
         """One step; the texts that go on."""
         tokens = [text.tokens for text in going]
-        depth = self._depth(going, tokens, target)
-        read = self._ahead(tokens, depth, target, clock) or self._in_turn(going, tokens, depth, target, clock)
+        lengths, left = np.array([len(text) for text in tokens]), max(map(self.ending.left, going))
+        depth = self._depth(lengths, left, target)
+
+        def goes_on() -> bool:  # as deep, whatever is accepted
+            return self._depth(lengths + depth + 1, left - depth - 1, target) == depth
+
+        read = self._ahead(tokens, depth, goes_on, target, clock) or self._in_turn(going, tokens, depth, target, clock)
         drafts = read.drafts
         try:
             extensions, answers = self._verified(read, clock)
@@ -135,10 +140,9 @@ class Decoder:
             found = iter(self.scorer.score(target.logits[rows], read, [token for own in tokens for token in own]))
         return [list(islice(found, len(own))) for own in tokens]
 
-    def _depth(self, going: Sequence[Request], tokens: Sequence[Sequence[int]], target: Target) -> int:
-        """As deep as the texts may still grow, the models' positions allow and the drafter will go."""
-        lengths: IntArray = np.array([len(text) for text in tokens])
-        left = max(self.ending.left(text) for text in going) - 1
+    def _depth(self, lengths: IntArray, left: float, target: Target) -> int:
+        """As deep as texts of these lengths may still grow, the models' positions allow and the drafter will go."""
+        left -= 1
         depth = min(target.context.positions - lengths.max(), self.drafter.depth(lengths))
         if target.context.device.type == "cpu" or left <= 0:
             # Elsewhere the last trees of a text are as deep as the others: passes of one shape are replayed, and each
@@ -162,11 +166,13 @@ class Decoder:
                 seen = self.verifier.prepare_target(target.logits, prefixes)
         return Read(drafts, lambda: seen, prefixes)
 
-    def _ahead(self, tokens: Sequence[Sequence[int]], depth: int, target: Target, clock: Clock) -> Read | None:
+    def _ahead(
+        self, tokens: Sequence[Sequence[int]], depth: int, goes_on: Callable[[], bool], target: Target, clock: Clock
+    ) -> Read | None:
         """Drafts, the target's pass over them and verification, all on the device before the host sees any.
 
-        What the host has to do with the drafts it does while the device is at work.  None where it has to see them
-        first.
+        What the host has to do with the drafts it does while the device is at work, on the next ones if the text surely
+        goes on and the drafter can launch them.  None where it has to see them first.
         """
         output = self.verifier.blind_output
         if depth == 0 or output is None or target.context.device.type in self.IN_TURN:
@@ -179,13 +185,16 @@ class Decoder:
             seen = target.read_slots(tokens, launched, output)
             phases.then("verification")
             judge = self.verifier.launch(launched, seen)
+            if judge is not None and goes_on():
+                phases.then(self.drafter.phase)
+                self.drafter.launch_next(launched, judge.outcome, target.states)
         drafts = launched.see()
         target.merge(drafts.trees)
         return Read(drafts, lambda: target.of_nodes(seen), [], judge)
 
     def _verified(self, read: Read, clock: Clock) -> Verified:
         """What the texts get."""
-        found = None if read.judge is None else read.judge(read.drafts)
+        found = None if read.judge is None else read.judge.see(read.drafts)
         return self.verifier.verify(read.drafts, read.seen(), clock) if found is None else found
 
     def _prefixes(self, going: Sequence[Request], trees: Sequence[Topology]) -> list[Prefix]:

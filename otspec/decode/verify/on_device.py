@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn.functional import pad
 
-from otspec.decode.base.drafts import Drafts, Launched, first_of_prefixes
+from otspec.decode.base.drafts import AcceptedSlots, Drafts, Launched, Outcome, first_of_prefixes
 from otspec.decode.base.transfers import HostCopy, to_device
 from otspec.decode.verify.captured import DeviceRule, Inputs, verify_in_one
 from otspec.decode.verify.verifiers import AcceptedTokens
@@ -99,7 +99,7 @@ def verify_on_device(
 
 def verify_launched(
     rule: DeviceRule, drafts: Launched, laws: torch.Tensor, generator: torch.Generator
-) -> Callable[[Sequence[Topology]], list[AcceptedTokens]]:
+) -> tuple[Callable[[Sequence[Topology]], list[AcceptedTokens]], Outcome]:
     """The same of drafts that the host has not seen.
 
     Parameters
@@ -115,6 +115,8 @@ def verify_launched(
     -------
     callable
         Takes the trees, such as `can_be_stacked`, and waits.
+    Outcome
+        The same on the device.
     """
     shape, (batch, _, vocab) = drafts.shape, laws.shape
     own, drawn_from = _rows_of_slots(shape, batch, laws.device)
@@ -122,8 +124,51 @@ def verify_launched(
     slots = torch.cat((pad(drafts.tokens, (1, 0)), rows, drawn_from), dim=1)
     target = laws[:, : shape.slots].flatten(0, 1)
     trees = Inputs(target, drafts.over(vocab), _uniforms(shape, batch, target, generator), slots)
-    found = HostCopy(verify_in_one(rule, trees, shape.branching))
-    return lambda merged: _accepted(rule, trees, shape, found.numpy(), _nodes_of_slots(merged))
+    came = verify_in_one(rule, trees, shape.branching)
+    found = HostCopy(came)
+
+    def see(merged: Sequence[Topology]) -> list[AcceptedTokens]:
+        return _accepted(rule, trees, shape, found.numpy(), _nodes_of_slots(merged))
+
+    return see, Outcome(came, slots_of_rule)
+
+
+def slots_of_rule(shape: Shape, tokens: torch.Tensor, came: torch.Tensor) -> AcceptedSlots:
+    """What a rule accepts, of what it puts out, shape (B, L + 2)."""
+    return AcceptedSlots(came[:, :-2], came[:, -2])
+
+
+def followed_slots(shape: Shape, tokens: torch.Tensor, chosen: torch.Tensor) -> AcceptedSlots:
+    """The longest drafted prefix of what the target writes, without a look from the host.
+
+    Parameters
+    ----------
+    shape : Shape
+    tokens : Tensor of int, shape (B, S - 1)
+        That were drafted.
+    chosen : Tensor of int, shape (B, S or more)
+        What the target puts after each slot.
+    """
+    parent, line, slot = _places_of_slots(shape, chosen.device)
+    agrees = (tokens >= 0) & (tokens == chosen[:, parent])
+    reached = (pad(agrees, (1, 0), value=True).unsqueeze(1) | ~line).all(dim=-1)
+    none = shape.slots
+    first = torch.where(pad(reached, (0, 1))[:, slot], slot, none).amin(dim=2)
+    last = torch.where(first < none, first, 0).amax(dim=1, keepdim=True)  # deeper slots have larger numbers
+    return AcceptedSlots(torch.where(first < none, first, -1), chosen.gather(1, last).squeeze(1))
+
+
+@cache
+def _places_of_slots(shape: Shape, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The parents of slots, (S - 1,), their lineages, (S, S), and those of each level, (L, W), S behind the last.
+
+    Kept for good: graphs have the addresses.
+    """
+    of_level = np.full((shape.depth, np.diff(shape.offsets).max()), shape.slots)
+    for own, start, stop in zip(of_level, shape.offsets[1:-1], shape.offsets[2:], strict=True):
+        own[: stop - start] = np.arange(start, stop)
+    parent, line, slot = (to_device(part, device) for part in (shape.parent[1:], shape.lineage, of_level))
+    return parent, line, slot
 
 
 @cache

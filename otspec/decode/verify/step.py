@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from otspec.decode.base.draft_laws import draw
-from otspec.decode.base.drafts import Drafts, Launched, max_support
+from otspec.decode.base.drafts import Drafts, Launched, Outcome, max_support
 from otspec.decode.base.metrics import Clock
 from otspec.decode.base.sampling import Prefix, Sampling, softmax
 from otspec.decode.base.transfers import HostCopy, to_device
@@ -25,7 +25,7 @@ from otspec.decode.models.target import TargetOutput
 from otspec.decode.verify.captured import DeviceRule
 from otspec.decode.verify.compact import compact_trees
 from otspec.decode.verify.laws import LawsOnHost, drawn_of_scores, merged_of_scores, merged_to_host, to_host
-from otspec.decode.verify.on_device import can_be_stacked, verify_launched, verify_on_device
+from otspec.decode.verify.on_device import can_be_stacked, followed_slots, verify_launched, verify_on_device
 from otspec.decode.verify.verifiers import AcceptedTokens, merges, verify
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
@@ -42,8 +42,13 @@ class Verified(NamedTuple):
     """The tokens that the target put after the nodes of all trees, one tree after the other, where they are known."""
 
 
-Judge = Callable[[Drafts], Verified | None]
-"""Waits for what was launched, and says what comes out of the step; None where `verify` has to."""
+class Judge(NamedTuple):
+    """Verification that has been launched."""
+
+    see: Callable[[Drafts], Verified | None]
+    """Waits for it, and says what comes out of the step; None where `verify` has to."""
+    outcome: Outcome
+    """The same on the device; where `see` says None, or raises, it means nothing."""
 
 
 class StepVerifier(ABC):
@@ -132,7 +137,7 @@ class Greedy(StepVerifier):
             rows = zip(choices.numpy(), drafts.trees, strict=True)
             return _matched(drafts.trees, np.concatenate([row[tree.slot] for row, tree in rows]))
 
-        return judge
+        return Judge(judge, Outcome(seen, followed_slots))
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,8 +263,8 @@ class OnDevice(OnHostMerged):
 
     def launch(self, drafts: Launched, seen: torch.Tensor) -> Judge:
         """By the rule, where it turns out that the trees can be stacked."""
-        found = verify_launched(self.rule, drafts, seen, self.generator)
-        return lambda merged: Verified(found(merged.trees)) if can_be_stacked(merged) else None
+        found, outcome = verify_launched(self.rule, drafts, seen, self.generator)
+        return Judge(lambda merged: Verified(found(merged.trees)) if can_be_stacked(merged) else None, outcome)
 
 
 def step_verifier(

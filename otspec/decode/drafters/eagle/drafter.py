@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch.nn.functional import pad
 
+from otspec.decode.base.drafts import Launched, Outcome
 from otspec.decode.drafters.conditioned import ConditionedDrafter
 from otspec.decode.drafters.eagle.in_bytes import ByteLevels, model_in_bytes
 from otspec.decode.drafters.eagle.model import Eagle
@@ -31,6 +32,8 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
     model: Eagle
     _first: int
     """Tokens of a text that are never read."""
+    _next: Levels | None = None
+    """The drafts of the next step, where they are launched: what was read in this one is settled by then."""
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
         """Read the prompts but for their last tokens."""
@@ -47,15 +50,50 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
 
     def begin_step(self, texts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
         """What has not been read of a text is read with the target's features of the tokens before."""
-        texts = [text[self._first :] for text in texts]
+        texts = self._without_first(texts)
         unread = [len(text) - length for text, length in zip(texts, self.context.length.tolist(), strict=True)]
         self._features = (self._before_unread(unread),)
         return texts
 
+    def _without_first(self, texts: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+        return [text[self._first :] for text in texts]
+
+    def launch(self, texts: Sequence[Sequence[int]], depth: int) -> Launched | None:
+        """As others do, where `launch_next` has not done it."""
+        found, self._next = self._next, None
+        if found is None:
+            return super().launch(texts, depth)
+        (unread,) = self._unread(self._without_first(texts))
+        self._on_trial = [list(range(self._before_slots - len(unread), self._before_slots))]
+        return self._launched(found, self.shape.cut(depth))
+
+    def _launched(self, found: Levels, shape: Shape) -> Launched:
+        """With laws that the next drafts do not overwrite."""
+        return super()._launched(found._replace(laws=found.laws.clone()), shape)
+
+    def launch_next(self, drafts: Launched, outcome: Outcome, states: torch.Tensor | None) -> None:
+        """Of a single text: which of the target's states its drafts are conditioned on the device knows."""
+        assert states is not None
+        if len(states) > 1:
+            return
+        super().commit([[]], [0])
+        unread = Unread(outcome.came, False, (drafts.shape, outcome.read))
+        self._before_slots, self._features = unread.columns, (drafts.tokens, states)
+        self._next = self._after_unread(drafts.shape, unread)
+
+    def _text_of(self, unread: Unread) -> UnreadText:
+        """With what the text's tokens are conditioned on, where the device alone knows them."""
+        if unread.drafts is not None:
+            tokens, states = self._features
+            unread, after = unread.after(tokens, self.context.after_texts)
+            self._features = (states[:, after[0]],)
+        return super()._text_of(unread)
+
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep what was read of the text, and none of the drafts."""
         self._left = None if self.context.trial else [self._seen[row] for row in rows]
-        super().commit([[] for _ in accepted], rows)
+        if self._next is None:
+            super().commit([[] for _ in accepted], rows)
 
     def _of_text(self) -> Conditioning:
         return Conditioning(added=self.model.conditioning(*self._features))
@@ -117,9 +155,9 @@ class ParallelDrafter(EagleDrafter):
         """What the model gives for so many levels, shape (B, depth, ...)."""
         return self._at_once(self._on_device(self._unread_in(texts)), depth)
 
-    def _drafted(self, shape: Shape, texts: Sequence[Sequence[int]]) -> Levels:
+    def _after_unread(self, shape: Shape, unread: Unread) -> Levels:
         self._at_most = shape.depth
-        return super()._drafted(shape, texts)
+        return super()._after_unread(shape, unread)
 
     def _after(self, text: UnreadText) -> torch.Tensor:
         self._outputs = self._at_once(text, self._at_most)
