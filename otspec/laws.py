@@ -50,6 +50,8 @@ def as_float64(name: str, values: Any) -> FloatArray:
     try:
         if values.is_complex() if tensor else np.iscomplexobj(values):
             raise TypeError("it is complex")
+        if hasattr(values, "filled") and np.ma.is_masked(values):
+            raise TypeError("some of them are masked; fill them, as in values.filled(0)")
         if tensor:  # numpy has no bfloat16, hence double() first
             values = values.detach().double().cpu().numpy()
         return np.asarray(values, dtype=np.float64)

@@ -127,6 +127,7 @@ REFUSED: list[Refused] = [
     (from_logits([0.0, np.inf]), r"logits\[1\] is inf"),
     (from_logits([-np.inf, -np.inf]), "masks every token"),
     (from_logits([1j]), "complex"),
+    (from_logits(np.ma.masked_less([0.0, 1.0], 0.5)), "masked; fill them"),
     (from_logits([0.0], temperature=-1.0), "temperature is -1"),
     (from_logits([0.0], temperature=np.nan), "temperature is nan"),
     (from_logits([0.0], temperature=10**400), "temperature is 1000"),
