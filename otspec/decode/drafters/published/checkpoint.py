@@ -70,8 +70,11 @@ class Checkpoint:
         found: set[str] = set()
         for path in self.files:
             with reading(path):
-                file: Any = safe_open(path, "pt") if path.suffix == ".safetensors" else _pickled(path)
-                found.update(file.keys())
+                if path.suffix == ".safetensors":
+                    with safe_open(path, "pt") as file:
+                        found.update(file.keys())
+                else:
+                    found.update(_pickled(path))
         return frozenset(found)
 
     @cached_property
