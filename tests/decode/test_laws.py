@@ -186,6 +186,8 @@ def test_the_token_after_a_last_node_is_drawn_where_a_text_ends() -> None:
     found = verifier.verify(drafts, scores, Clock(torch.device("cpu"))).extensions
     texts = [one.tokens(tree) for one, tree in zip(found, trees, strict=True)]
     assert texts == [list(follows[0]), list(follows[1]), list(follows[2]), [6]]
+    scores[10:] = torch.nan  # after drafts that the last text does not get
+    assert verifier.verify(drafts, scores, Clock(torch.device("cpu"))).extensions == found
     scores[5] = torch.nan  # after the last node of the second tree
     with pytest.raises(ProblemError, match="no law"):
         verifier.verify(drafts, scores, Clock(torch.device("cpu")))

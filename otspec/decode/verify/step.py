@@ -140,6 +140,10 @@ class Greedy(StepVerifier):
         return Judge(judge, Outcome(seen, followed_slots))
 
 
+Rule = Callable[[Drafts, torch.Tensor, Clock], list[AcceptedTokens]]
+"""Says what texts get by drafts that were drawn from laws, and what is seen of the target."""
+
+
 @dataclass(frozen=True, eq=False)
 class OnHost(StepVerifier):
     """Draws and follows where drafts are fixed, and shows others to a verifier on the host."""
@@ -161,7 +165,13 @@ class OnHost(StepVerifier):
         """
         if len(drafts.laws):
             judge = self.judged if drafts.drawn is None else self._beside_fixed
-            return Verified(judge(drafts, seen, clock))
+            try:
+                return Verified(judge(drafts, seen, clock))
+            except ProblemError:
+                lawless = self.outcome(seen).sum(dim=-1).isnan()
+                if not bool(lawless.any()):  # else nothing was drawn yet
+                    raise
+                return Verified(_past(lawless, judge, drafts, seen, clock))
         with clock.on_device("verification"):
             drawn = self._drawn(seen)
         return _followed(drafts.trees, drawn, clock)
@@ -303,6 +313,27 @@ def _followed(trees: Sequence[Topology], wanted: torch.Tensor, clock: Clock) -> 
         chosen = wanted.cpu().numpy()
     with clock.on_host("verification"):
         return _matched(trees, chosen)
+
+
+def _past(lawless: torch.Tensor, judge: Rule, drafts: Drafts, seen: torch.Tensor, clock: Clock) -> list[AcceptedTokens]:
+    """What a rule says where the target has no law after some nodes, which is no matter if no text gets there.
+
+    A lossless rule gives what comes before a node the target's law, whatever law stands after the node.
+
+    Parameters
+    ----------
+    lawless : Tensor of bool, shape (N,)
+    judge : callable
+    drafts : Drafts
+    seen : Tensor, shape (N, V)
+        What was made of the target's logits.
+    clock : Clock
+    """
+    found = judge(drafts, seen.masked_fill(lawless[:, None], 1 / seen.shape[1]), clock)
+    starts = np.cumsum([0, *(tree.size for tree in drafts.trees)])
+    reached = [start + node for start, one in zip(starts, found, strict=False) for node in (0, *one.nodes)]
+    _checked(np.where(lawless[reached].cpu().numpy(), NONE, 0))
+    return found
 
 
 def _matched(trees: Sequence[Topology], chosen: IntArray) -> Verified:
