@@ -16,7 +16,7 @@ TELLING = 0.5
 """A text that repeats one of several says little where these are likely; only less likely ones are bet on."""
 
 THETAS = np.array([0.6, 0.75, 0.9, 0.99])
-"""Chances that it is the neighbour that is equal, of the alternatives."""
+"""Chances that it is the neighbour, or the text of the same number, that is equal, of the alternatives."""
 
 
 class Neighbours:
@@ -66,28 +66,26 @@ class Neighbours:
 
 
 class Coincidences:
-    """Texts of one prompt and sampling whose law is not known: whether neighbours are equal more often than strangers.
+    """Texts of one prompt and sampling whose law is not known: whether neighbours, or batches, are equal too often.
 
     Text 3i of a batch is compared with text 3i + 1, and with text 3i + 2 of the next batch.  If exactly one of them is
-    equal to it, each is so by the toss of a fair coin; no text is used twice.
+    equal to it, each is so by the toss of a fair coin.  So it is of texts 3i and 3i + 2 of the next batch.
     """
 
     def __init__(self) -> None:
         self._waiting: list[tuple[object, object]] = []
-        self.neighbour = 0
-        """How often the neighbour was equal, and the stranger was not."""
-        self.stranger = 0
-        """The other way round."""
+        self._coins: IntArray = np.zeros((2, 2), dtype=np.int64)
+        """How often the neighbour, and the text of the same number, was equal and the other was not, and vice versa."""
 
     def add(self, texts: list[tuple[object, ...]]) -> None:
         """Compare a batch with the one before, and keep what the next is compared with."""
-        for (text, beside), other in zip(self._waiting, texts[2::3], strict=False):
-            if (text == beside) != (text == other):
-                self.neighbour += text == beside
-                self.stranger += text == other
+        for (text, beside), again, other in zip(self._waiting, texts[::3], texts[2::3], strict=False):
+            for coins, one in zip(self._coins, (beside, again), strict=True):
+                if (text == one) != (text == other):
+                    coins[int(text == other)] += 1
         self._waiting = list(zip(texts[::3], texts[1::3], strict=False))
 
     def evidence(self) -> float:
         """Log of an e-value against independence."""
-        wins, losses = self.neighbour * np.log(2 * THETAS), self.stranger * np.log(2 * (1 - THETAS))
-        return float(np.logaddexp.reduce(wins + losses) - np.log(THETAS.size))
+        logs = [wins * np.log(2 * THETAS) + losses * np.log(2 * (1 - THETAS)) for wins, losses in self._coins]
+        return mean_of(*(float(np.logaddexp.reduce(one) - np.log(THETAS.size)) for one in logs))

@@ -63,7 +63,13 @@ def repeat_a_neighbour(texts: list[Text], sampling: Sampling) -> list[Text]:
     return [texts[row // 2 * 2] for row in range(len(texts))]
 
 
-@each(laws=list(BOTH), change=[repeat_the_first, repeat_a_neighbour])
+def repeat_a_batch() -> Callable[[list[Text], Sampling], list[Text]]:
+    """The noise begins anew with every batch."""
+    first: dict[tuple[Sampling, int], list[Text]] = {}
+    return lambda texts, sampling: first.setdefault((sampling, len(texts)), texts)
+
+
+@each(laws=list(BOTH), change=[repeat_the_first, repeat_a_neighbour, repeat_a_batch()])
 def test_noise_that_requests_share(laws: str, change: Callable[[list[Text], Sampling], list[Text]]) -> None:
     audit = audit_engine(Faulty(change), prompts=[""], laws=BOTH[laws], **{**QUICK, "batch": 32})
     assert audit.verdict is EngineVerdict.NOT_LOSSLESS

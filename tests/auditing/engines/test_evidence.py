@@ -69,11 +69,11 @@ def test_the_mean_of_bets_on_repeats_is_one(undecided: int | None) -> None:
 def test_the_mean_of_bets_on_coincidences_is_one() -> None:
     texts = list(texts_with_probability(1))
     means = 0.0
-    for (a, pa), (b, pb), (c, pc) in product(texts, repeat=3):
+    for (a, pa), (b, pb), (c, pc), (d, pd) in product(texts, repeat=4):
         one = Coincidences()
         one.add([a, b, (9,)])
-        one.add([(8,), (7,), c])
-        means += pa * pb * pc * math.exp(one.evidence())
+        one.add([c, (7,), d])
+        means += pa * pb * pc * pd * math.exp(one.evidence())
     assert means == pytest.approx(1.0, abs=1e-9)
 
 
