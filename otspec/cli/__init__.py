@@ -56,6 +56,8 @@ def main() -> None:
         app()
     except (DataError, MissingExtra, ProblemError, UnknownSolver) as error:
         _end(str(error))
+    except FileExistsError as error:
+        _end(f"{error.filename} is a file, where a folder is to go; give --out another name")
     except OSError as error:
         _end(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
     except MemoryError as error:

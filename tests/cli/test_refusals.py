@@ -56,6 +56,7 @@ MODELS: Rows = [
     ("decode --prompt a\udcffb", "prompt 1 holds '\\udcff' at character 1, half of a pair"),
     ("decode --prompt a --settings x.json --draft-top-k 2", "leave out --draft-top-k"),
     ("tune --seconds 0", "'--seconds': 0 s; grant the measurement some time"),
+    ("train sd2 --out text.txt", "text.txt is a file, where a folder is to go"),
     ("tune --drafter fr:64", "--drafter fr:64 is settings of a draft model"),
 ]
 DECODE: Rows = [
