@@ -161,11 +161,10 @@ def test_trees_are_what_the_models_say_and_what_was_drawn_from(
 def test_the_likeliest_tokens_are_enough_for_drafts_among_them(tmp_path: Path) -> None:
     """At as many temperatures as wanted."""
     path = tmp_path / "top.safetensors"
-    made = Recorded(path, top_k=4, rest_at=(0.6, 1.0))
-    source = made.source
-    assert isinstance(source, TopSource)
-    assert (len(source), source.vocab, source.known) == (7, 8, 4)
-    assert source.identity["bytes"] == path.stat().st_size
+    source = (made := Recorded(path, top_k=4, rest_at=(0.6, 1.0))).source
+    assert (type(source), len(source), source.vocab, source.known) == (TopSource, 7, 8, 4)
+    alone = [optimum(source.position(row).problem(1, top_k=4)).acceptance for row in made.contexts]
+    assert (source.identity["bytes"], made.about["acceptance"]) == (path.stat().st_size, pytest.approx(np.mean(alone)))
 
     def check(row: int, n: int, settings: dict[str, Any]) -> None:
         exact: Any = Problem.from_logits(*made.logits(row), n, **settings)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch.nn.functional import pad
 from transformers import LogitsProcessorList, PreTrainedModel
 
 from otspec.data.recorded import RECORDED_FORMAT, SCHEMA, TOP_FORMAT, PositionFile, Tensor
@@ -264,7 +265,9 @@ class Recording:
             return dict(zip(("target_logits", "draft_logits"), stored, strict=True))
         tokens = logs[1].topk(self.top_k, dim=1).indices
         parts = [Likeliest.of(log, tokens, kind) for log in logs]
-        error.add((parts[0].exact, parts[1].exact), (parts[0].held, parts[1].held))
+        # Drafts are among these tokens: the draft model's rest is never drawn.
+        drawn = [pad(of[:, :-1] / of[:, :-1].sum(1, keepdim=True), (0, 1)) for of in (parts[1].exact, parts[1].held)]
+        error.add((parts[0].exact, drawn[0]), (parts[0].held, drawn[1]))
         rests = [
             torch.stack([rest_of((log / temperature).log_softmax(1), tokens) for temperature in self.rest_at], 1)
             for log in logs

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.functional import pad
 from transformers import LogitsProcessorList
 
 from otspec.data.recorded import Tensor
@@ -169,7 +170,7 @@ class TreeRecording(Recording):
             tokens = drawn_from.topk(self.top_k, dim=1).indices  # all that can be drawn: the others have probability 0
             likeliest = Likeliest.of(log[: tree.inner], tokens, draft.dtype)
             exact, held = likeliest.exact, likeliest.held
-            roots = (_without_rest(root[None], tokens[:1]), _without_rest(drawn_from[:1], tokens[:1]))
+            roots = (pad(root[None].gather(1, tokens[:1]), (0, 1)), pad(drawn_from[:1].gather(1, tokens[:1]), (0, 1)))
             found |= {"tokens": tokens.int(), "draft_top": draft.gather(1, tokens)}
             found |= {"target_top": likeliest.top, "target_rest": likeliest.rest}
         error.add((exact[:1], roots[0]), (held[:1], roots[1]))
@@ -214,8 +215,3 @@ class AsStored(Sampling):
         if not hasattr(self, "roots"):
             self.roots = exact[:, 0]
         return held
-
-
-def _without_rest(laws: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Laws on tokens of theirs, shape (rows, k), and no mass elsewhere: shape (rows, k + 1)."""
-    return torch.cat([laws.gather(1, tokens), laws.new_zeros(len(laws), 1)], 1)
