@@ -185,6 +185,7 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("the target has 40 tokens, and the draft model 41", lambda: model_after(TARGET, tiny(41), [1])),
     ("a text of 1 tokens and 64 more: the model has", lambda: model_after(TARGET, DRAFT, [1]).target((1,) * 64)),
     ("no text has 3 new tokens", lambda: accuracies(Models(TARGET, None, DRAFT), [[1]], depth=3, new=2)),
+    ("and 64 tokens after it are 65, and a model reads 64", lambda: accuracies(THREE, [[1]], depth=2, new=64)),
     ("drafts 3 tokens at most, and depth is 5", lambda: accuracies(THREE, [[1]], depth=5, new=8)),
 ]
 

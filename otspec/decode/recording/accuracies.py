@@ -18,6 +18,7 @@ from otspec.decode.methods.assisted import plain
 from otspec.decode.models.context import vocabulary
 from otspec.decode.models.target import Target
 from otspec.decode.pair.loading import Models, batch_of
+from otspec.decode.recording.positions import check_room
 from otspec.decode.step.strategy import listed
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, IntArray, as_count
@@ -84,6 +85,7 @@ def accuracies(
         as_count(name, count)
     if not models.drafts:
         raise ProblemError("accuracies are of what a draft model drafts; pass one")
+    check_room(prompts, new, models)
     hits, places = np.zeros((depth, ranks)), 0
     for start in range(0, len(prompts), TOGETHER):
         own = [list(prompt) for prompt in prompts[start : start + TOGETHER]]

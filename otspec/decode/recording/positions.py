@@ -23,11 +23,12 @@ from otspec.decode.drafters.catalogue import draft_vocabulary_of, drafter_of, ne
 from otspec.decode.drafters.levels import LevelDrafter
 from otspec.decode.methods.assisted import plain
 from otspec.decode.methods.transformers_own import ending_tokens
-from otspec.decode.models.context import vocabulary
+from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.own_config import own_config
 from otspec.decode.models.target import Target
 from otspec.decode.pair.loading import Models
+from otspec.decode.step.strategy import listed
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 from otspec.reporting.machine import versions
@@ -177,14 +178,7 @@ class Recording:
                 f"{self.names[1]} has another tokenizer than {self.names[0]}, and its laws are over other tokens; pass "
                 "a draft model that shares the target's"
             )
-        longest = max(map(len, self.prompts)) + self.after_prompt
-        for model in (self.models.target, self._draft):
-            context = getattr(model.config, "max_position_embeddings", None)
-            if context is not None and longest > context:
-                raise ProblemError(
-                    f"a prompt and {self.after_prompt} tokens after it are {longest}, and a model reads {context}; "
-                    "shorten the prompts or the texts"
-                )
+        check_room(self.prompts, self.after_prompt, self.models)
 
     @property
     def after_prompt(self) -> int:
@@ -279,6 +273,13 @@ class Recording:
         """Random numbers of some rows, and their prompt as often as there are rows."""
         tokens = [list(self.prompts[prompt])] * len(rows)
         return np.random.default_rng([self.seed, rows[0]]), torch.tensor(tokens, device=self.models.target.device)
+
+
+def check_room(prompts: Sequence[Sequence[int]], new: int, models: Models) -> None:
+    """Raise unless all models know positions for each prompt and so many tokens after it."""
+    longest = max(map(len, prompts), default=0) + new
+    if longest > (room := min(map(positions, (models.target, *listed(models.drafts))))):
+        raise ProblemError(f"a prompt and {new} tokens after it are {longest}, and a model reads {room}; shorten one")
 
 
 def less_the_largest(log: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
