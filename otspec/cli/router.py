@@ -13,7 +13,7 @@ from otspec.cli.options import ARGUMENT, OutFile
 from otspec.cli.prompts import ChatOptions, read_prompts
 from otspec.cli.sampling import PlaceOptions
 from otspec.errors import DataError
-from otspec.reporting.console import console, progress_bar
+from otspec.reporting.console import console, progress_as_ours, progress_bar
 from otspec.settings import Count, Seed
 
 JSON_LINES = ".jsonl"
@@ -62,6 +62,7 @@ def router(request: RouterOptions) -> None:
     A draft model that looks at a target's hidden states is learnt from as it drafts, with these (--target).
     `otspec.generate(..., draft_shortlist=Router.load(FILE))` drafts by it.
     """
+    options.check_apart(request.files, out=request.out)
     written = [_text(file) for file in request.files if file.suffix != JSON_LINES]  # before anything is loaded
     said = [one for file in request.files if file.suffix == JSON_LINES for one in read_prompts(file)]
     from otspec.decode import Budget, train_router
@@ -70,6 +71,7 @@ def router(request: RouterOptions) -> None:
     from otspec.decode.models.context import positions
     from otspec.decode.pair.loading import Models, load_models, load_reader
 
+    progress_as_ours()
     if request.target is None:
         model, tokenizer = load_reader(request.draft, request.place.device, request.place.dtype)
         models = Models(model, tokenizer)
@@ -79,7 +81,7 @@ def router(request: RouterOptions) -> None:
         model, tokenizer = models.draft, models.tokenizer
     rows = [list(tokenizer(text, add_special_tokens=False, verbose=False).input_ids) for text in written]
     if said:
-        new = min(ANSWER, int(positions(model)) // 4)
+        new = int(min(ANSWER, positions(model) // 4))  # some models know positions without end
         rows += request.chat.rows(said, models._replace(draft=None), new, {"temperature": 1.0}, answered=True)
     fed = isinstance(model, Eagle | Steered) or not said  # at the target; of another, prompts alone have a use for it
     texts = _some(rows, int(min(TEXT, positions(model))), request.tokens, request.seed)
@@ -107,11 +109,16 @@ def _text(file: Path) -> str:
 
 
 def _some(rows: Sequence[Sequence[int]], length: int, tokens: int, seed: int) -> list[list[int]]:
-    """Texts of so many tokens, drawn without replacement, until there are enough."""
+    """Texts of that length at most, drawn without replacement, and of them so many tokens at most."""
     import numpy as np
 
     cut = [list(row[start : start + length]) for row in rows for start in range(0, len(row), length)]
     if not cut:
         raise DataError("the files are empty; there is nothing to learn from")
     order = np.random.default_rng(seed).permutation(len(cut))
-    return [cut[index] for index in order[: max(tokens // length, 1)]]
+    found = []
+    for index in order:
+        found.append(cut[index][:tokens])
+        if (tokens := tokens - len(found[-1])) == 0:
+            break
+    return found

@@ -170,12 +170,10 @@ def test_what_is_recorded_and_learnt_from_is_what_is_asked(otspec: Otspec, chatt
     otspec(f"record {chatty} --prompts {tasks} --positions 5 --max-new-tokens 4 --out recorded.safetensors")
     with safe_open("recorded.safetensors", framework="numpy") as file:
         assert json.loads(file.metadata()["otspec"])["prompts"]["count"] == 5  # each turn is a prompt
-    small = "--clusters 4 --most 2 --width 4 --epochs 1"
-    said = otspec(f"router {tasks} --draft {chatty.draft} {small} --out router.safetensors").out
-    assert "Wrote router.safetensors: " in said
+    small = f"--draft {chatty.draft} --clusters 4 --most 2 --width 4 --epochs 1 --tokens 9"
+    assert "learnt from 9 tokens" in otspec(f"router {tasks} {small} --out router.safetensors").out
     assert Router.load("router.safetensors").budget == Budget(2, falling=2)
-    short = "--texts 2 --length 12 --batch 2 --steps 1"
-    otspec(f"train distilled {chatty} --prompts {tasks} {short} --out trained")
+    otspec(f"train distilled {chatty} --prompts {tasks} --texts 2 --length 12 --batch 2 --steps 1 --out trained")
 
 
 def test_texts_that_a_target_asks_itself(otspec: Otspec, chatty: Pair) -> None:
