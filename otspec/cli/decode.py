@@ -15,7 +15,7 @@ from rich.text import Text as RichText
 from otspec.cli.conflicts import CONFLICTS, NO_STEPS
 from otspec.cli.drafters import DrafterOptions
 from otspec.cli.groups import OptionsFrom, with_option_groups
-from otspec.cli.options import OutFile
+from otspec.cli.options import OutFile, check_apart
 from otspec.cli.prompts import ChatOptions, gather
 from otspec.cli.sampling import DecodingOptions, Sampling, draft_names, sampling_of
 from otspec.decode.settings import DraftSettings
@@ -93,8 +93,7 @@ def decode(request: DecodeOptions) -> None:
     them node by node by optimal transport.  All methods but typical leave the law of the text as it is.
     """
     prompts = gather(request.prompt or [], request.prompts)
-    if request.json is not None and request.prompts is not None and request.json.resolve() == request.prompts.resolve():
-        raise ProblemError(f"--json {request.json} would be written over the prompts; name another file")
+    check_apart([request.prompts], json=request.json)
     way = _way(request)
     progress_as_ours()
     request.place.use_threads(request.batch)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from otspec.errors import ProblemError
 from otspec.locking import Lock
 from otspec.reporting.console import MOST
 from otspec.settings import Mass, Probability, Range, Temperature, range_of
@@ -85,6 +86,15 @@ def numbers_of(option: str, text: str, check: Callable[[float], float | None]) -
         except typer.BadParameter as error:
             raise typer.BadParameter(error.message, param_hint=option) from error
     return list(dict.fromkeys(values))
+
+
+def check_apart(read: Iterable[Path | None], **written: Path | None) -> None:
+    """Raise if a file is to be written over one that is read, or over another, by the names of the options."""
+    taken = {path.resolve(): "what is read" for path in read if path is not None}
+    for name, path in written.items():
+        if path is not None and taken.setdefault(path.resolve(), f"--{name}") != f"--{name}":
+            over = taken[path.resolve()]
+            raise ProblemError(f"--{name} {path} would be written over {over}; name another file")
 
 
 def _writable(path: Path | None) -> Path | None:

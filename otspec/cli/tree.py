@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from otspec.cli import options
 from otspec.cli.drafters import DrafterOptions
 from otspec.cli.groups import with_option_groups
 from otspec.cli.options import OutFile
@@ -47,6 +48,7 @@ def tree(request: TreeOptions) -> None:
     what is printed, and the file.
     """
     drafters = request.drafter.check([] if request.drafter.drafter is None else [request.drafter.drafter])
+    options.check_apart([request.text.prompts], out=request.out)
     said = request.text.read(request.pair.target)
     if not drafters:
         request.pair.check_drafts("a tree is of what one drafts")

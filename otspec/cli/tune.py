@@ -109,6 +109,7 @@ def tune(request: TuneOptions) -> None:
         console.print(_calculated(request.calculate).on_screen(console.width))
         return
     counts, cuts = numbers("--paths", request.paths), numbers("--draft-top-k", request.draft_top_k)
+    options.check_apart([request.text.prompts], out=request.out, json=request.json)
     said = request.text.read(request.pair.target)
     if request.drafter is None:
         request.pair.check_drafts("ways to draft with one are compared")

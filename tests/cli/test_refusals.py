@@ -57,13 +57,14 @@ MODELS: Rows = [
     ("decode --prompt a --settings x.json --draft-top-k 2", "leave out --draft-top-k"),
     ("tune --seconds 0", "'--seconds': 0 s; grant the measurement some time"),
     ("train sd2 --out text.txt", "text.txt is a file, where a folder is to go"),
+    ("tune --json ./settings.json", "--json settings.json would be written over --out; name another file"),
     ("tune --drafter fr:64", "--drafter fr:64 is settings of a draft model"),
 ]
 DECODE: Rows = [
     ("--prompts blank.txt", "blank.txt holds no prompts; write one per line"),
     ("--prompts binary.txt", "binary.txt cannot be read"),
     ("", "no prompts; pass --prompts FILE or --prompt TEXT"),
-    ("--prompts text.txt --json ./text.txt", "--json text.txt would be written over the prompts; name another file"),
+    ("--prompts text.txt --json ./text.txt", "--json text.txt would be written over what is read; name another"),
     *(
         (f"--prompt a {words}", message)
         for words, message in (
@@ -104,6 +105,7 @@ TRAIN: Rows = [
 ]
 ROUTER: Rows = [
     ("empty", "the files are empty"),
+    ("text.txt --out ./text.txt", "--out text.txt would be written over what is read"),
     ("text.txt --draft eagle", "'eagle' names the package's draft models for some targets; pass the target"),
 ]
 
@@ -138,8 +140,7 @@ def test_bad_input_is_one_clear_error(
 def test_bad_input_with_models_of_ones_own(otspec: Otspec, files: list[Path], saved: Pair) -> None:
     check(otspec, files, f"decode {saved}", DECODE)
     check(otspec, files, f"train {saved} --out new --texts 4 --length 8 --batch 2 --steps 4", TRAIN)
-    router = f"router --draft {saved.draft} --width 4 --epochs 1 --out router.safetensors"
-    check(otspec, files, router, ROUTER)
+    check(otspec, files, f"router --draft {saved.draft} --width 4 --epochs 1 --out router.safetensors", ROUTER)
 
 
 def test_bad_input_with_a_target_alone(otspec: Otspec, files: list[Path], chatty: Pair) -> None:
