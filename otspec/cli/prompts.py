@@ -179,7 +179,7 @@ def _found(path: Path) -> Path:
 
 def _numbered(path: Path) -> list[tuple[int, str]]:
     if not path.is_file():
-        raise DataError(f"there is no file {path}; write prompts to it, or pass --prompt TEXT")
+        raise DataError(f"there is no file {path}; name one with a prompt a line")
     try:
         lines = path.read_text(encoding="utf-8").split("\n")  # splitlines would part JSON at characters within it
     except (OSError, UnicodeDecodeError) as error:

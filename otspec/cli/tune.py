@@ -42,6 +42,8 @@ def _calculated(text: str) -> TextTable:
     try:
         alpha, c, *rest = (float(word) for word in options.words(text))
         gamma = [int(word) for word in rest]
+        if len(rest) > 1 or gamma != rest:
+            raise ValueError(text)
     except ValueError:
         raise typer.BadParameter(
             f"{text!r}; write alpha,c or alpha,c,gamma, as in 0.8,0.05", param_hint="--calculate"

@@ -32,8 +32,7 @@ def test_tuning_writes_settings_that_decode_takes(otspec: Otspec, saved: Pair, p
     for part in ("Passes", "Predicted", "Measured", "plain decoding", "nested, K = 2", f"Chosen: {why}"):
         assert part in shown, part
     record = json.loads(Path("all.json").read_text())
-    assert record["tuned"]["why"] == tuned.why
-    assert len(record["predicted"]) == 1 + 6 * 3
+    assert (record["tuned"]["why"], len(record["predicted"])) == (tuned.why, 1 + 6 * 3)
     decode = f"decode {saved} --prompt import --max-new-tokens 6"
     told = otspec(f"{decode} --settings settings.json --temperature 0.9")
     assert f"{tuned.method} (" in told.out if tuned.settings else "vanilla, lossless" in told.out
@@ -46,5 +45,6 @@ def test_what_three_numbers_promise(otspec: Otspec) -> None:
     assert "fastest with gamma = 2" in shown
     assert " 1.750 " in shown  # 1 + 1/2 + 1/4 tokens for 1.2 calls
     assert f" {1.75 / 1.2:.3f} " in shown
-    assert "alpha,c,gamma, as in 0.8,0.05" in otspec("tune --calculate 0.5", 2).err
+    for wrong in ("0.5", "0.5,1,1.5", "0.5,1,1,1"):
+        assert "alpha,c,gamma, as in 0.8,0.05" in otspec(f"tune --calculate {wrong}", 2).err, wrong
     assert "alpha is 2.0; it is a probability" in otspec("tune --calculate 2,0.1", 2).err
