@@ -48,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--top-ks", type=_whole_numbers, help="likewise; 0 for whole drafts")
     parser.add_argument("--model", help="a target, and its drafter, in place of the pairs: smollm2")
     parser.add_argument("--drafter", default="eagle", help="for --model; several with commas between them")
+    parser.add_argument("--rules", type=_names, default=[], help="for --model: of the cells that are measured")
+    parser.add_argument("--trace", action="store_true", help="for --model: write what the profiler sees of a text, too")
     parser.add_argument("--texts", type=int, default=5, help="timed in every cell of --model")
     parser.add_argument("--new", type=int, default=128, help="tokens of each of them")
     request = parser.parse_args(arguments)
@@ -92,7 +94,8 @@ def _of_model(request: argparse.Namespace) -> int:
     request.out.mkdir(parents=True, exist_ok=True)
     records: list[Record] = []
     with (request.out / RESULTS).open("w") as results:
-        bench = ModelBench(models, names, request.texts, request.new)
+        traces = request.out if request.trace else None
+        bench = ModelBench(models, names, request.texts, request.new, request.rules, traces)
         for record in bench.run(60 * request.minutes - (time.monotonic() - begun)):
             records.append(record)
             results.write(json.dumps(about | record) + "\n")

@@ -10,14 +10,16 @@ from __future__ import annotations
 import gc
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.gpu.synchronisations import counted
 from benchmarks.reporting import Record
@@ -126,6 +128,10 @@ class ModelBench:
         Timed in every cell, each with a prompt of its own.
     new : int
         Tokens of a text.
+    rules : collection of str
+        Of the cells that are measured; all if empty.
+    traces : Path, optional
+        Folder for what torch's profiler sees of one text of each cell, after its clock, for chrome://tracing.
     clock : callable
     """
 
@@ -133,13 +139,15 @@ class ModelBench:
     names: Sequence[str]
     texts: int
     new: int
+    rules: Collection[str] = ()
+    traces: Path | None = None
     clock: Callable[[], float] = time.monotonic
 
     def run(self, seconds: float) -> Iterator[Record]:
         """A record for every cell: figures, or why there are none; none is begun after so many seconds."""
         stop = self.clock() + seconds
         prompts = prompts_of(self.models, self.texts)
-        for cell in cells(len(self.names)):
+        for cell in (one for one in cells(len(self.names)) if one.rule in (self.rules or [one.rule])):
             record: Record = cell._asdict() | {"drafter": self.names[cell.drafter]}
             needed = HOST.get(cell.rule)
             if self.clock() >= stop:
@@ -173,6 +181,10 @@ class ModelBench:
             )
         with counted(device) as count:
             waited = decode(input_ids=prompts[0]).metrics
+        if self.traces is not None:
+            shape = cell.shape.replace(", ", "x").replace(" x ", "x")
+            name = f"{cell.temperature:g}_{self.names[cell.drafter]}_{cell.rule}_{shape}.json.gz"
+            self._trace(partial(decode, input_ids=prompts[0]), self.traces / name)
         calls = sum(one.target_calls for one in timed)
         return {
             "ms_a_token": median(1e3 * one.wall / one.tokens for one in timed),
@@ -189,6 +201,13 @@ class ModelBench:
             "waits_at": dict(count.places),
             "texts": [one.record() for one in timed],
         }
+
+    def _trace(self, decode: Callable[[], object], path: Path) -> None:
+        """Write what a call does, operation by operation and kernel by kernel."""
+        on_gpu = [ProfilerActivity.CUDA] if self.models.target.device.type == "cuda" else []
+        with profile(activities=[ProfilerActivity.CPU, *on_gpu]) as profiler:
+            decode()
+        profiler.export_chrome_trace(str(path))
 
     def _decoder(self, cell: Cell) -> Decode:
         settings = {"temperature": cell.temperature, "seed": 0, "eos_token_id": None, "max_new_tokens": self.new}

@@ -52,7 +52,7 @@ def test_a_model_is_measured_with_its_drafter_by_every_rule(monkeypatch: pytest.
     monkeypatch.setattr(model, "cells", lambda _: [*some, model.Cell("lp", 1.0, 2, 2, 4), failing])
     monkeypatch.setattr(model, "installed", lambda package: package != "highspy")
     request = ["--model", "shipped", "--drafter", "shipped", "--device", "cpu", "--texts", "2", "--new", "6"]
-    assert main([*request, "--out", str(tmp_path)]) == 0
+    assert main([*request, "--out", str(tmp_path), "--trace"]) == 0
     *measured, lp, failed = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert [one["rule"] for one in measured] == [cell.rule for cell in some]
     for one in measured:
@@ -60,6 +60,9 @@ def test_a_model_is_measured_with_its_drafter_by_every_rule(monkeypatch: pytest.
         spent = sum(1e3 * sum(text["seconds"].values()) / text["tokens"] for text in one["texts"]) / 2
         assert one["ms_a_token"] == pytest.approx(spent)  # the median of two
         assert one["captures_before_and_while_timed"] == [0, 0]
+        assert one["over_plain"] > 0
+    assert len(list(tmp_path.glob("*.json.gz"))) == len(some)
+    assert (tmp_path / "0_shipped_likeliest_2x1.json.gz").is_file()
     assert lp["error"] == "not measured: highspy is not installed"
     assert "a rule that nobody knows" in failed["error"]
     shown = (tmp_path / "report.md").read_text()
