@@ -170,6 +170,8 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("trained for another target than this Llama", of((tiny(8, seed=1), shared(tiny(8))))),
     ("there are no texts", lambda: train_router(tiny(), [[]])),
     ("published layers draft without a router", lambda: train_router(EAGLE1, [[1, 2]], target=tiny())),
+    ("token 8 of a text is none of the draft model's 8; use", lambda: train_router(tiny(), [[1, 8]], clusters=2)),
+    ("token -1 of a text is none of", lambda: train_router(tiny(), [[-1]], clusters=2, likeliest=2)),
     ("9 clusters", lambda: train_router(tiny(), [[1]], clusters=9)),
     # Tokens that the target does not know; methods, laws after a text, accuracies.
     ("draft_tokens holds 9, and the target's tokens run from 0 to 7", lambda: drafted_for_8(draft_tokens=[1, 9])),

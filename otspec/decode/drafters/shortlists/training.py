@@ -79,8 +79,9 @@ def train_router(
     Raises
     ------
     ProblemError
-        If a number is no count or more than there are tokens, there is no text, the head cannot be computed apart
-        from the rest, the draft model is fed by a target and there is none, or there is one and it looks at none.
+        If a number is no count or more than there are tokens, there is no text, or a token in one that the model does
+        not know, the head cannot be computed apart from the rest, the draft model is fed by a target and there is none,
+        or there is one and it looks at none.
 
     Examples
     --------
@@ -116,6 +117,8 @@ def train_router(
     vocab = vocabulary(draft)
     if max(clusters, likeliest) > vocab:
         raise ProblemError(f"{clusters} clusters and {likeliest} likeliest tokens, and there are {vocab} tokens in all")
+    if foreign := next((token for text in texts for token in text if not 0 <= token < vocab), None):
+        raise ProblemError(f"token {foreign} of a text is none of the draft model's {vocab}; use its own tokenizer")
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         cluster_of = spherical_clusters(without_head(draft)[1].weight, clusters, generator)
