@@ -253,6 +253,9 @@ def test_what_cannot_be_recorded_is_refused(tmp_path: Path) -> None:
     foreign = request().models._replace(matching=object())
     learning = request().models._replace(draft=copy.deepcopy(family("gpt2", 8)).train())
     refused: list[Refused] = [
+        (lambda: request(positions=0), "positions is 0; pass an integer >= 1"),
+        (lambda: request(seed=-1, batch=2), "seed is -1; pass one integer, 0 or more"),
+        (lambda: request(prompts=[]), "no prompts, or an empty one"),
         (lambda: request(stored="int8"), "cannot be stored as 'int8'; known: float32"),
         (lambda: request(top_k=8), "top_k is 8; of 8 tokens keep 1 to 7, or all"),
         (lambda: request(new=100), "a prompt and 100 tokens after it are 103, and a model reads 64"),

@@ -32,6 +32,7 @@ from otspec.decode.step.strategy import listed
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
 from otspec.reporting.machine import versions
+from otspec.settings import Count, Seed, Temperature, check
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import Topology
 
@@ -141,8 +142,8 @@ class Recording:
     Raises
     ------
     ProblemError
-        If the texts do not fit a model's context, or there is no such type, or no so many tokens, or the draft model
-        has another tokenizer.
+        If a number is out of its range, there are no prompts, the texts do not fit a model's context, there is no such
+        type, or no so many tokens, or the draft model has another tokenizer.
     """
 
     models: Models
@@ -150,21 +151,24 @@ class Recording:
     """What the user calls target and draft."""
     prompts: Sequence[Sequence[int]]
     """Tokens of each."""
-    positions: int
-    new: int = 32
+    positions: Count
+    new: Count = 32
     """Tokens of a text after its prompt, at most."""
-    temperature: float = 1.0
+    temperature: Temperature = 1.0
     """Of the texts."""
-    seed: int = 0
+    seed: Seed = 0
     stored: str = "float16"
     """A name of `STORED`."""
     top_k: int | None = None
     """Keep the draft model's likeliest tokens alone, and the mass of the rest."""
-    batch: int = BATCH
+    batch: Count = BATCH
     rest_at: Sequence[float] = (1.0,)
     """With `top_k`, the temperatures that the mass of the rest is kept at."""
 
     def __post_init__(self) -> None:
+        check(self)
+        if not self.prompts or not all(map(len, self.prompts)):
+            raise ProblemError("no prompts, or an empty one; texts go on with prompts, so pass some")
         if not self.rest_at or not all(0 < temperature < math.inf for temperature in self.rest_at):
             raise ProblemError(
                 f"the rest is to be kept at the temperatures {list(self.rest_at)}; pass finite ones above 0"
