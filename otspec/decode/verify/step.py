@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -153,6 +153,8 @@ class OnHost(StepVerifier):
     rng: np.random.Generator
     generator: torch.Generator
     """Of the device, for what is drawn there."""
+    goes_past: ClassVar[bool] = True
+    """Whether the target need not have a law after drafts that no text gets to."""
 
     def prepare_target(self, logits: torch.Tensor, prefixes: Sequence[Prefix]) -> torch.Tensor:
         """The laws, shape (N, V)."""
@@ -169,7 +171,7 @@ class OnHost(StepVerifier):
                 return Verified(judge(drafts, seen, clock))
             except ProblemError:
                 lawless = self.outcome(seen).sum(dim=-1).isnan()
-                if not bool(lawless.any()):  # else nothing was drawn yet
+                if not self.goes_past or not bool(lawless.any()):  # else nothing was drawn yet
                     raise
                 return Verified(_past(lawless, judge, drafts, seen, clock))
         with clock.on_device("verification"):
@@ -263,6 +265,7 @@ class OnDevice(OnHostMerged):
     """Verifies on the device of the models where the trees of a step can be stacked, and on the host elsewhere."""
 
     rule: DeviceRule
+    goes_past = False  # the next drafts may be launched by then
 
     def judged(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[AcceptedTokens]:
         """What a rule says of drafts that were drawn from laws."""
