@@ -99,15 +99,15 @@ def calls_of(patch: pytest.MonkeyPatch, owner: Any, name: str) -> list[tuple[Any
 
 
 @contextmanager
-def spoilt(value: float, length: int, tokens: slice = slice(None)) -> Iterator[None]:
-    """Targets whose logits are that of some tokens after so many tokens and more of the second of several texts."""
+def spoilt(value: float, length: int, tokens: slice = slice(None), row: int = 1) -> Iterator[None]:
+    """Targets whose logits are that of some tokens after so many tokens and more of one of the texts."""
     read = Target._pass
 
     def spoil(self: Target, inputs: Any, depth: Any, sees: Any) -> Any:
         found = read(self, inputs, depth, sees)
-        if len(inputs) > 1:
-            late = (self.context.after_texts + depth)[1] + 1 >= length
-            found.logits[1, :, tokens] = found.logits[1, :, tokens].masked_fill(late[:, None], value)
+        if len(inputs) > row:
+            late = (self.context.after_texts + depth)[row] + 1 >= length
+            found.logits[row, :, tokens] = found.logits[row, :, tokens].masked_fill(late[:, None], value)
         return found
 
     with pytest.MonkeyPatch.context() as patch:

@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from otspec import generate
+from otspec.decode.drafters.eagle.drafter import EagleDrafter
 from otspec.decode.models.target import Target
 from otspec.decode.step.harness import Generation
 from otspec.decode.step.loop import Decoder
 from otspec.errors import ProblemError
+from tests.contracts.draft_models import DRAFT_MODELS
 from tests.decode.models import calls_of, pair, spoilt
 from tests.each import each
 
@@ -67,6 +69,20 @@ def test_a_target_without_a_law_is_named_alike(verify_on: str, temperature: floa
                 texts(patch, ahead, *pair(VOCAB), **settings)
             words.append(str(error.value))
     assert words[0] == words[1]
+
+
+@each(temperature=(0.0, 1.0))
+def test_drafts_that_are_launched_after_no_law_are_of_no_matter(temperature: float) -> None:
+    """Of the step that ends in an error: what follows is no token."""
+    target, draft = pair(VOCAB)
+    with torch.no_grad(), spoilt(torch.nan, 6, row=0), pytest.MonkeyPatch.context() as patch:
+        early, model = calls_of(patch, EagleDrafter, "launch_next"), DRAFT_MODELS["eagle"](target, draft)
+        patch.setattr(Decoder, "IN_TURN", ())
+        law = {} if temperature else {"law": "top_k", "draft_temperature": 1.0}
+        settings = {"branching": (2, 2), "temperature": temperature, "verify_on": "device" if temperature else None}
+        with pytest.raises(ProblemError, match=r"text 0, after [0-9] new tokens.*logits that are nan"):
+            generate(target, model, torch.tensor([[0, 1, 2]]), max_new_tokens=30, seed=3, **settings, **law)
+        assert early
 
 
 def test_log_probabilities_are_those_of_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

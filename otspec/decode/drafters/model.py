@@ -33,7 +33,7 @@ class Unread(NamedTuple):
         """N."""
         return self.packed.shape[1] - 2 if self.drafts is None else self.drafts[0].depth + 1
 
-    def after(self, tokens: torch.Tensor, read: torch.Tensor) -> tuple[Unread, torch.Tensor]:
+    def after(self, tokens: torch.Tensor, read: torch.Tensor, vocab: int) -> tuple[Unread, torch.Tensor]:
         """What verification adds to texts, and the slots after which that comes, shape (B, N).
 
         Parameters
@@ -42,6 +42,8 @@ class Unread(NamedTuple):
             That were drafted.
         read : Tensor of int, shape (B, 1)
             How many were read before.
+        vocab : int
+            Tokens that the draft model has; others, and `NONE` where the target has no law, it reads as one of them.
         """
         assert self.drafts is not None
         shape, accepted_of = self.drafts
@@ -50,7 +52,8 @@ class Unread(NamedTuple):
         which = (torch.arange(-shape.depth, 1, device=tokens.device) + count).clamp(min=0)
         after = pad(slots, (1, 0)).gather(1, which)
         drafted = tokens.gather(1, (after[:, 1:] - 1).clamp(min=0))
-        return Unread(torch.cat((drafted, token.unsqueeze(1), count + 1, read), dim=1), False), after
+        added = torch.cat((drafted, token.unsqueeze(1)), dim=1).clamp(0, vocab - 1)
+        return Unread(torch.cat((added, count + 1, read), dim=1), False), after
 
 
 class UnreadText(NamedTuple):

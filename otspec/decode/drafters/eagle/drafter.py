@@ -85,7 +85,7 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
         """With what the text's tokens are conditioned on, where the device alone knows them."""
         if unread.drafts is not None:
             tokens, states = self._features
-            unread, after = unread.after(tokens, self.context.after_texts)
+            unread, after = unread.after(tokens, self.context.after_texts, self._own_vocab)
             self._features = (states[:, after[0]],)
         return super()._text_of(unread)
 
