@@ -14,8 +14,8 @@ from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Independent, TopK
 from otspec.verification.rules.token_wise.token_wise import Scheme
 from otspec.verification.trees.topology import NONE
 
-FEW_ROWS = 64
-"""Laws up to which torch's running sums leave most of a GPU idle."""
+FEW_LAWS = 64
+"""Up to which torch's softmax and running sums leave most of a GPU idle."""
 
 Drawing = Callable[[torch.Tensor, int, torch.Generator], torch.Tensor]
 """Laws, shape (..., V), number of children n and a generator to tokens, shape (..., n), in the order of drawing.
@@ -66,7 +66,7 @@ def draw(laws: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 def _iid(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
     """By the inverse of the distribution function: one uniform number a draft, where clocks take one a token."""
     unit = torch.rand(*laws.shape[:-1], n, dtype=torch.float64, device=laws.device, generator=generator)
-    if _few_on_a_gpu(laws):
+    if few_on_a_gpu(laws):
         from otspec.decode.base import law_kernels  # Triton is wanted on a GPU alone
 
         return law_kernels.draw(laws.reshape(-1, laws.shape[-1]), unit.reshape(-1, n)).view(unit.shape)
@@ -75,9 +75,9 @@ def _iid(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor
     return torch.searchsorted(reached, unit * reached[..., -1:], right=True)
 
 
-def _few_on_a_gpu(laws: torch.Tensor) -> bool:
-    """Whether kernels of our own take these laws."""
-    return laws.device.type == "cuda" and laws[..., 0].numel() <= FEW_ROWS and installed("triton")
+def few_on_a_gpu(laws: torch.Tensor) -> bool:
+    """Whether kernels of our own take these laws, or the scores that laws are made of, shape (..., V)."""
+    return laws.device.type == "cuda" and laws[..., 0].numel() <= FEW_LAWS and installed("triton")
 
 
 def _without_replacement(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
@@ -86,7 +86,7 @@ def _without_replacement(laws: torch.Tensor, n: int, generator: torch.Generator)
 
 def _likeliest(laws: torch.Tensor, n: int) -> torch.Tensor:
     """The n likeliest first; ties in favour of the lowest id, as in the schemes."""
-    if 0 < n <= FEW and _few_on_a_gpu(laws):
+    if 0 < n <= FEW and few_on_a_gpu(laws):
         from otspec.decode.base import law_kernels
 
         return law_kernels.likeliest(laws.reshape(-1, laws.shape[-1]), n).view(*laws.shape[:-1], n)

@@ -21,14 +21,12 @@ from transformers import (
     TypicalLogitsWarper,
 )
 
+from otspec.decode.base.draft_laws import few_on_a_gpu
 from otspec.decode.base.processors import BLIND, Followed
 from otspec.errors import ProblemError
-from otspec.extras import installed
 from otspec.laws import as_count
 from otspec.verification.trees.topology import NONE
 
-FEW_LAWS = 64
-"""Rows up to which torch's softmax leaves most of a GPU idle."""
 NUCLEUS = 1024
 """How many tokens a law truncated by anything but top-k is expected to keep at most; more are sent whole."""
 
@@ -261,7 +259,7 @@ def _exchange(processors: LogitsProcessorList, rank: int, value: float) -> None:
 
 def softmax(scores: torch.Tensor) -> torch.Tensor:
     """Of scores, shape (R, V), float64; on a GPU by kernels that give few rows all of it."""
-    if scores.device.type == "cuda" and len(scores) <= FEW_LAWS and installed("triton"):
+    if few_on_a_gpu(scores):
         from otspec.decode.base import law_kernels  # Triton is wanted on a GPU alone
 
         return law_kernels.softmax(scores)
