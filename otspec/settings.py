@@ -124,9 +124,22 @@ def check(settings: Any) -> None:
     """
     kind_of: Any = type(settings)
     for name, kind in types_of(kind_of).items():
-        value, range_ = getattr(settings, name), range_of(kind)
-        if value is not None and range_ is not None and value not in range_:
-            raise ProblemError(f"{name} is {value!r}; {range_.rule}")
+        if (value := getattr(settings, name)) is not None:
+            check_value(name, value, kind)
+
+
+def check_value(name: str, value: Any, kind: Any) -> None:
+    """Raise unless a number is in the range of a type, as `check` does.
+
+    >>> from otspec.settings import Seed, check_value
+    >>> check_value("seed", -1, Seed)
+    Traceback (most recent call last):
+        ...
+    otspec.errors.ProblemError: seed is -1; pass one integer, 0 or more and at most 2**62
+    """
+    range_ = range_of(kind)
+    if range_ is not None and value not in range_:
+        raise ProblemError(f"{name} is {value!r}; {range_.rule}")
 
 
 class Conflict(NamedTuple):

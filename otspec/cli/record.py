@@ -64,6 +64,8 @@ def record(request: RecordOptions) -> None:
         raise DataError(f"{request.out} is there already; delete it, or give --out another name")
     if (request.paths is None) != (request.depth is None):
         raise DataError("trees have both --paths and --depth; pass the other one too, or neither to record positions")
+    if request.rest_at != "1" and (request.top_k is None or request.paths is not None):
+        raise DataError("--rest-at: nothing is left over without --top-k, nor of trees; leave it out")
     said = request.text.read(request.pair.target)
     request.pair.check_drafts("laws of two are recorded")
     temperatures = options.numbers_of("--rest-at", request.rest_at, options.checked_temperature)

@@ -11,7 +11,7 @@ from otspec.cli import options
 from otspec.cli.groups import with_option_groups
 from otspec.cli.options import ARGUMENT, OutFile
 from otspec.cli.prompts import ChatOptions, read_prompts
-from otspec.cli.sampling import PlaceOptions
+from otspec.cli.sampling import NONE, PlaceOptions
 from otspec.errors import DataError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
 from otspec.settings import Count, Seed
@@ -63,6 +63,8 @@ def router(request: RouterOptions) -> None:
     `otspec.generate(..., draft_shortlist=Router.load(FILE))` drafts by it.
     """
     options.check_apart(request.files, out=request.out)
+    if request.draft == NONE:
+        raise DataError("a router is for a draft model; name one by --draft")
     written = [_text(file) for file in request.files if file.suffix != JSON_LINES]  # before anything is loaded
     said = [one for file in request.files if file.suffix == JSON_LINES for one in read_prompts(file)]
     from otspec.decode import Budget, train_router

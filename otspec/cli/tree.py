@@ -10,6 +10,7 @@ from otspec.cli.groups import with_option_groups
 from otspec.cli.options import OutFile
 from otspec.cli.prompts import PromptOptions
 from otspec.cli.sampling import DecodingOptions, PairOptions
+from otspec.errors import DataError
 from otspec.reporting.console import console, progress_as_ours, progress_bar
 from otspec.settings import Count, Seed, Temperature
 from otspec.writing import write_text
@@ -47,6 +48,11 @@ def tree(request: TreeOptions) -> None:
     the text's, and the tree is made of the nodes whose products of these are the largest.  `otspec decode --tree` takes
     what is printed, and the file.
     """
+    if (nodes := sum(request.ranks**level for level in range(1, min(request.depth, 64) + 1))) < request.size:
+        raise DataError(
+            f"--size {request.size}, and there are {nodes} nodes of {request.depth} levels and {request.ranks} ranks; "
+            "ask for fewer, or more --depth or --ranks"
+        )
     drafters = request.drafter.check([] if request.drafter.drafter is None else [request.drafter.drafter])
     options.check_apart([request.text.prompts], out=request.out)
     said = request.text.read(request.pair.target)

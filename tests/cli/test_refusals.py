@@ -59,6 +59,8 @@ MODELS: Rows = [
     ("train sd2 --out text.txt", "text.txt is a file, where a folder is to go"),
     ("tune --json ./settings.json", "--json settings.json would be written over --out; name another file"),
     ("tune --drafter fr:64", "--drafter fr:64 is settings of a draft model"),
+    ("tree --size 13 --depth 2 --ranks 3", "--size 13, and there are 12 nodes of 2 levels"),
+    ("record --rest-at 1,2 --out r.safetensors", "--rest-at: nothing is left over without --top-k"),
 ]
 DECODE: Rows = [
     ("--prompts blank.txt", "blank.txt holds no prompts; write one per line"),
@@ -106,6 +108,7 @@ TRAIN: Rows = [
 ROUTER: Rows = [
     ("empty", "the files are empty"),
     ("text.txt --out ./text.txt", "--out text.txt would be written over what is read"),
+    ("text.txt --draft none", "a router is for a draft model"),
     ("text.txt --draft eagle", "'eagle' names the package's draft models for some targets; pass the target"),
 ]
 

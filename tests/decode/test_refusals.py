@@ -169,6 +169,7 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("with the target's tokenizer, and this one has another", lambda: DynamicTree(DRAFT, matching=matching())),
     ("trained for another target than this Llama", of((tiny(8, seed=1), shared(tiny(8))))),
     ("there are no texts", lambda: train_router(tiny(), [[]])),
+    ("seed is -1; pass one integer", lambda: train_router(tiny(), [[1]], seed=-1)),
     ("published layers draft without a router", lambda: train_router(EAGLE1, [[1, 2]], target=tiny())),
     ("token 8 of a text is none of the draft model's 8; use", lambda: train_router(tiny(), [[1, 8]], clusters=2)),
     ("token -1 of a text is none of", lambda: train_router(tiny(), [[-1]], clusters=2, likeliest=2)),

@@ -287,7 +287,8 @@ def test_bad_input() -> None:
     wrong: list[tuple[list[list[int]], dict[str, Any], str]] = [
         ([], {}, "no prompts"),
         ([[1], []], {}, "or an empty one"),
-        ([[1]], {"seconds": 0.0}, "seconds is 0.0"),
+        ([[1]], {"seconds": "x"}, "seconds is 'x'"),
+        ([[1]], {"seed": -1}, "seed is -1"),
         ([[1]], {"max_new_tokens": 9}, "max_new_tokens is 9; texts of fewer than 16 tokens"),
         ([[1]], {"max_new_tokens": 64}, "the models leave no position for a prompt"),
         ([[1]], {"paths": [2.5]}, "paths is 2.5"),

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from numbers import Real
 from typing import Any
 
 from transformers import PreTrainedModel
@@ -28,6 +29,7 @@ from otspec.decode.tuning.tuned import Mark, Tuned
 from otspec.errors import ProblemError
 from otspec.laws import as_count
 from otspec.reporting.machine import load_average
+from otspec.settings import Seed, check_value
 
 PATHS = (1, 2, 4)
 DRAFT_TOP_K = (20, 100)
@@ -158,6 +160,7 @@ def tune(
         if value is not None
     }
     _check(prompts, paths, seconds, max_new_tokens)
+    check_value("seed", seed, Seed)
     sampling_settings({}, temperature, top_k, top_p)
     matching = pair_up(target, draft, tokenizer, draft_tokenizer)
     depth = _depth_within(as_count("depth", depth), max_new_tokens)
@@ -257,8 +260,8 @@ def _check(prompts: Sequence[Sequence[int]], paths: Sequence[int], seconds: floa
         raise ProblemError("no prompts, or an empty one; tuning decodes texts such as yours, so pass some")
     if not paths:
         raise ProblemError("no numbers of paths to try; pass some, such as [1, 2, 4]")
-    if not 0 < seconds < math.inf:
-        raise ProblemError(f"seconds is {seconds}; pass how long to measure, 20 or more for figures to trust")
+    if not isinstance(seconds, Real) or not 0 < seconds < math.inf:
+        raise ProblemError(f"seconds is {seconds!r}; pass how long to measure, 20 or more for figures to trust")
     if as_count("max_new_tokens", max_new_tokens) < FEWEST_TOKENS:
         raise ProblemError(
             f"max_new_tokens is {max_new_tokens}; texts of fewer than {FEWEST_TOKENS} tokens have too few steps to time"

@@ -10,6 +10,7 @@ import numpy as np
 from otspec.data import Source
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray, as_count, law_from_logits
+from otspec.settings import Whole, check_value
 from otspec.verification.trees.tree import Model, Prefix
 
 
@@ -76,7 +77,7 @@ def synthetic(regime: str | Regime, vocab: int, seed: int = 0, remember: int = 1
     if not isinstance(regime, Regime):
         raise ProblemError(f"the regime is {regime!r}; pass a Regime, or one of the names {', '.join(REGIMES)}")
     vocab = as_count("vocab", vocab)
-    seed = check_seed(seed)
+    check_value("seed", seed, Whole)
 
     @lru_cache(as_count("remember", remember))
     def laws(prefix: Prefix) -> tuple[FloatArray, FloatArray]:
@@ -119,7 +120,8 @@ def recorded_model(source: Source, seed: int = 0, top_k: int | None = None, reme
     """
     if not all(hasattr(source, member) for member in ("position", "__len__")):
         raise ProblemError(f"the source is {source!r}; pass what otspec.data.open_source returns")
-    seed, top_k = check_seed(seed), None if top_k is None else as_count("top_k", top_k)
+    check_value("seed", seed, Whole)
+    top_k = None if top_k is None else as_count("top_k", top_k)
 
     @lru_cache(as_count("remember", remember))
     def laws(prefix: Prefix) -> tuple[FloatArray, FloatArray]:
@@ -129,10 +131,3 @@ def recorded_model(source: Source, seed: int = 0, top_k: int | None = None, reme
         return target, law_from_logits("draft", position.draft_logits, top_k=top_k)
 
     return Model(lambda prefix: laws(prefix)[0], lambda prefix: laws(prefix)[1])
-
-
-def check_seed(seed: int) -> int:
-    """A seed, or an error that says what it is."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ProblemError(f"seed is {seed!r}; pass an integer >= 0")
-    return int(seed)

@@ -24,6 +24,7 @@ from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.head import without_head
 from otspec.errors import ProblemError
 from otspec.laws import as_count
+from otspec.settings import Seed, check_value
 
 BATCH, RATE, STEPS = 512, 2e-3, 50
 """Positions of a training step and its largest rate; rounds of k-means, which most often needs fewer."""
@@ -93,6 +94,7 @@ def train_router(
     """
     for name, count in (("clusters", clusters), ("width", width), ("likeliest", likeliest), ("epochs", epochs)):
         as_count(name, count)
+    check_value("seed", seed, Seed)
     if not any(len(text) for text in texts):
         raise ProblemError("there are no texts to learn from; pass at least one of one token")
     fed = isinstance(draft, Eagle)
