@@ -123,7 +123,7 @@ def line_chart(
         ends of an interval, and None or absent where there is none; ``open`` marks a lower bound, drawn with an open
         end; ``part`` marks what is over a part of the data only, drawn hollow.
     x, y : Axis
-    styles : mapping of str to Look
+    styles : mapping of str to Style
         How each series is drawn.
     title : str
     joined, pointed : bool
@@ -164,7 +164,7 @@ def column_chart(
     x : Axis
         With places.
     y : Axis
-    styles : mapping of str to Look
+    styles : mapping of str to Style
     title : str
     height : int
         Pixels.
@@ -188,7 +188,7 @@ def dot_chart(rows: Sequence[Row], x: Axis, styles: Mapping[str, Style], title: 
         Each with `SERIES`, ``x``, ``low`` and ``high`` (None where there is no interval), and ``y``, the words of its
         line; ``part`` marks what is drawn hollow.
     x : Axis
-    styles : mapping of str to Look
+    styles : mapping of str to Style
     title : str
     """
     lines, across = _lines(rows), replace(x, grid=True)
@@ -205,7 +205,7 @@ def bar_chart(rows: Sequence[Row], x: Axis, parts: Mapping[str, Style], title: s
     rows : sequence of mappings
         Each with `SERIES`, ``part``, one of the parts, ``x``, its length, and ``y``, the words of its bar.
     x : Axis
-    parts : mapping of str to Look
+    parts : mapping of str to Style
         In the order in which they follow each other.
     title : str
     """
@@ -298,7 +298,7 @@ def by_series(
     Parameters
     ----------
     channel : type
-    styles : mapping of str to Look
+    styles : mapping of str to Style
     values : sequence
         What stands for each series, in their order.
     field : str

@@ -94,7 +94,7 @@ def picture(
     Parameters
     ----------
     charts : sequence of altair.LayerChart
-    series : mapping of str to Look, optional
+    series : mapping of str to Style, optional
         What a key explains: the series of the charts, by their names.
     columns : int
         How many charts stand side by side, at most.

@@ -256,26 +256,7 @@ def _totals(matrix: Any) -> FloatArray:
 
 
 def row_tokens(name: str, shape: tuple[int, int], tokens: Any) -> IntArray:
-    """The token of each row of a matrix.
-
-    Parameters
-    ----------
-    name : str
-        What the matrix is called in error messages.
-    shape : tuple of int
-        Its shape, (k, V).
-    tokens : array_like of int, shape (k,), or None
-        Ids; None for all tokens, in order.
-
-    Returns
-    -------
-    ndarray of int, shape (k,)
-
-    Raises
-    ------
-    ProblemError
-        If they are not as many different tokens as the matrix has rows.
-    """
+    """The token of each row of a matrix (k, V), None for all in order, or a `ProblemError` that names the matrix."""
     count, vocab = shape
     if tokens is None:
         if count != vocab:

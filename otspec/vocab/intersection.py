@@ -189,25 +189,7 @@ def as_mask(name: str, tokens: Any, vocab: int) -> BoolArray:
 
 
 def as_ids(name: str, tokens: Any, vocab: int) -> IntArray:
-    """Different token ids.
-
-    Parameters
-    ----------
-    name : str
-        What they are called in error messages.
-    tokens : array_like of int, shape (k,)
-    vocab : int
-        Number of tokens V.
-
-    Returns
-    -------
-    ndarray of int, shape (k,)
-
-    Raises
-    ------
-    ProblemError
-        If they are not integers, not in the vocabulary or not different.
-    """
+    """Different token ids, or a `ProblemError`."""
     ids = as_array(name, tokens)
     if not np.issubdtype(ids.dtype, np.integer) and ids.size:
         raise ProblemError(f"{name} is {ids.dtype}; pass token ids, or a mask of booleans such as p > 0")
@@ -224,24 +206,7 @@ def as_ids(name: str, tokens: Any, vocab: int) -> IntArray:
 
 
 def as_row_tokens(tokens: Any, vocab: int) -> IntArray:
-    """Tokens that get a row of an affinity.
-
-    Parameters
-    ----------
-    tokens : array_like of int, shape (k,), or None
-        Ids; None for all.
-    vocab : int
-        Number of tokens V.
-
-    Returns
-    -------
-    ndarray of int, shape (k,)
-
-    Raises
-    ------
-    ProblemError
-        If they are not different ids of tokens, at least one.
-    """
+    """Ids of the tokens that get a row of an affinity, None for all, or a `ProblemError`."""
     if tokens is None:
         return np.arange(vocab)
     ids = as_ids("tokens", tokens, vocab)
