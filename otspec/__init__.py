@@ -1,6 +1,6 @@
 """Optimal transport for multi-draft speculative decoding: one problem object, many solvers, certified plans.
 
-Everything is imported when first asked for, so that `import otspec` costs nothing by itself.
+Everything is imported on first use, so that `import otspec` costs nothing by itself.
 """
 
 from typing import TYPE_CHECKING

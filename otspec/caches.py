@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def user_cache() -> Path:
-    """The folder that this package keeps in the user's cache; whoever writes there makes it."""
+    """The folder of this package in the user's cache; whoever writes there makes it."""
     if sys.platform == "win32":
         user = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
     elif sys.platform == "darwin":

@@ -26,7 +26,7 @@ from otspec.schemes.draft_sets import pick_law, pick_weights
 from otspec.tolerances import TIE_TOL
 
 MAX_CELLS = 4_000_000
-"""The largest network that `optimum` solves unless told otherwise: some seconds, and some 100 bytes a cell."""
+"""The largest network that `optimum` solves by default: some seconds, and some 100 bytes a cell."""
 
 FLOW_CELLS = 100_000
 """Beyond this many cells an upper bound on a rule is not worth a maximum flow."""

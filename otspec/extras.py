@@ -52,7 +52,7 @@ def require_extra(*extras: str) -> None:
     Raises
     ------
     MissingExtra
-        Of the first that is not.
+        For the first that is not.
     """
     for package in missing(package for extra in extras for package in _EXTRAS[extra]):
         raise MissingExtra(f"{package} is not installed and is needed here: {WAYS_OUT[package]}")
@@ -75,8 +75,8 @@ def require(module: str) -> ModuleType:
 def plugins(group: str, taken: Container[str]) -> dict[str, Any]:
     """What other packages offer under a group of entry points, by name.
 
-    One that cannot be imported, or whose name is taken, is left out with a warning, since whoever asked for something
-    else can do nothing about it.
+    One that cannot be imported, or whose name is taken, is left out with a warning, since callers that need
+    something else can do nothing about it.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ CONSTANTS = ("jit.py", "kernels/intrinsics.py", "tolerances.py", "schemes/draft_
 """The others that compiled code takes something from: an edit anywhere else leaves the machine code valid."""
 
 MOST_FOLDERS = 20
-"""Folders of machine code, for as many states of the sources, that are kept: the ones used last."""
+"""How many folders of machine code, one for each state of the sources, are kept: those used last."""
 
 SENTENCE = (
     "otspec compiles its kernels at their first use, once per installation: some seconds each. "
@@ -59,7 +59,7 @@ def jit_of_sums(function: F) -> F:
 
 
 def jit_vectorised(function: F) -> F:
-    """`jit` for loops by vector instructions: sums in any order, and a division by 0 is no error to be looked for."""
+    """`jit` for loops by vector instructions: sums in any order, and no check for a division by 0."""
     return _compiled(function, error_model="numpy", fastmath={"reassoc", "contract"})
 
 
@@ -206,7 +206,7 @@ def _prune(current: Path) -> None:
 
 
 class _ShowOnce(event.Listener):
-    """Tells who waits at a terminal what takes so long, the first time that one of our functions is compiled."""
+    """Shows at a terminal what takes so long, the first time that one of our functions is compiled."""
 
     shown = False
 
@@ -217,7 +217,7 @@ class _ShowOnce(event.Listener):
             sys.stderr.write(SENTENCE)
 
     def on_end(self, compilation: Any) -> None:
-        """Nothing to say."""
+        """Nothing to show."""
 
 
 _listener = _ShowOnce()

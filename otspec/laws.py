@@ -87,7 +87,7 @@ def as_float(value: Any) -> float:
     Parameters
     ----------
     value : Any
-        What stands where a number is asked for; a truth value is none.
+        What stands where a number is required; a truth value is not one.
     """
     try:
         return float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
@@ -174,7 +174,7 @@ def as_laws(name: str, values: Any) -> FloatArray:
     Raises
     ------
     ProblemError
-        If there is no last axis of V >= 1 tokens, or one of the laws is not one; the message says which.
+        If there is no last axis of V >= 1 tokens, or a row is not a law; the message says which.
     """
     laws = as_float64(name, values)
     if laws.ndim == 0 or laws.shape[-1] == 0:
@@ -302,7 +302,7 @@ def draw(law: FloatArray, rng: np.random.Generator, size: int | tuple[int, ...] 
 
     Returns
     -------
-    ndarray of int, shape as asked for
+    ndarray of int, of shape `size`
     """
     return draw_from_cumulative(np.cumsum(law), rng, size)
 
@@ -321,7 +321,7 @@ def draw_from_cumulative(
 
     Returns
     -------
-    ndarray of int, shape as asked for
+    ndarray of int, of shape `size`
     """
     position = np.asarray(rng.random(size)) * cumulative[-1]
     # Where rounding carries a position up to the total itself, the last token with mass takes it.

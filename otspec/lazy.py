@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when they are first asked for."""
+"""Public names of a package that are imported on first use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 def attach(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Make ``__getattr__`` and ``__dir__`` of a package from what its source imports for type checkers.
 
-    So that a public name is said once, in an import behind ``if TYPE_CHECKING``, and linters compare it with
+    A public name is then written once, in an import behind ``if TYPE_CHECKING``, and linters compare it with
     ``__all__``.
 
     Parameters

@@ -20,21 +20,21 @@ _FAR = 1 << 30
 """Windows bars others from what is locked: a byte beyond the text, so that the text can be read."""
 _HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 _CANNOT = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
-"""What a file system without locks says: the folder is then used as it is."""
+"""Errors of a file system without locks: the folder is then used as it is."""
 
 
 class Lock:
-    """Holds what processes may want at once until it is released, or the process ends in whatever way.
+    """Holds what several processes may want until it is released, or the process ends, in whatever way.
 
     Parameters
     ----------
     file : Path
-        What is locked: any file, which is made.
+        What is locked: any file, which is created.
     what : Path
         What it stands for.
     stays : bool
-        Whether the file is there after it was released.  One that goes may go while another process opens it: whoever
-        locks looks whether what it locked is still in its place.
+        Whether the file remains after it is released.  One that is deleted may be open in another process by then:
+        whoever locks a file checks that it is still in its place.
 
     Raises
     ------

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 REFUSED = "it holds pickled Python objects, which are not loaded; save arrays of numbers"
 _NUMPY_SAYS = ("pickle", "Python objects")
-"""In errors of ``numpy.load(allow_pickle=False)``, which go on to say how to load them all the same."""
+"""Words of errors of ``numpy.load(allow_pickle=False)``, which go on to explain how to load them all the same."""
 
 
 @contextmanager
 def refused() -> Iterator[None]:
-    """Say of pickled objects in files of numpy's that they are refused, and no more.
+    """Make numpy's errors on pickled objects say that they are refused, and no more.
 
     Raises
     ------

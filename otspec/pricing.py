@@ -12,10 +12,10 @@ from otspec.solving import Chosen, solve
 
 
 def best_lossy_plan(problem: Problem, epsilon: float, solver: Chosen = None) -> Lossy:
-    """The largest acceptance of any rule whose output is at total variation `epsilon` at most from the target.
+    """The plan of largest acceptance among rules whose output is within total variation `epsilon` of the target.
 
-    It is min(1, alpha* + epsilon), for every draft law (`docs/lossy.md`, Theorem 1): every lossy rule can be
-    held against it, and none gains more than it pays.  For a single draft the plan is DIVERSED's [wang2026diversed].
+    It accepts min(1, alpha* + epsilon), for every draft law (`docs/lossy.md`, Theorem 1): every lossy rule can be
+    compared with it, and none gains more than it pays.  For a single draft the plan is DIVERSED's [wang2026diversed].
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ class Problem:
 
         `top_k` and `top_p` shape what is drafted: q is truncated and renormalised, p is not [thomas2025global,
         Appendix N], so the output still has the whole law p, and the tokens outside the truncation are mass that no
-        draft can reach.  A decoder that truncates its output too says so with `target_top_k` and `target_top_p`;
+        draft can reach.  For a decoder that truncates its output too, pass `target_top_k` and `target_top_p`;
         p is then truncated and renormalised before it is compared with q.
 
         Parameters

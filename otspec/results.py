@@ -36,7 +36,7 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Stats:
-    """What a solve took."""
+    """The cost of a solve."""
 
     solver: str
     """Registered name."""
@@ -63,7 +63,7 @@ class Result:
 
     status: Status
     success: bool
-    """Whether this is what the solver is meant to give: OPTIMAL, or FEASIBLE or LOSSY of one that promises no more."""
+    """Whether the solver did what it promises: OPTIMAL, or FEASIBLE or LOSSY from one that promises no more."""
     plan: Plan | None
     """Present exactly when the status is OPTIMAL, FEASIBLE or LOSSY."""
     message: str

@@ -11,7 +11,7 @@ Traceback (most recent call last):
     ...
 otspec.errors.ProblemError: paths is 0; pass an integer >= 1
 
-Commands, checks and pages are made from these, so that nothing is said twice.  This module loads no numpy, and a
+Commands, checks and pages are made from these, so that nothing is written twice.  This module loads no numpy, and a
 command can list its options at once.
 """
 
@@ -38,7 +38,7 @@ class Range:
     least: float
     most: float
     rule: str
-    """What an error says of it."""
+    """How an error message states it."""
     whole: bool = False
     open: bool = False
 
@@ -106,7 +106,7 @@ def _classes(module: str) -> Mapping[str, ast.ClassDef]:
 
 
 def range_of(kind: Any) -> Range | None:
-    """The numbers that a type allows, if it says so: ``Count`` or ``Count | None``."""
+    """The range that a type allows, if it has one: ``Count`` or ``Count | None``."""
     for one in (kind, *get_args(kind)):
         for extra in getattr(one, "__metadata__", ()):
             if isinstance(extra, Range):
@@ -153,7 +153,7 @@ class Conflict(NamedTuple):
 
 
 def refuse(conflicts: Iterable[Conflict], passed: Mapping[str, Any], names: Mapping[str, str] | None = None) -> None:
-    """Raise where two settings are passed that are not passed together; None and False say that one is not.
+    """Raise where two settings are passed that are not passed together; None and False count as not passed.
 
     Parameters
     ----------

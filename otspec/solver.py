@@ -85,7 +85,7 @@ def register(name: str) -> Callable[[type[S]], type[S]]:
     ValueError
         If the name is taken.
     TypeError
-        If the class is not a dataclass, or lacks something that the `Solver` protocol asks for.
+        If the class is not a dataclass, or lacks something that the `Solver` protocol requires.
     """
 
     def enter(solver: type[S]) -> type[S]:
@@ -105,7 +105,7 @@ def check_solver_class(solver: type[Any]) -> None:
     Raises
     ------
     TypeError
-        If it is not a dataclass, or lacks something that the `Solver` protocol asks for.
+        If it is not a dataclass, or lacks something that the `Solver` protocol requires.
     """
     if not is_dataclass(solver):
         raise TypeError(f"{solver.__qualname__} is not a dataclass; settings are fields of a frozen dataclass")

@@ -62,7 +62,7 @@ def solve(problem: Problem, solver: Chosen = None, strict: bool = True) -> Resul
     Raises
     ------
     ProblemError
-        If it is given anything but a `Problem`, or the chain of solvers is empty.
+        If `problem` is not a `Problem`, or the chain of solvers is empty.
     UnknownSolver
         If there is no solver of that name, or something else is given in its place.
     SolveError

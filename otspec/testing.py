@@ -30,7 +30,7 @@ def assert_lossless(
     prompts: Sequence[str] = DEFAULT_PROMPTS,
     **options: Unpack[EngineAuditOptions],
 ) -> EngineAudit:
-    """Assert that nothing speaks against an engine, or against texts, and that a biased rule would have been caught.
+    """Assert that there is no evidence against an engine, or texts, and that a biased rule would have been caught.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def assert_lossless(
     ------
     AssertionError
         If the verdict is another one; the message is the verdict's sentence.  A test fails at most with probability
-        alpha (0.001) by chance, however often it looks, and with one seed it always comes out the same.
+        alpha (0.001) by chance, over all its looks, and with one seed it always comes out the same.
     ProblemError
         If there is nothing to compare with, or a setting is out of its range.
 

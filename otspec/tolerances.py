@@ -8,19 +8,19 @@ law that drifts more (a sequential float32 sum reaches 2e-4) is to hand over its
 """
 
 FLOAT32_MASS_TOL = 1e-3
-"""The same for rows of float32 tensors, whose totals are divided out, and where nobody can be asked to take care.
+"""The same for rows of float32 tensors, whose totals are divided out, and where no caller can correct them.
 
 torch's softmax on a CPU was seen to be 2.2e-5 off over 131 072 tokens; a sequential sum over as many is 2e-4 off.
 """
 
 TOL = 1e-9
-"""What a solver that calls itself exact owes: gap and deviation, both probabilities, at most this.
+"""What is required of a solver that calls itself exact: gap and deviation, both probabilities, at most this.
 
 Float64 sums over a million cells are good to 1e-13; HiGHS reports a basis as feasible within 1e-9.
 """
 
 RELATIVE_TOL = 1e-6
-"""What it owes besides: a gap of at most this share of the bound, or of `ROUNDING`.
+"""What is required besides: a gap of at most this share of the bound, or of `ROUNDING`.
 
 A solver with a larger `tol` than `TOL` may leave a share that is as many times larger.
 

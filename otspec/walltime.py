@@ -23,10 +23,10 @@ class SpeedUp(NamedTuple):
 
 
 def speed_up(alpha: float, c: float, gamma: int | None = None, operations: float | None = None) -> SpeedUp:
-    r"""The factor in wall time of one drafted path [leviathan2023fast, Theorems 3.8 and 3.11; aarnphm2025speculative].
+    r"""The speed-up in wall time by a drafted path [leviathan2023fast, Theorems 3.8 and 3.11; aarnphm2025speculative].
 
     A block of gamma drafts, each accepted with probability alpha if all before it are, costs gamma c + 1 calls of the
-    target.  In the mean it gives, by eq. (1), and is faster and takes more operations than plain decoding by,
+    target.  Its tokens on average, eq. (1), its speed over that of plain decoding, and its operations likewise, are
 
     .. math::
 
@@ -34,19 +34,19 @@ def speed_up(alpha: float, c: float, gamma: int | None = None, operations: float
         \frac{\tau}{\gamma c + 1}, \qquad
         \frac{\gamma \hat c + \gamma + 1}{\tau} .
 
-    That holds of long texts, if drafts are accepted independently and a call over gamma + 1 tokens takes no longer than
-    over one.  A gain takes alpha > c, and is at least (1 + alpha) / (1 + c) then (Corollary 3.9).
+    This holds for long texts, if drafts are accepted independently and a call over gamma + 1 tokens is as fast as one
+    over a single token.  A gain takes alpha > c, and is at least (1 + alpha) / (1 + c) then (Corollary 3.9).
 
     Parameters
     ----------
     alpha : float
-        In [0, 1]: what a single draft is accepted with, the mean of sum min(p, q) over texts.
+        In [0, 1]: the acceptance of a single draft, the mean of sum min(p, q) over texts.
     c : float
         At least 0: seconds of a call of the draft model over those of the target.
     gamma : int, optional
         At least 1; by default the fastest, which is 0 where drafts gain nothing.
     operations : float, optional
-        The same of arithmetic operations; c by default.
+        The same in arithmetic operations; by default c.
 
     Raises
     ------

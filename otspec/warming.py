@@ -27,10 +27,10 @@ TARGET, DRAFT = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
 def warm_up(solver: str | Solver | None = None, n: int = 2) -> None:
     """Solve a small problem, so that the times measured next do not include imports and compilation.
 
-    Without a solver, do so by the solver of choice of every kind of drafts, by `otspec.verify` and
-    `otspec.solve_batch` on float32 and float64, by nested labels on a small tree, and run the kernels of a model's pass
-    over few rows and of a draft.  The machine code is kept on disk: some two minutes after an installation, a second or
-    less in every process thereafter.
+    Without a solver, run the solver of choice for every kind of drafts, `otspec.verify` and `otspec.solve_batch` on
+    float32 and float64, nested labels on a small tree, and the kernels of a model's pass over few rows and of a draft.
+    The machine code is kept on disk: some two minutes after an installation, a second or less in every process
+    thereafter.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Files that are written: what goes wrong says which of them it was."""
+"""Files that are written: errors name the file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Let an error of writing, such as a full disk, name the file: what fails after it was opened does not.
+    """Make an error of writing, such as a full disk, name the file, as one after it was opened does not by itself.
 
     Raises
     ------
