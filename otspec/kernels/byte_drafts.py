@@ -60,7 +60,7 @@ def read_text(
     model : ByteDrafter
     cache : Cache
     tokens : shape (N,)
-    features : shape (N, layers looked at, width)
+    features : shape (N, layers read, width)
         The target's states at the token before each.
     start, position : int
         The first column to write; the position of the first token.
@@ -150,7 +150,7 @@ def grow(
     model: ByteDrafter, cache: Cache, columns: IntArray, logits: Gains, output: Bits, start: int, position: int,
     tokens: IntArray, chances: FloatArray, parents: IntArray, expanded: IntArray,
 ) -> None:  # fmt: skip
-    """Look at the levels of a dynamic tree, each of the W likeliest tokens after the W likeliest prefixes.
+    """Draft the levels of a dynamic tree, each of the W likeliest tokens after the W likeliest prefixes.
 
     Likely is by the model's own probabilities, those along a path multiplied; all prefixes but the last are read.
 

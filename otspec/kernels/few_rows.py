@@ -12,7 +12,7 @@ from otspec.jit import jit_inlined, jit_of_sums, jit_vectorised
 from otspec.kernels.exponentials import exp32
 
 Bits = NDArray[np.uint16]
-"""bfloat16, of which numpy knows nothing."""
+"""bfloat16, a type that numpy lacks."""
 Gains = NDArray[np.float32]
 """Weights of norms."""
 

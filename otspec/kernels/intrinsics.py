@@ -1,4 +1,4 @@
-"""What LLVM can be told of a kernel, and numba has no word for; nothing where functions are not compiled."""
+"""Attributes of a kernel for LLVM that numba has no option for; nothing where functions are not compiled."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _prefetch(array: Any, byte: Any) -> Callable[[Any, Any], None]:
 @intrinsic
 def _prefer_512_bits(typing: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        set.add(builder.function.attributes, '"prefer-vector-width"="512"')  # llvmlite's own `add` takes words it knows
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')  # llvmlite's own `add` takes those it knows
         return context.get_dummy_value()
 
     return types.void(), generate

@@ -6,7 +6,7 @@ here on arrays that exist already, the cells of `otspec.schemes.DraftSets`, so n
 
 Two steps alternate: `_levels` finds distances from the source, and `_blocking_flow` fills the network along them, where
 `_augment` sends along one path what it can carry.  `otspec.kernels.pair_cut` has the same steps on a dense network
-among the tokens alone, and says why they are not these.
+among the tokens alone, and explains why they are not these.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Flow(NamedTuple):
 
 
 class Search(NamedTuple):
-    """How far a phase has come: distances from the source, and the edges that are still to be looked at."""
+    """How far a phase has come: distances from the source, and the edges that are still to be examined."""
 
     token_level: IntArray
     """Shape (k,): `UNREACHED`, `DEAD_END`, or an even number."""

@@ -13,7 +13,7 @@ anything of a pair with a token outside.
 
 The steps are those of `otspec.kernels.max_flow`: levels, a blocking flow along them, augmentations.  They are written
 anew because the network is dense: its edges are the entries of a matrix, each beside its reverse, and the search for
-levels looks at nodes that are not reached yet in place of edges.  To copy the matrix into the lists of edges that the
+levels goes over nodes that are not reached yet in place of edges.  To copy the matrix into the lists of edges that the
 other module works on takes as long as the whole cut does here.
 """
 

@@ -242,7 +242,7 @@ def _allocate(
     h : int
         The exchange, as `_collect` opened it.
     recipient, lacking : int, float
-        The rank to go on from, and what it still lacks; 0 if it was not looked at yet.
+        The rank to go on from, and what it still lacks; 0 if it was not reached yet.
     surplus, worth : float
         What `_collect` returned.
     slope, target, density, places

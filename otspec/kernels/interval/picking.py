@@ -94,7 +94,7 @@ def pick_weights(places: Places, ranks: IntArray, nodes: FloatArray, node_weight
     nodes, node_weights : ndarray, shape ((n + 1) // 2,)
         Gauss-Legendre rule on [0, 1] that is exact for degree n - 1.
     """
-    # Every look into a tuple of arrays counts references: some nanoseconds each, and most calls take no microsecond.
+    # Every access to a tuple of arrays counts references: some nanoseconds each, and most calls take no microsecond.
     size, share, exchange = places.size, places.share, places.exchange
     first_recipient, first_donor = places.first_recipient, places.first_donor
     n = ranks.size

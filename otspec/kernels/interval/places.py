@@ -1,6 +1,6 @@
 """The memory of the `interval` solver: who owns which part of [0, 1], and arrays that are used again.
 
-`otspec.kernels.interval.exchange` says what places and exchanges are, and fills them.
+`otspec.kernels.interval.exchange` defines places and exchanges, and fills them.
 """
 
 from __future__ import annotations

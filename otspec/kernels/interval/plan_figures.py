@@ -1,7 +1,7 @@
 """The figures of a plan of `interval`, measured in the call that solves: what `otspec.plans.Pick` measures, to the bit.
 
 Sums are taken in the order in which numpy takes them, so that a plan that is read from a file, and measures itself
-again, says the same.
+again, has the same figures.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def solve_and_measure(
     work : Workspace
         As in `solve_places`.
     tried : int
-        The tuples of drafts that can occur are all looked at if there are no more.
+        The tuples of drafts that can occur are all tried if there are no more.
     uniforms : ndarray, shape (d, n)
         Numbers in [0, 1), by which tuples are drawn if there are.
     nodes, node_weights : ndarray, shape ((n + 1) // 2,)
@@ -240,7 +240,7 @@ def every_tuple(
 def weights_are_chances(
     places: Places, sums: FloatArray, uniforms: FloatArray, nodes: FloatArray, node_weights: FloatArray
 ) -> bool:
-    """Draw tuples of drafts, and say whether the weights of each are probabilities that sum to 1.
+    """Draw tuples of drafts, and check whether the weights of each are probabilities that sum to 1.
 
     Parameters
     ----------

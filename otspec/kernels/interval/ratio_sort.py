@@ -30,7 +30,7 @@ def sort_by_ratio(
     range that they span, which two passes of a radix sort put in order; insertion then orders what shares those bits.
     Where too much does (a cluster of nearly equal ratios, and one outlier), all 64 bits are sorted.
 
-    The cost is memory traffic above all: nothing is kept that can be computed again from p and q.
+    The cost is memory traffic above all: nothing is stored that can be computed again from p and q.
 
     Parameters
     ----------
