@@ -28,7 +28,7 @@ def affinity(covariance: Any, tau: float = 1.0, *, tokens: Any = None) -> Affini
     ----------
     covariance : array_like or sparse array, shape (k, V)
         Covariances of the tokens that get a row with all tokens.  -inf, in a dense one, rules a token out.  What a
-        sparse one does not store is 0, and weighs exp(0) = 1: rows are flat but for the stored entries, and kept so.
+        sparse one does not store is 0, and weighs exp(0) = 1: rows are flat but for the stored entries, and stored so.
     tau : float
         Temperature, in the unit of the covariance.
     tokens : array_like of int, shape (k,), optional
@@ -64,7 +64,7 @@ def affinity(covariance: Any, tau: float = 1.0, *, tokens: Any = None) -> Affini
 def affinity_from_factor(factor: Any, tau: float = 1.0, *, tokens: Any = None) -> Affinity:
     """`affinity` of the covariance F F^T, whose rows are computed when they are needed, and never all at once.
 
-    Samples X of shape (S, V), of logits say, have the factor ``(X - X.mean(axis=0)).T / np.sqrt(S - 1)``.
+    Samples X of shape (S, V), such as logits, have the factor ``(X - X.mean(axis=0)).T / np.sqrt(S - 1)``.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def row_tokens(name: str, shape: tuple[int, int], tokens: Any) -> IntArray:
     if tokens is None:
         if count != vocab:
             raise ProblemError(
-                f"{name} has {count} rows and {vocab} columns; say in tokens which token each row is for"
+                f"{name} has {count} rows and {vocab} columns; name in tokens which token each row is for"
             )
         return np.arange(vocab)
     ids = as_ids("tokens", tokens, vocab)

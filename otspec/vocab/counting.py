@@ -35,7 +35,7 @@ class PairCounts:
     window : int
         How many places apart a pair may be.
     tokens : array_like of int, shape (k,), optional
-        Tokens i whose pairs are counted, those of the drafter say; default all.
+        Tokens i whose pairs are counted, such as those of the drafter; default all.
     most_pairs : int
         Different pairs that are held before counting is refused, which bounds the memory at 32 bytes for each.
 

@@ -45,7 +45,7 @@ class Estimate:
     level: FloatArray
     """Shape (V,): occurrences of each token in the texts, or the mean of its samples."""
     tau: float
-    """Temperature to use unless another is asked for."""
+    """Temperature to use by default."""
     about: Mapping[str, Any]
     """Where it comes from, fit for JSON: source, tokens or samples seen, window."""
 

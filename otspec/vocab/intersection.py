@@ -14,7 +14,7 @@ def tli(q: Any, target: Any) -> FloatArray:
     """Token-Level Intersection: q cut down to the target's tokens, renormalised [timor2025out, eq. (1)].
 
     The algorithm is that of [timor2025accelerating].  What remains is the conditional law of a draft from q given that
-    the target knows it: drawing from q until a draft is a token of the target samples it as well.  No acceptance falls:
+    it is a token of the target: drawing from q until that is so samples it as well.  No acceptance falls:
     on the tokens of the target q only grows.
 
     Parameters
@@ -22,7 +22,7 @@ def tli(q: Any, target: Any) -> FloatArray:
     q : array_like, shape (..., V)
         Draft laws, checked and scaled as in `otspec.laws.as_law`.
     target : array_like of bool, shape (..., V), or of int, shape (k,)
-        Which tokens the target knows, as a mask or as ids.  The support of a law p is ``p > 0``.
+        Which tokens the target has, as a mask or as ids.  The support of a law p is ``p > 0``.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def tli(q: Any, target: Any) -> FloatArray:
     Examples
     --------
     >>> from otspec.vocab import tli
-    >>> print(tli([0.5, 0.25, 0.25], [0, 2]).round(3))  # the target knows tokens 0 and 2
+    >>> print(tli([0.5, 0.25, 0.25], [0, 2]).round(3))  # the target has tokens 0 and 2
     [0.667 0.    0.333]
     """
     laws = as_laws("q", q)

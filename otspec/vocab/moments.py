@@ -26,7 +26,7 @@ class Moments:
     vocab : int
         Number V of tokens.
     tokens : array_like of int, shape (k,), optional
-        Tokens that get a row of covariances, those of the drafter say; default all.
+        Tokens that get a row of covariances, such as those of the drafter; default all.
     most_cells : int
         Covariances that are held, at most: k V of them take 8 bytes each, and as much while a chunk is added.
 
@@ -64,7 +64,7 @@ class Moments:
         self._products: FloatArray = np.zeros((self.tokens.size, self.vocab))
 
     def add(self, samples: Any) -> None:
-        """Take in samples.
+        """Add samples.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class Moments:
         return self._products / (self.seen - 1)
 
     def arrays(self) -> Arrays:
-        """All that has been taken in, for `restore`."""
+        """All that has been added, for `restore`."""
         return {"mean": self.mean, "products": self._products, "seen": np.array([self.seen])}
 
     def restore(self, arrays: Arrays) -> None:

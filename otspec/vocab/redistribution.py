@@ -14,7 +14,7 @@ def rdk(q: Any, affinity: Any) -> FloatArray:
     """Redistributed draft law M^T q' [timor2025out, Algorithm 1].
 
     q' is q cut down to the tokens with a row in M, renormalised (`tli`).  A draft from the result is a draft from q',
-    replaced by a token from its row.  Any such law is verified losslessly, as long as the verifier is told this law and
+    replaced by a token from its row.  Any such law is verified losslessly, as long as the verifier gets this law and
     not q.  Whether it accepts more than q' depends on M: at most |M^T p - p|_1 / 2 less (Theorem 5.1), and nothing
     promises more.
 
@@ -59,7 +59,7 @@ def rdk_linear(p: Any, q: Any, size: int | None = None) -> FloatArray:
     p, q : array_like, shape (..., V)
         Target law and intersected draft law q', checked and scaled as in `otspec.laws.as_law`; leading axes broadcast.
     size : int, optional
-        N, where the target knows fewer tokens than there are in the arrays; default V.
+        N, where the target has fewer tokens than there are in the arrays; default V.
 
     Returns
     -------

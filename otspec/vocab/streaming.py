@@ -25,9 +25,9 @@ def gather(
     every: int = 32,
     progress: Callable[[int], None] | None = None,
 ) -> None:
-    """Add the chunks of a stream, from the one on that an earlier run came to.
+    """Add the chunks of a stream, from where an earlier run stopped.
 
-    What has been added is kept in a file, which is replaced after every few chunks and is always whole.  A run that
+    What has been added is saved in a file, which is replaced after every few chunks and is always whole.  A run that
     found it adds the same chunks in the same order, so that its result is that of one run.  The caller deletes the file
     once the result is safe.
 
@@ -40,7 +40,7 @@ def gather(
     state : Path
         The file.
     about : mapping
-        What tells this stream and these settings from others, fit for JSON.
+        What distinguishes this stream and these settings from others, fit for JSON.
     every : int
         Chunks from one writing of the file to the next.
     progress : callable, optional

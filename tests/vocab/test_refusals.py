@@ -54,7 +54,7 @@ REFUSED: list[Refused] = [
     (lambda: vocab.frequency_prune([3, -1], 1), r"frequencies\[1\] is -1"),
     (lambda: vocab.frequency_prune([[3, 1]], 1), r"frequencies have shape \(1, 2\)"),
     (lambda: vocab.rdk_linear(HALF, HALF, 0), "size is 0"),
-    (lambda: affinity([[1.0, 2.0]]), "covariance has 1 rows and 2 columns; say in tokens"),
+    (lambda: affinity([[1.0, 2.0]]), "covariance has 1 rows and 2 columns; name in tokens"),
     (lambda: affinity([[1.0, 2.0]], tokens=[0, 1]), "tokens name 2 rows, and covariance has 1"),
     (lambda: affinity([[1.0, np.nan]], tokens=[0]), "covariance holds nan"),
     (lambda: affinity([[-np.inf, -np.inf]], tokens=[0]), "row 0 of covariance is -inf throughout"),
