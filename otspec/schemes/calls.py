@@ -1,4 +1,4 @@
-"""The methods of a draft scheme, called one by one: whatever is wrong with an answer is told as the method's."""
+"""The methods of a draft scheme, called one by one: errors in an answer name the method."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from otspec.tolerances import TIE_TOL
 
 
 class SchemeProbe:
-    """A draft scheme whose answers are looked at.
+    """A draft scheme whose answers are checked.
 
     Parameters
     ----------

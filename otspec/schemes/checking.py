@@ -43,13 +43,13 @@ class SchemeCheck(NamedTuple):
     draws: int
     """Tuples that were drawn with `sample`."""
     unknown: tuple[str, ...]
-    """Optional methods that answered None, "only enumeration tells"."""
+    """Optional methods that returned None: their answers have to be enumerated."""
 
 
 def check_scheme(scheme: DraftScheme, draws: int = 20_000, seed: int = 0) -> SchemeCheck:
     """Compare the methods of a draft scheme with each other, on a scheme small enough to be enumerated.
 
-    The list that `support` gives is held against all others: `prob` on every tuple, in any shape, `sample` by a
+    The list that `support` gives is compared with all others: `prob` on every tuple, in any shape, `sample` by a
     chi-square test, `reachable`, `hit_chain` and `priority_law` along several orders, `draft_sets`, `compact`, the
     sizes, and, where they are not None, `first_draft`, `inclusion` and `prefix_order`.  A mistake in one of them
     would surface in a solver, as a plan that is not lossless or a bound that is none.
@@ -57,7 +57,7 @@ def check_scheme(scheme: DraftScheme, draws: int = 20_000, seed: int = 0) -> Sch
     Parameters
     ----------
     scheme : DraftScheme
-        Of a few tokens: three to six of them and two or three drafts say all.
+        Of a few tokens: three to six of them and two or three drafts are enough.
     draws : int
         How many tuples to draw.
     seed : int
@@ -71,7 +71,7 @@ def check_scheme(scheme: DraftScheme, draws: int = 20_000, seed: int = 0) -> Sch
     Raises
     ------
     ProblemError
-        At the first inconsistency, with the method and what it says; or if the scheme is too large to enumerate.
+        At the first inconsistency, with the method and what it returns; or if the scheme is too large to enumerate.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def check_scheme(scheme: DraftScheme, draws: int = 20_000, seed: int = 0) -> Sch
 
 
 class EnumeratedScheme(NamedTuple):
-    """A scheme with the list of all that it can draft, which its other methods are held against."""
+    """A scheme with the list of all that it can draft, which its other methods are compared with."""
 
     scheme: SchemeProbe
     support: Support
@@ -136,7 +136,7 @@ class EnumeratedScheme(NamedTuple):
 
 
 def _check_support(listed: EnumeratedScheme) -> None:
-    """The support is a law over different tuples of n tokens, and no longer than it says."""
+    """The support is a law over different tuples of n tokens, and no longer than its stated size."""
     scheme, (drafts, probabilities) = listed.scheme, listed.support
     right = drafts.ndim == 2 and drafts.shape[1] == scheme.n and np.issubdtype(drafts.dtype, np.integer)
     scheme.expect(right, "support", (), f"has drafts of shape {drafts.shape}, {drafts.dtype}, not (m, n) integers")

@@ -1,4 +1,4 @@
-"""What the rest of the package asks of a draft scheme."""
+"""What the rest of the package requires of a draft scheme."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ class DraftScheme(Protocol):
 
     Examples
     --------
-    Whatever the scheme, these say what it drafts:
+    Every scheme has its sizes and the tokens that it can draft:
 
     >>> import otspec
     >>> schemes = otspec.IID([0.5, 0.5], 2), otspec.TopK([0.5, 0.3, 0.2], 2)
     >>> [(scheme.n, scheme.vocab, scheme.reachable().tolist()) for scheme in schemes]
     [(2, 2, [0, 1]), (2, 3, [0, 1])]
 
-    A scheme of your own is a subclass; `otspec.check_scheme` says whether its methods agree.
+    A scheme of your own is a subclass; `otspec.check_scheme` checks whether its methods agree.
     """
 
     n: int
@@ -142,9 +142,9 @@ class DraftScheme(Protocol):
         return None
 
     def first_draft(self) -> FloatArray | None:
-        """Law of the first draft, shape (V,); None where only enumeration tells."""
+        """Law of the first draft, shape (V,); None where it has to be enumerated."""
         return None
 
     def inclusion(self) -> FloatArray | None:
-        """P(the token is one of the drafts) for every token, shape (V,); None where only enumeration tells."""
+        """P(the token is one of the drafts) for every token, shape (V,); None where it has to be enumerated."""
         return None

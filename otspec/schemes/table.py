@@ -26,7 +26,7 @@ from otspec.schemes.protocol import DraftScheme, Support
 
 
 class Enumerated(DraftScheme):
-    """A draft law that is known by the list of its tuples: `support` says all, and the other methods follow from it.
+    """A draft law that is known by the list of its tuples, `support`, from which the other methods follow.
 
     The base of `Table`, and of a scheme of your own that has no more tuples than can be listed: set
     `n` and `vocab`, and write `support`.

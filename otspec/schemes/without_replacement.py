@@ -184,7 +184,7 @@ class WithoutReplacement(DraftScheme):
             return None
         if self.n == 1:
             return self.q
-        # P(i is drafted) = q_i + the sum over k != i of q_k q_i / (1 - q_k); a likely k is told apart, since its odds
+        # P(i is drafted) = q_i + the sum over k != i of q_k q_i / (1 - q_k); a likely k is kept apart, since its odds
         # q_k / (1 - q_k) may overflow, and would drown those of all others.
         others = self._mass_without(np.arange(self.vocab)[:, None])
         likely = self.q > 0.5
