@@ -1,4 +1,4 @@
-"""Plans: what a solver hands back, a rule that turns drafts into one token and knows its own figures."""
+"""Plans: what a solver hands back, a rule that turns drafts into one token and computes its own figures."""
 
 from otspec.plans.coupling import Coupling
 from otspec.plans.lossy import Lossy

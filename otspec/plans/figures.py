@@ -64,7 +64,7 @@ class Figures(ABC):
         Raises
         ------
         ProblemError
-            If the plan consists of something of a class of somebody else's.
+            If the plan holds an object of a class of another package.
         DataError
             If the file cannot be written.
         """

@@ -1,4 +1,4 @@
-"""The plan that accepts most among all whose output may be off the target by so much."""
+"""The plan that accepts most among all whose output may be off the target by a given price."""
 
 from __future__ import annotations
 

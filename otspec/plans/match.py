@@ -1,4 +1,4 @@
-"""The plan that looks at the drafts only after the output is drawn."""
+"""The plan that reads the drafts only after the output is drawn."""
 
 from __future__ import annotations
 

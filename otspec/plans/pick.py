@@ -19,13 +19,13 @@ from otspec.schemes.draft_sets import pick_law, pick_weights
 from otspec.tolerances import TIE_TOL
 
 TRIED = 64
-"""The law of the output is summed up over all tuples of drafts where there are no more."""
+"""The law of the output is summed up over all tuples of drafts if there are no more than this."""
 
 DRAWN = 4
-"""Tuples on which the weights of a rule are looked at where there are more."""
+"""Tuples on which the weights of a rule are checked if there are more."""
 
 COSTLY = 16
-"""Drafts beyond which the weights of a rule that can do without them are not worth their time."""
+"""Drafts beyond which weights are not worth their time, for a rule that can do without them."""
 
 LONGEST = 2000
 """Drafts beyond which tuples are not listed, however few can occur."""
@@ -50,7 +50,7 @@ class DrawingRule(PickRule, Protocol):
 
 
 def draws(rule: PickRule) -> TypeGuard[DrawingRule]:
-    """Whether a rule is a `DrawingRule`; to ask `isinstance` of a protocol takes a tenth of a small solve."""
+    """Whether a rule is a `DrawingRule`; `isinstance` on a protocol takes a tenth of a small solve."""
     return hasattr(rule, "pick")
 
 
@@ -160,9 +160,9 @@ class Pick(Figures):
     def deviation(self) -> float:
         """L1 distance of the output law to p, in [0, 2]; nan where the weights of the rule are not probabilities.
 
-        Of the law that follows from g, which is the rule's own statement; so the weights it gives are looked at as
-        well, as far as that is cheap.  If no more than `TRIED` tuples can occur, each is, and the law of the output is
-        summed up from them, whatever g says.  Otherwise a few tuples are drawn, and checked for weights that are
+        The law is that which follows from g, the rule's own statement; so its weights are checked as well, as far
+        as that is cheap.  If no more than `TRIED` tuples can occur, all are, and the law of the output is summed up
+        from them, whatever g is.  Otherwise a few tuples are drawn, and checked for weights that are
         finite, >= 0, and sum to 1.
         """
         scheme = self.problem.scheme

@@ -27,7 +27,7 @@ class PlaceRule:
 
     @classmethod
     def of(cls, scheme: IID, places: Places, proposal: FloatArray) -> PlaceRule:
-        """The rule, where its law g by token, shape (V,), is there already."""
+        """The rule, given its law g by token, shape (V,)."""
         rule = cls(scheme, places)
         vars(rule)["proposal"] = proposal  # where `cached_property` looks first
         return rule

@@ -26,7 +26,7 @@ class SequentialRule(Protocol):
 
     @property
     def membership(self) -> float | None:
-        """P(the output is one of the drafts), residual hits included; None where only enumeration tells."""
+        """P(the output is one of the drafts), residual hits included; None where it has to be enumerated."""
 
     def output_law(self) -> FloatArray:
         """Exact law of the output, shape (V,)."""
@@ -55,7 +55,7 @@ class Sequential(Figures):
     rule: SequentialRule
     bound: float
     promised: float = 0.0
-    """What `max_deviation` says: 0 for a rule on the draft law that it is made for."""
+    """What `max_deviation` returns: 0 for a rule on the draft law that it is made for."""
 
     @property
     def acceptance(self) -> float:
@@ -70,7 +70,7 @@ class Sequential(Figures):
     def membership(self) -> float:
         """P(the output is one of the drafts): acceptance and the hits of the residual law.
 
-        In closed form where the rule knows one; otherwise by enumeration of the scheme's support.
+        In closed form where the rule has one; otherwise by enumeration of the scheme's support.
         """
         in_closed_form = self.rule.membership
         return self._enumerated.membership if in_closed_form is None else in_closed_form
@@ -199,7 +199,7 @@ class FixedTests:
     """The laws, shape (V,), of further drafts that are never tested; None if they depend on those that are."""
 
     def tests(self, drafts: IntArray) -> Iterator[tuple[int, float]]:
-        """Token and probability of each test of a tuple, shape (n,); drafts beyond the last test are not looked at."""
+        """Token and probability of each test of a tuple, shape (n,); drafts beyond the last test are not read."""
         for token, passes in zip(drafts.tolist(), self.passes, strict=False):
             yield token, float(passes[token])
 
@@ -245,7 +245,7 @@ class FixedTests:
 
 
 def accept_and_reject(laws: tuple[FloatArray, ...], passes: tuple[FloatArray, ...]) -> tuple[FloatArray, float]:
-    """What independent drafts that are tested in turn come to.
+    """The outcome of independent drafts that are tested in turn.
 
     Parameters
     ----------
@@ -275,11 +275,11 @@ def pass_probability(target: FloatArray, drafted: FloatArray) -> FloatArray:
     Parameters
     ----------
     target, drafted : ndarray, shape (V,)
-        What the output is to have of each token, and what the draft has.
+        The mass that the output is to have on each token, and the draft's.
 
     Returns
     -------
     ndarray, shape (V,)
-        The probability that a draft passes which is this token.
+        The probability that a draft of this token passes.
     """
     return np.divide(target, drafted, out=(target > 0).astype(np.float64), where=drafted > target)

@@ -1,7 +1,7 @@
 """Plans on disk: an .npz archive of numpy's with an array for every field of the plan, and no code.
 
 The field ``rule`` of the plan is the array ``plan.rule``, or, where it is an object, ``plan.rule@`` is the name of its
-class and ``plan.rule.share`` one of its fields; ``@`` also says None, a tuple's length, or where the same object is.
+class and ``plan.rule.share`` one of its fields; ``@`` also means None, a tuple's length, or where the same object is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def save(plan: Plan, path: str | PathLike[str]) -> None:
     Raises
     ------
     ProblemError
-        If the plan, or something it consists of, is of a class of somebody else's.
+        If the plan, or an object that it holds, is of a class of another package.
     DataError
         If the file cannot be written.
     """
@@ -85,7 +85,7 @@ def load(path: str | PathLike[str]) -> Plan:
 
 
 def _flatten(at: str, value: Any, arrays: dict[str, Any], met: dict[int, str]) -> None:
-    """Add a value and all that it consists of; `met` says where objects are that are shared."""
+    """Add a value and all that it consists of; `met` has the places of objects that are shared."""
     kind = type(value)
     if id(value) in met:
         arrays[f"{at}@"] = np.array(f"={met[id(value)]}")
