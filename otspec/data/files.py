@@ -76,15 +76,15 @@ class FileSource:
         target_key, draft_key : str, optional
             Names of the two arrays, where they have others.
         kind : str, optional
-            ``"logits"`` or ``"probs"``: what the arrays hold.  By default their names tell, or else the first position:
-            values in [0, 1] that sum to 1 are probabilities.
+            ``"logits"`` or ``"probs"``: what the arrays hold.  By default their names decide, or else the first
+            position: values in [0, 1] that sum to 1 are probabilities.
 
         Raises
         ------
         DataError
             If the file is missing, of another format, damaged, or without such arrays.
         MissingExtra
-            If it takes torch to read, and torch is missing.
+            If reading it takes torch, and torch is missing.
         """
         if not isinstance(path, str | Path):
             raise DataError(f"the file is {path!r}; pass its path")
@@ -229,12 +229,12 @@ KINDS = (("target_logits", "draft_logits"), ("target_probs", "draft_probs"))
 LOGITS, PROBS = "logits", "probs"
 
 ROUGH = 0.02
-"""How far probabilities of half precision may be off 1 in total, and still be told from everything else."""
+"""How far off 1 a total may be and still be taken for that of probabilities in half precision."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which arrays of a file to read, where their names do not say it."""
+    """Which arrays of a file to read, where their names do not show it."""
 
     target_key: str | None = None
     """Name of the target's array; None for those of `KINDS`."""
@@ -279,7 +279,7 @@ class Selection:
             if all(name in arrays for name in pair):
                 return pair
         needed = " or ".join(f"{target} with {draft}" for target, draft in self.pairs)
-        way_out = "" if named else "; arrays of other names? Say which in target_key and draft_key"
+        way_out = "" if named else "; arrays of other names? Name them in target_key and draft_key"
         raise DataError(f"{path} holds {', '.join(arrays) or 'no arrays'}; positions need {needed}{way_out}")
 
 
@@ -293,7 +293,7 @@ def read_pair(path: Path, selection: Selection) -> tuple[tuple[str, str], Stored
     DataError
         If the file is of another format, damaged, or without such arrays.
     MissingExtra
-        If it takes torch to read, and torch is missing.
+        If reading it takes torch, and torch is missing.
     """
     arrays = read(path, [name for pair in selection.pairs for name in pair])
     names = selection.names_in(path, arrays)
@@ -314,14 +314,14 @@ def _checked(path: Path, name: str, array: StoredArray | None) -> StoredArray:
 
 
 def _kind_by_name(names: tuple[str, str]) -> str | None:
-    """What the names of the arrays say that they hold; None where they say nothing, or both."""
+    """What the arrays hold, by their names; None where these mean neither kind, or both."""
     words = {"prob": PROBS, "logit": LOGITS}
     found = {kind for word, kind in words.items() if all(word in name.lower() for name in names)}
     return found.pop() if len(found) == 1 else None
 
 
 def _kind_by_content(path: Path, names: tuple[str, str], arrays: tuple[StoredArray, StoredArray]) -> str:
-    """What the first position looks like: values in [0, 1] that sum to 1 are probabilities."""
+    """What the arrays hold, by the first position: values in [0, 1] that sum to 1 are probabilities."""
     seen = set()
     for array in arrays:
         row = array.row(0)

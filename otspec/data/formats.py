@@ -145,7 +145,7 @@ def _read_safetensors(path: Path, names: Collection[str]) -> Mapping[str, Stored
 
 
 def safetensors_about(path: Path) -> dict[str, Any]:
-    """What the header of a safetensors file of ours says of itself; nothing of other files.
+    """What we wrote about a safetensors file into its header; empty for other files.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def _decode_bfloat16(values: Any) -> FloatArray:
 
 
 def _by_torch(dtype: str) -> Callable[[Any], FloatArray]:
-    """Decoder of a type of eight bits, of which torch knows the numbers."""
+    """Decoder of a type of eight bits, by way of torch."""
 
     def decode(values: Any) -> FloatArray:
         torch: Any = require("torch")

@@ -44,7 +44,7 @@ class Source(Protocol):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """What tells this source from every other, in words and numbers fit for JSON."""
+        """What distinguishes this source from every other, in words and numbers fit for JSON."""
 
     def __len__(self) -> int:
         """How many positions there are."""
@@ -84,7 +84,7 @@ def check_index(index: int, source: Numbered, what: str = "position") -> int:
 
 
 def check_positions(source: Source, positions: int) -> int:
-    """Check that a source has so many positions.
+    """Check that a source has enough positions.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Files of recorded positions: written row by row, and read where only the likeliest tokens were kept."""
+"""Files of recorded positions: written row by row, and read where only the likeliest tokens were recorded."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from otspec.problem import Problem
 from otspec.writing import named, write_whole
 
 RECORDED_FORMAT, TOP_FORMAT = "recorded positions", "recorded positions, likeliest tokens"
-"""What the header of a file says that it holds."""
+"""What a file holds, by its header."""
 SCHEMA = 1
-"""The version of what headers say, and of what the benchmarks write; files of before it say none."""
+"""The version of headers, and of what the benchmarks write; files from before it have none."""
 WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I32": 4}
 """Bytes of an entry."""
 ROOM = 4096
@@ -50,7 +50,7 @@ class Tensor(NamedTuple):
 class PositionFile:
     """A safetensors file that is filled row by row, in any order, by a process that may be killed at any time.
 
-    Until `finish` there are PATH.part, which holds the rows, and PATH.state, which says what has been done.
+    Until `finish` there are PATH.part, which holds the rows, and PATH.state, which records what has been done.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class PositionFile:
     """
 
     state: dict[str, Any]
-    """What `keep` was last told, by this process or an earlier one; empty before."""
+    """The last argument of `keep`, in this process or an earlier one; empty before."""
 
     def __init__(self, path: Path, layout: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
         self._path, self._layout = path, layout
@@ -159,7 +159,7 @@ class TopPosition(Position):
     outside: int
     """The token that stands for all others."""
     rests: Mapping[float, float]
-    """What mass of the target's these have, by temperature."""
+    """The target's mass on these, by temperature."""
 
     def problem(self, n: int, **settings: Any) -> Problem:
         """n i.i.d. drafts among the known tokens; the settings are those of `Problem.from_logits`.
@@ -167,7 +167,7 @@ class TopPosition(Position):
         Raises
         ------
         ProblemError
-            If drafts may be other tokens, or the laws are asked for at another temperature or truncation than recorded.
+            If drafts may be other tokens, or the temperature or the truncation is another than recorded.
         """
         top_k = settings.get("top_k")
         if not 1 <= (top_k or self.known + 1) <= self.known:
@@ -202,7 +202,7 @@ def _with_rest(logits: FloatArray, outside: int, rest: float, temperature: float
 
 
 def recorded_format(path: object) -> str | None:
-    """What the header of a file of ours says that it holds; None of others, and of those missing or damaged.
+    """What a file of ours holds, by its header; None for others, and for those missing or damaged.
 
     Raises
     ------
@@ -220,7 +220,7 @@ def recorded_format(path: object) -> str | None:
 
 
 def of_schema(path: Path, about: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file says of itself, with the version of its schema, which was the first before files named one.
+    """The header of a file, with the version of its schema, which was the first before files named one.
 
     Raises
     ------

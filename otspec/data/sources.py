@@ -65,9 +65,9 @@ def open_source(
     ------
     DataError
         If there is neither such a profile nor such a file, the file does not hold positions, or arrays of a profile are
-        asked for, which has none.
+        requested, which has none.
     MissingExtra
-        If the file takes torch to read, and torch is missing.
+        If reading the file takes torch, and torch is missing.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from otspec.errors import DataError, ProblemError
 from otspec.laws import FloatArray, IntArray, law_from_logits
 
 TREES_FORMAT, TOP_TREES_FORMAT = "recorded trees", "recorded trees, likeliest tokens"
-"""What the header of a file says that it holds."""
+"""What a file holds, by its header."""
 TOPOLOGY = ("paths", "nodes")
 ARRAYS = {
     TREES_FORMAT: (*TOPOLOGY, "target_logits", "draft_logits"),
@@ -33,7 +33,7 @@ class RecordedTree:
     """K independent drafted paths of L tokens, and the laws after their prefixes: `target` and `draft` look them up.
 
     ``otspec.verification.Tree.of(one.paths, one.target, one.draft)`` is the tree that verifiers take.  Tokens are
-    positions in the laws.  Where a file keeps the likeliest drafts alone, the laws of a node are over these and, last,
+    positions in the laws.  Where a file has the likeliest drafts alone, the laws of a node are over these and, last,
     one token that stands for all others, which cannot be drafted.
 
     Examples
@@ -106,7 +106,7 @@ class RecordedTree:
 
 
 class Layout(NamedTuple):
-    """What the header of a file says of its trees."""
+    """The description of the trees in the header of a file."""
 
     vocab: int
     """Number of tokens V."""
@@ -124,13 +124,13 @@ class Layout(NamedTuple):
         Raises
         ------
         DataError
-            If the header does not say it.
+            If it is not there.
         """
         try:
             vocab, paths, depth = (int(about[name]) for name in ("vocab", "paths", "depth"))
             return cls(vocab, paths, depth, int(about["prompts"]["count"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{path} does not say of what shape its trees are ({error!r}); record it anew") from error
+            raise DataError(f"{path} does not state the shape of its trees ({error!r}); record it anew") from error
 
     def check(self, path: Path, nodes: StoredArray, paths: StoredArray) -> None:
         """Compare it with the shapes of the arrays.
@@ -143,7 +143,7 @@ class Layout(NamedTuple):
         found = nodes.shape[1:], paths.shape[1:]
         if found != ((self.paths, self.depth + 1), (self.paths, self.depth)):
             raise DataError(
-                f"{path} says {self.paths} paths of {self.depth} tokens, and has nodes of shape {found[0]} and paths "
+                f"{path} states {self.paths} paths of {self.depth} tokens, and has nodes of shape {found[0]} and paths "
                 f"of shape {found[1]} a tree; record it anew"
             )
 
@@ -164,7 +164,7 @@ class TreeSource:
     """
 
     about: Mapping[str, Any]
-    """What the header says: models, prompts, settings, versions, the error of storing."""
+    """The contents of the header: models, prompts, settings, versions, the error of storing."""
 
     def __init__(self, path: Path | str, name: str | None = None) -> None:
         if not isinstance(path, str | Path):

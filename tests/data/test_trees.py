@@ -110,8 +110,8 @@ def test_files_that_hold_no_trees_are_refused(tmp_path: Path, path: Path) -> Non
         (text, "cannot be read"),
         (cut, "cannot be read: the bytes of"),
         (lacking, "lacks draft_logits; record it anew"),
-        (mute, "does not say of what shape its trees are"),
-        (other, r"says 2 paths of 3 tokens, and has nodes of shape \(2, 3\)"),
+        (mute, "does not state the shape of its trees"),
+        (other, r"states 2 paths of 3 tokens, and has nodes of shape \(2, 3\)"),
     ):
         with pytest.raises(DataError, match=message):
             TreeSource(wrong)
