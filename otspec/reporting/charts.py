@@ -29,7 +29,7 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 """Which Vega-Lite this is; nobody fetches it."""
 FONT = "system-ui, sans-serif"
 HEIGHT, STEP = 240, 24
-"""Pixels of a chart, and of a line of words in one whose bars lie."""
+"""Pixels of a chart, and of a line of words in one with horizontal bars."""
 MARGIN = 0.04
 """Share of an axis beyond the figures at its ends."""
 DECADES = {
@@ -58,7 +58,7 @@ class Axis:
     ticks: Sequence[float] | None = None
     """Where numbers are written; by default where there is room."""
     form: str = ""
-    """How numbers are written, as d3-format has it: ``.0%``, say."""
+    """How numbers are written, in the notation of d3-format, such as ``.0%``."""
     falling: bool = False
     """Whether it runs from large to small."""
     grid: bool | None = None
@@ -234,7 +234,7 @@ def layered(layers: Sequence[alt.Chart | alt.LayerChart], **settings: Any) -> al
 
 
 def data_of(rows: Iterable[Row]) -> alt.Data:
-    """Rows as Altair takes them, without numpy's own numbers, which JSON does not know."""
+    """Rows as Altair takes them, without numpy's own numbers, which JSON does not have."""
     values = [{name: one.item() if isinstance(one, np.generic) else one for name, one in row.items()} for row in rows]
     with debug_mode(False):  # to check each row by the grammar takes as long as to draw it
         return alt.Data(values=values)  # type: ignore[no-untyped-call]

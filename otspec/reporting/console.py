@@ -1,4 +1,4 @@
-"""How the commands talk: results to stdout, progress to stderr, lists and tables in one way."""
+"""How the commands print: results to stdout, progress to stderr, lists and tables in one way."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if not console.is_terminal and "COLUMNS" not in os.environ:
 
 
 MOST = 1_000_000
-"""Drafts, paths or tokens that a user can ask for: beyond any vocabulary, and arrays of them still fit."""
+"""Drafts, paths or tokens that a user can request: beyond any vocabulary, and arrays of them still fit."""
 LONGEST = len(str(MOST)) + 1
-"""Digits that tell whether a number is larger; Python refuses to read thousands of them."""
+"""Digits that show whether a number is larger; Python refuses to read thousands of them."""
 
 
 def progress_bar() -> Progress:
@@ -45,7 +45,7 @@ def progress_as_ours() -> None:
 def numbers(option: str, text: str, words: dict[str, int] | None = None, repeated: bool = False) -> list[int]:
     """Positive integers from a list such as ``10,100``; `words` are further values by name.
 
-    Without `repeated`, what is there twice counts once.
+    Without `repeated`, duplicates count once.
 
     Raises
     ------

@@ -111,7 +111,7 @@ def histogram(values: ArrayLike, edges: ArrayLike, hue: str = "blue") -> alt.Cha
 
 
 def shaded(rows: Sequence[Row], title: str, ends: tuple[float, float], ramp: Sequence[str]) -> alt.Chart:
-    """Rectangles whose colours say a number.
+    """Rectangles whose colours show a number.
 
     Parameters
     ----------

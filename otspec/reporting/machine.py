@@ -11,7 +11,7 @@ from otspec.extras import DISTRIBUTION, installed
 
 
 def processor() -> str:
-    """The processor's name, as the system tells it."""
+    """The processor's name, as the system reports it."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text().splitlines():
@@ -21,7 +21,7 @@ def processor() -> str:
 
 
 def load_average() -> float | None:
-    """How many processes wanted a core in the last minute, on average; None where the system does not say."""
+    """How many processes wanted a core in the last minute, on average; None where the system does not report it."""
     try:
         return round(os.getloadavg()[0], 2)
     except (AttributeError, OSError):

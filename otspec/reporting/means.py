@@ -16,7 +16,7 @@ Group = TypeVar("Group", bound=Hashable)
 Row = dict[str, Any]
 """A point of a chart: the value of every field, `SERIES` among them."""
 SERIES = "series"
-"""The field that says which line, dot or column a point belongs to."""
+"""The field with the line, dot or column that a point belongs to."""
 
 
 def number(value: float) -> float | None:
@@ -38,7 +38,7 @@ def standard_error(values: FloatArray) -> float:
 
 
 def welch(one: Sequence[float], other: Sequence[float]) -> tuple[str, str]:
-    """Welch's t and p that both have one mean, as told in tables; positive where the first is larger."""
+    """Welch's t and p that both have one mean, as printed in tables; positive where the first is larger."""
     if min(len(one), len(other)) < 2 or np.ptp(one) == np.ptp(other) == 0:
         return NOTHING, NOTHING
     from scipy.stats import ttest_ind  # a second of import that nothing else here needs

@@ -24,7 +24,7 @@ from otspec.reporting.tables import TextTable
 from otspec.writing import write_whole
 
 HIDDEN, HOVERED = "hidden", "hovered"
-"""What the page tells its charts: the series switched off, and the one that is pointed at."""
+"""Signals of the page to its charts: the series switched off, and the one that is pointed at."""
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
@@ -100,7 +100,7 @@ def answering(chart: alt.LayerChart) -> dict[str, Any]:
 
 
 def _heeding(layer: dict[str, Any]) -> dict[str, Any]:
-    """A layer whose marks stand back while another series is pointed at, and tell their figures."""
+    """A layer whose marks stand back while another series is pointed at, and show their figures."""
     pointed_at = {"test": f"{HOVERED} == '' || {HOVERED} == datum.{SERIES}", "value": 1}
     answer = {"opacity": {"condition": pointed_at, "value": 0.15}, "tooltip": {"field": HOVER, "type": "nominal"}}
     return {**layer, "encoding": layer["encoding"] | answer}
@@ -140,7 +140,7 @@ def _blocks(paragraph: str) -> list[tuple[str, list[list[tuple[bool, str]]]]]:
 
 
 def _marked(cell: str, series: Mapping[str, Style]) -> Style | None:
-    """The look of the series that a cell names, with its K and L, or with other notes in brackets."""
+    """The style of the series that a cell names, with its K and L, or with other notes in brackets."""
     name = re.sub(r", [KL] = \d+", "", cell)
     return series.get(name) or next((style for label, style in series.items() if _bare(label) == _bare(name)), None)
 

@@ -30,7 +30,7 @@ NUMBERS = 56
 WORDS = 290
 """Pixels after which words beside an axis are cut."""
 LETTER = 6.2
-"""Pixels of a letter, in the mean."""
+"""Pixels of a letter, on average."""
 SYMBOL, LINE = 26, 20
 """Pixels of a symbol of the key, and of a line there."""
 LABEL = "label"

@@ -16,7 +16,7 @@ HUES = {
     "purple": "#CC79A7",
     "sky": "#56B4E9",
 }
-"""The palette of Okabe and Ito, told apart by all kinds of colour vision, less its yellow, which vanishes on white."""
+"""The palette of Okabe and Ito, distinct in all kinds of colour vision, less its yellow, which vanishes on white."""
 
 
 class Theme(NamedTuple):
@@ -132,7 +132,7 @@ KNOWN: dict[str, tuple[str, int]] = {
     "verification": ("vermillion", _DOT),
     "rest": ("sky", _DOT),
 }
-"""Colour and marker by name, those that are drawn side by side apart.  Another name gets what its letters say."""
+"""Colour and marker by name, those that are drawn side by side apart.  Another name gets what its checksum selects."""
 
 
 class Style(NamedTuple):
@@ -155,7 +155,7 @@ class Style(NamedTuple):
         return [2 * length for length in self.dash] or [1, 0]
 
     def fill(self) -> str:
-        """The colour of a bar on white paper: paler where a line of this look has dashes."""
+        """The colour of a bar on white paper: paler where a line of this style has dashes."""
         return paler(self.hue, (1.0, 0.6, 0.4, 0.25)[DASHES.index(self.dash)])
 
     @property
@@ -219,7 +219,7 @@ def known_as(label: str) -> str:
 def styles_of(labels: Iterable[str]) -> dict[str, Style]:
     """How the series of a picture are drawn, by label.
 
-    What has one name (a solver with several settings, say) has one colour, and differs in its dashes and markers.
+    Series of one name (such as a solver with several settings) have one colour, and differ in dashes and markers.
     """
     found: dict[str, Style] = {}
     names: Counter[str] = Counter()

@@ -81,7 +81,7 @@ def markdown_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]], lab
 def markdown_report(
     tables: Iterable[TextTable | None], pictures: Sequence[str], about: Sequence[str], title: str
 ) -> str:
-    """A report: its title, paragraphs on how it came about, pictures, and the tables that there are."""
+    """A report: its title, paragraphs on how it came about, pictures, and its tables."""
     parts = [f"# {title}\n", *(f"{paragraph}\n" for paragraph in about)]
     parts += [f"![{picture}]({picture})\n" for picture in pictures]
     parts += [table.markdown() for table in tables if table is not None]
