@@ -1,4 +1,4 @@
-"""The `otspec` command.  What is wrong with the input is raised by whatever finds it, and one line here (`main`)."""
+"""The `otspec` command.  Faults of the input are raised where they are found, and are one line here (`main`)."""
 
 import sys
 from typing import NoReturn
@@ -47,7 +47,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command; what is wrong with the input, or with where it is to go, is one line on stderr and status 2."""
+    """Run the command; a fault of the input, or of an output's place, is one line on stderr and exit status 2."""
     if "" not in sys.path:
         # An installed command starts without the working directory, where users' own solvers are.  At the end, so that
         # no file that happens to be there is taken for an installed module.
@@ -61,7 +61,7 @@ def main() -> None:
     except OSError as error:
         _end(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
     except MemoryError as error:
-        _end(f"not enough memory{f': {error}' if str(error) else ''}; ask for less")
+        _end(f"not enough memory{f': {error}' if str(error) else ''}; request less")
     except OverflowError as error:
         _end(f"a number is too large: {error}")
 

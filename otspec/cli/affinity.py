@@ -40,7 +40,7 @@ class AffinityOptions:
     out: OutFile
     """The .safetensors file to write."""
     of: str = TEXT
-    """What is read: text, of which tokens near each other are counted, or the target's logits or probabilities,
+    """What is read: text, in which tokens near each other are counted, or the target's logits or probabilities,
     whose covariance is measured."""
     tokenizer: str | None = None
     """The tokenizer of text: a tokenizer.json, its folder, or shipped; by default shipped."""
@@ -57,17 +57,17 @@ class AffinityOptions:
     nearest: Count | None = None
     """How many of the largest entries of each row to keep; by default all."""
     save_every: Count = 32
-    """How many chunks to read before what was found is saved."""
+    """How many chunks to read between two saves."""
     arrays: ArrayOptions
 
 
 @with_option_groups
 @options.holding
 def affinity(request: AffinityOptions) -> None:
-    """Estimate which tokens stand in for others, the matrix M of Redistributing Drafter Kernels, and keep it in a file.
+    """Estimate which tokens stand in for others, the matrix M of Redistributing Drafter Kernels, and save it.
 
-    Of text it is counted how often tokens occur near each other: files are read in texts of 65536 characters or a
-    little more, which end where a line does.  Of recorded positions it is measured how the target's logits or
+    From text, the command counts how often tokens occur near each other: files are read in texts of 65536 characters or
+    a little more, which end where a line does.  From recorded positions, it measures how the target's logits or
     probabilities covary.  A run that is killed goes on from OUT.part when the same command is given again.
     """
     if request.of not in (TEXT, *QUANTITIES):
@@ -79,11 +79,11 @@ def affinity(request: AffinityOptions) -> None:
 
 
 Chunks = Callable[[int], Iterator[Any]]
-"""From a number on, what is read at once."""
+"""The chunks from a given number on, each of which is read at once."""
 
 
 def _of_text(request: AffinityOptions) -> tuple[PairCounts | Moments, Chunks, Mapping[str, Any]]:
-    """What counts, what it reads, and where that is from."""
+    """The counter, the chunks that it reads, and their origin."""
     from otspec.extras import require
     from otspec.vocab import PairCounts
 
@@ -109,7 +109,7 @@ def _of_text(request: AffinityOptions) -> tuple[PairCounts | Moments, Chunks, Ma
 
 
 def _of_positions(request: AffinityOptions) -> tuple[PairCounts | Moments, Chunks, Mapping[str, Any]]:
-    """What measures, what it reads, and where that is from."""
+    """The moments, the chunks that they are taken from, and the origin of these."""
     import numpy as np
 
     from otspec.data import TopSource, check_positions, open_source
@@ -120,7 +120,7 @@ def _of_positions(request: AffinityOptions) -> tuple[PairCounts | Moments, Chunk
         raise ProblemError(f"--of {request.of} reads one source of positions; {len(request.sources)} are named")
     of, recorded = request.of, open_source(request.sources[0], **request.arrays.all)
     if isinstance(recorded, TopSource):
-        raise DataError(f"{recorded.name} keeps the likeliest tokens alone, and all are needed here; record whole laws")
+        raise DataError(f"{recorded.name} has the likeliest tokens alone, and all are needed here; record whole laws")
     count = check_positions(recorded, len(recorded) if request.positions is None else request.positions)
     about = {
         "source": dict(recorded.identity),
@@ -139,7 +139,7 @@ def _of_positions(request: AffinityOptions) -> tuple[PairCounts | Moments, Chunk
 
 
 def _estimate(request: AffinityOptions, found: PairCounts | Moments, chunks: Chunks, about: Mapping[str, Any]) -> None:
-    """Go through the chunks, write the result, and say what it is."""
+    """Read the chunks, write the result, and print what it is."""
     from otspec.vocab import Estimate, gather
     from otspec.vocab.affinity import as_temperature
 

@@ -47,7 +47,7 @@ class AuditOptions:
     drafter: str | None = None
     """Where drafts really come from: a law as for --scheme, or module:function of (q, n, rng)."""
     shown: str | None = None
-    """The q that the rule is told: module:function of q."""
+    """The q that the rule receives: module:function of q."""
     form: str | None = None
     """How the rule is called: {FORMS}."""
     uniforms: int | None = None
@@ -82,7 +82,7 @@ def audit(request: AuditOptions) -> None:
 
 
 def _conclude(result: Report[Any], json: Path | None) -> None:
-    """Show what an audit found, and leave with its status."""
+    """Show what an audit found, and exit with its status."""
     console.print(str(result), highlight=False, soft_wrap=True)
     if json is not None:
         write_text(json, result.to_json() + "\n")
@@ -111,7 +111,7 @@ WITHOUT = "none"
 """In place of a model folder: no exact law."""
 
 OF_TARGET = ("transformers", "otspec")
-"""Engines that leave a target's own generation configuration out where they are asked to; a server is started so."""
+"""Engines that can leave out a target's own generation configuration; a server has to be started without it."""
 
 ALL = {"all": 0, "0": 0}
 """Words for no truncation, in lists of top-k."""
@@ -131,16 +131,16 @@ class EngineAuditOptions:
     drafts: Count | None = None
     """How many tokens are drafted at once."""
     url: str | None = None
-    """Of a server that drafts."""
+    """The address of a server that drafts."""
     plain_url: str | None = None
-    """Of the same server without drafts."""
+    """The address of the same server without drafts."""
     model: str | None = None
-    """What the server calls the model."""
+    """The server's name for the model."""
     set_: list[str] | None = None
     """Another setting of the engine, as name=value; repeat it."""
     law: str | None = None
-    """The model that tells the exact law, as transformers reads it: shipped, a folder, or none to compare text
-    with drafts with text without; by default the target, if it is shipped or a folder of transformers."""
+    """The model that gives the exact law, as transformers reads it: shipped, a folder, or none to compare text
+    with drafts to text without; by default the target, if it is shipped or a folder of transformers."""
     dtype: str | None = None
     """The type of its weights, as the engine has them; by default float32."""
     temperature: str = "1"
@@ -156,7 +156,7 @@ class EngineAuditOptions:
     prompt: list[str] | None = None
     """A prompt; repeat it for several."""
     json: OutFile | None = None
-    """A file to which the result is written as well; the texts are kept beside it, in FILE.texts.jsonl, and an
+    """A file to which the result is written as well; the texts are stored beside it, in FILE.texts.jsonl, and an
     audit that was interrupted goes on from there."""
     config: Config
     settings: Annotated[dict[str, Any], OptionsFrom(EngineAuditSettings)]

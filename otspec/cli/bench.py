@@ -55,7 +55,7 @@ class BenchOptions:
     jobs: Annotated[int, Range(1, 1024, "pass 1 to 1024", whole=True)] = 1
     """How many worker processes measure, each on one core."""
     backend: str = "local"
-    """What measures: local processes, or the workers of dask or ray, which take whole cells."""
+    """Where to measure: in local processes, or on the workers of dask or ray, which take whole cells."""
     address: str | None = None
     """The address of a Dask scheduler or of a Ray cluster; by default a cluster of --jobs workers here."""
     budget: float = 20.0
@@ -124,7 +124,7 @@ def bench(context: typer.Context, request: BenchOptions) -> None:
 
 
 def _elsewhere(backend: str, address: str | None) -> Callable[[Benchmark, RecordFolder, Callable[[int], None]], None]:
-    """What measures on other workers; refused before any work."""
+    """The function that measures on other workers; a wrong backend is refused before any work."""
     from otspec.bench.solvers.backends import BACKENDS, run_on
 
     if backend not in BACKENDS:
@@ -150,7 +150,7 @@ def _again(remeasure: str, spellings: list[str]) -> list[str]:
 
 
 def _check_alone(context: typer.Context) -> None:
-    """Refuse options between the two words of another command: they would be read and forgotten."""
+    """Refuse options between the two words of another command: they would be read and ignored."""
     for name in context.params:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":

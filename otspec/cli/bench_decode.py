@@ -45,7 +45,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "max_new_tokens": "40",
     },
 }
-"""Options by the names of what is to be repeated.
+"""Options, by the name of the published table that they reproduce.
 
 Table 4 of Global Resolution: drafts truncated, the target whole.  As printed, a token is drawn from p where global
 resolution fails (`naive`); the paper expects more of K-SEQ there.  Table 1 of DynaSpec: dynamic trees of two draft
@@ -57,7 +57,7 @@ FULL = "full"
 
 
 def _preset(context: typer.Context, name: str | None) -> str | None:
-    """Let the options of a preset stand for those that are not given."""
+    """Make the options of a preset the defaults of those that are not given."""
     if name is not None:
         if name not in PRESETS:
             raise typer.BadParameter(f"no preset {name!r}; known: {', '.join(PRESETS)}")
@@ -67,7 +67,7 @@ def _preset(context: typer.Context, name: str | None) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
-    """What is decoded."""
+    """The prompts, and how they are decoded."""
 
     prompts: Path | None = None
     """{FORMAT} By default held-out text of the shipped pair."""
@@ -91,7 +91,7 @@ class TextOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RuleOptions:
-    """What is compared."""
+    """The rules and methods that are compared."""
 
     solver: str | None = None
     """The rules, a list of joint rules and of solvers that are applied token by token, or all; a/b is a, and b
@@ -100,7 +100,7 @@ class RuleOptions:
     """The rule that the others are compared with; by default interval."""
     baselines: str | None = None
     """The methods of `otspec decode` to compare with, a list; vanilla is measured in any case; by default
-    {COMPARED}; of these, what the draft model can be used in."""
+    {COMPARED}; of these, those that can use the draft model."""
     assisted: str | None = None
     """The settings of assisted: tokens of a draft, schedule and confidence, as in 20/constant/0.4; by default the
     fastest on a few other prompts."""
@@ -127,9 +127,7 @@ class BenchDecodeOptions:
     preset: Annotated[
         str | None,
         typer.Option(
-            is_eager=True,
-            callback=_preset,
-            help=f"The options of a published table are taken: one of {', '.join(PRESETS)}.",
+            is_eager=True, callback=_preset, help=f"Take the options of a published table: one of {', '.join(PRESETS)}."
         ),
     ] = None
     drafts: Annotated[

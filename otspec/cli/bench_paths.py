@@ -45,8 +45,8 @@ def bench_paths(context: typer.Context, request: BenchPathsOptions) -> None:
     """Compare rules on the same recorded trees: accepted tokens, exact given each tree.
 
     The command writes results.jsonl and results.parquet (a line per rule and tree), report.md with pictures and
-    report.html, a page of the same, into the folder: of several recordings, a table of all, in which
-    those of others are, too (--beside).  An interrupted run goes on where it stopped.  No model is needed.
+    report.html, a page of the same, into the folder; for several recordings, those of --beside included, also
+    a table of all.  An interrupted run goes on where it stopped.  No model is needed.
     """
     require_extra("bench", "report")  # before the work, not after it
     if only_compared(context, request.out, request.against):

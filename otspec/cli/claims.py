@@ -40,7 +40,7 @@ class ClaimsOptions:
     seed: Seed = 0
     """The seed of the instances; the same seed gives the same ones."""
     json_: OutFile | None = None
-    """A file to write all that was found to, for --replay."""
+    """A file to write all findings to, for --replay."""
     markdown: OutFile | None = None
     """A file to write a report to."""
     replay: Path | None = None
@@ -55,7 +55,7 @@ class ClaimsOptions:
 
 @with_option_groups
 def claims(request: ClaimsOptions) -> None:
-    """Check the papers' claims by numbers: what holds, what needs an unsaid assumption, what fails and where.
+    """Check the papers' claims by numbers: what holds, what needs an unstated assumption, what fails and where.
 
     The exit status is 1 if a verdict is not the one that we expect, unless there were too few trials to refute a claim;
     with --power, if a mutation is not refuted.  docs/check_a_theorem.md says how to add claims of yours.
@@ -106,7 +106,7 @@ def _write_json(path: Path, found: object) -> None:
 
 
 def _written_in(name: str) -> Source:
-    """The claims of a user's module: those in its `CLAIMS`, or else every one that it names itself."""
+    """The claims of a user's module: those in its `CLAIMS`, or else all at its top level."""
     from otspec.proofs_check import CLAIMS, Claim, Source
     from otspec.proofs_check.claims import claims_of
 
@@ -168,7 +168,7 @@ def _listed(wanted: Sequence[Claim]) -> TextTable:
         for each in wanted
     ]
     note = (
-        "What we expect, before any check; `otspec claims --show ID` tells all of one, `--claim ID` checks it. A "
+        "What we expect, before any check; `otspec claims --show ID` shows all of one, `--claim ID` checks it. A "
         "variant is ours: its source does not claim it."
     )
     return TextTable(f"{len(rows)} claims", ("claim", "statement", "expected", "source"), rows, note, labels=4)
@@ -182,7 +182,7 @@ def _described(claim: Claim) -> str:
     parts = {
         "": f"{claim.id}: {claim.statement}",
         "Source": claim.source,
-        "Not said there, ours beside": claim.variant_of,
+        "Not claimed there, a variant of": claim.variant_of,
         "Hypotheses": claim.hypotheses,
         "Verdict": claim.expected.value,
         "Hidden assumption": claim.assumption,

@@ -1,4 +1,4 @@
-"""What cannot be said together on a command line: one table, each row with its rule and the way out."""
+"""Options that exclude each other on a command line: one table, each row with its rule and the way out."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ INSTEAD = ("--replay", "--list", "--show", "--power")
 
 CONFLICTS = (
     # affinity
-    *(Conflict(name, TEXTS, "it says nothing of text", "leave it out") for name in OF_POSITIONS),
-    *(Conflict(name, POSITIONS, "it says nothing of positions", "leave it out") for name in OF_TEXT),
+    *(Conflict(name, TEXTS, "it does not apply to text", "leave it out") for name in OF_POSITIONS),
+    *(Conflict(name, POSITIONS, "it does not apply to positions", "leave it out") for name in OF_TEXT),
     # claims
-    *(Conflict(one, other, "two things to do", "ask for one at a time") for one, other in combinations(INSTEAD, 2)),
+    *(Conflict(one, other, "two things to do", "pass one at a time") for one, other in combinations(INSTEAD, 2)),
     # decode
-    Conflict("--transcript", NO_STEPS, "it tells nothing of its steps", "leave out --transcript"),
-    Conflict("--logprobs", NO_STEPS, "it keeps no log-probabilities", "leave out --logprobs"),
+    Conflict("--transcript", NO_STEPS, "it does not report its steps", "leave out --transcript"),
+    Conflict("--logprobs", NO_STEPS, "it returns no log-probabilities", "leave out --logprobs"),
     # texts, train
     Conflict(
         "--ask-temperature",
         NO_QUESTIONS,
-        "it asks itself by its chat template alone, without --prompts",
+        "questions are written by a chat template alone, without --prompts",
         "leave it out",
     ),
-    Conflict("--from", "--draft", "both say which draft model learns"),
+    Conflict("--from", "--draft", "both name the draft model that learns"),
     Conflict("--from", "--draft-tokens", "a draft model that learns on has its tokens"),
     Conflict("--prompts", TEXT_FILE, "its texts are written already", "leave out --prompts"),
     Conflict("--ahead", ONE_AHEAD, "it learns one draft at a time, whatever comes after it", "leave out --ahead"),

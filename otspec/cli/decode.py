@@ -69,15 +69,15 @@ class DecodeOptions:
     place: DecodingOptions
     transcript: bool = False
     """Show in each text what every step accepted of its drafts, what it rejected, and the token that the target added;
-    --json keeps all of it, as token ids."""
+    --json has all of it, as token ids."""
     logprobs: Whole | None = None
-    """Keep the target's log-probability of every new token, and of so many likeliest ones beside it, in --json; shown
-    is the mean."""
+    """Write the target's log-probability of every new token, and of so many likeliest ones beside it, to --json, and
+    show the mean."""
     json: OutFile | None = None
     """A file to which texts and numbers are written as well, a JSON line per batch."""
 
     def settings_of(self, way: DecodeRequest) -> dict[str, Any]:
-        """What a method is called with, but for prompts, sampling and the seed."""
+        """The arguments of a method, but for prompts, sampling and the seed."""
         wanted = {"transcript": self.transcript, "logprobs": self.logprobs}
         passed = {f"--{name}": one for name, one in wanted.items()}
         refuse(CONFLICTS, {**passed, NO_STEPS: way.method.strategy is None}, {NO_STEPS: f"the method {way.name}"})
@@ -132,7 +132,7 @@ def decode(request: DecodeOptions) -> None:
 
 
 def _record(generation: Generation, request: DecodeOptions) -> dict[str, Any]:
-    """What a line of --json has of a batch, behind what it was asked."""
+    """The fields of a line of --json for a batch, after those of the request."""
     from torch import get_num_threads
 
     metrics = generation.metrics
@@ -150,18 +150,18 @@ class DecodeRequest(NamedTuple):
     """How to decode, before models are loaded."""
 
     name: str
-    """Of the method."""
+    """The method's name."""
     method: Method
     settings: Mapping[str, Any]
-    """What the method takes."""
+    """The method's arguments."""
     options: Mapping[str, Any]
-    """The same in the words of the command."""
+    """The same as options of the command."""
     tuned: Tuned | None = None
-    """What the file held that it is from."""
+    """The contents of the file that it is from."""
 
 
 def _way(request: DecodeOptions) -> DecodeRequest:
-    """How to decode: as the options say, or as a file does that `otspec tune` wrote."""
+    """How to decode: by the options, or by a file that `otspec tune` wrote."""
     from otspec.decode import Tuned
     from otspec.decode.methods.catalogue import method_of
 
@@ -171,10 +171,10 @@ def _way(request: DecodeOptions) -> DecodeRequest:
     if request.settings is None:
         method = method_of(request.method, drafts, request.batch)
         return DecodeRequest(request.method, method, drafts, drafts)
-    said = [*drafts, *(option for option in needed if option != "drafter")]  # which is a draft model, or is refused
-    if said or request.method != "multi-draft":
-        others = ", ".join(f"--{option.replace('_', '-')}" for option in said) or "--method"
-        raise ProblemError(f"--settings says how to decode; leave out {others}")
+    passed = [*drafts, *(option for option in needed if option != "drafter")]  # that is a draft model, or is refused
+    if passed or request.method != "multi-draft":
+        others = ", ".join(f"--{option.replace('_', '-')}" for option in passed) or "--method"
+        raise ProblemError(f"--settings sets how to decode; leave out {others}")
     tuned = Tuned.load(request.settings)
     settings = dict(tuned.settings)
     return DecodeRequest(tuned.method, method_of(tuned.method, settings, request.batch), settings, settings, tuned)
@@ -187,7 +187,7 @@ class Decoded(NamedTuple):
     """Number of the batch."""
     turn: Turn
     seed: int
-    """What repeats it."""
+    """The seed that repeats it."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class LoadedModels:
     way: DecodeRequest
     models: Models
     about: Mapping[str, Any]
-    """What the lines of --json begin with."""
+    """The first fields of each line of --json."""
     run: Callable[..., Generation]
     """Decodes a batch."""
 
@@ -221,16 +221,16 @@ class LoadedModels:
                 for turn in converse(own, decode, self.models.tokenizer):
                     yield Decoded(number, turn, turn_seed(request.seed + number, turn.number))
         except SolveError as error:
-            raise ProblemError(f"{error}. Name who takes over where it fails: --solver takes a list") from error
+            raise ProblemError(f"{error}. Name a solver for where it fails: --solver takes a list") from error
 
     def text(self, tokens: Sequence[int]) -> str:
-        """What tokens spell."""
+        """The text of tokens."""
         decoded: str = self.models.tokenizer.decode(tokens, skip_special_tokens=True)
         return decoded
 
 
 def _load(request: DecodeOptions, way: DecodeRequest) -> LoadedModels:
-    """Load the models, and what drafts."""
+    """Load the models and the drafter."""
     from otspec.decode.methods.catalogue import METHODS, decoder, lossless
     from otspec.decode.methods.drafting import drafting
     from otspec.decode.models.own_config import own_config
@@ -242,7 +242,7 @@ def _load(request: DecodeOptions, way: DecodeRequest) -> LoadedModels:
         found = drafting(drafter.drafter, drafter.request(models, target, ", ".join(names), drafter.drafter_tokens))
         models = found.models
         if way.tuned is not None and found.settings:
-            raise ProblemError("--settings says how to decode; leave out --drafter")
+            raise ProblemError("--settings sets how to decode; leave out --drafter")
         way = way._replace(settings={**way.settings, **found.settings}, options={**way.options, **found.options})
     sampling = sampling_of(request.sampling)
     if way.tuned is not None:

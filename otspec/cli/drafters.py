@@ -60,7 +60,7 @@ class DrafterOptions(DrafterFiles):
     """The drafter: {DRAFTER_HELP}; by default the draft model."""
     drafter_tokens: Count | None = None
     """How many tokens --drafter fr keeps, how many pa-fr keeps at first, or how many clusters dynaspec keeps; by
-    default a quarter of them, or 3 of 8, or as the router says."""
+    default a quarter of them, or 3 of 8, or the router's own number."""
 
 
 NEEDED_FOR = {
@@ -73,7 +73,7 @@ NEEDED_FOR = {
 
 
 def read_counts(path: Path | None) -> IntArray | FloatArray | None:
-    """Frequencies of tokens, not checked yet, which `frequency_prune` does; None without a file."""
+    """Frequencies of tokens, which `frequency_prune` checks; None without a file."""
     if path is None:
         return None
     import numpy as np

@@ -1,4 +1,4 @@
-"""Commands whose options are fields of dataclasses: a field's type, default and docstring say all of its option."""
+"""Commands whose options are fields of dataclasses: a field's type, default and docstring define its option."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from otspec.settings import docstrings_of, range_of, summary, types_of
 LISTED = "Separate several values by commas."
 """What the help of a list adds."""
 Values = Mapping[str, Any]
-"""What the command line says, by the name of an option."""
+"""The values on a command line, by the name of an option."""
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Make the fields of the dataclasses that a command takes its options, as typer has them.
+    """Turn the fields of the dataclasses that a command takes into its options, as typer declares them.
 
     A parameter that is annotated with a dataclass stands for its fields, those of dataclasses among them too, and the
     command gets the dataclass; one annotated with an `OptionsFrom` stands for the fields of a settings class.
@@ -49,7 +49,7 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _parts(name: str, kind: Any, default: Any, text: str) -> tuple[list[inspect.Parameter], Callable[[Values], Any]]:
-    """The options that a parameter or a field stands for, and how its value is made of what the command line says."""
+    """The options that a parameter or a field stands for, and the function that makes its value of theirs."""
     for extra in getattr(kind, "__metadata__", ()):
         if isinstance(extra, OptionsFrom):
             return list(extra.parameters()), extra.read
@@ -71,7 +71,7 @@ def _default(one: Field[Any]) -> Any:
 
 
 def _filled(text: str) -> str:
-    """A docstring, with what `otspec.cli.names` has of the names in braces."""
+    """A docstring, with the names in braces replaced by their values in `otspec.cli.names`."""
 
     def found(match: re.Match[str]) -> str:
         value = getattr(names, match[1])
@@ -81,21 +81,21 @@ def _filled(text: str) -> str:
 
 
 def _option(name: str, kind: Any, default: Any, text: str, shown: Any = None) -> inspect.Parameter:
-    """An option of that name, whose help is the first paragraph of its docstring; shown is a default of others."""
+    """An option of that name, with the first paragraph of its docstring as help; shown overrides its default there."""
     extras = [extra for one in (kind, *get_args(kind)) for extra in getattr(one, "__metadata__", ())]
     if not any(isinstance(extra, ParameterInfo) and extra is not ARGUMENT for extra in extras):
         takes, word = _plain(kind), name.strip("_").replace("_", "-")
-        said: dict[str, Any] = {"help": summary(text)}
+        about: dict[str, Any] = {"help": summary(text)}
         if shown is not None:
-            said["show_default"] = ("" if shown else "no-") + word if takes is bool else str(shown)
+            about["show_default"] = ("" if shown else "no-") + word if takes is bool else str(shown)
         words_ = f"--{word}/--no-{word}" if takes is bool and default is not False else f"--{word}"
         checks = next((extra for extra in extras if callable(extra)), None)
         if ARGUMENT in extras:
-            made = typer.Argument(metavar=word.upper(), **said)
+            made = typer.Argument(metavar=word.upper(), **about)
         elif checks is not None:
-            made = typer.Option(words_, callback=checks, **said)
+            made = typer.Option(words_, callback=checks, **about)
         else:
-            made = of_range(range_of(kind), words_, **said)
+            made = of_range(range_of(kind), words_, **about)
         kind = Annotated[takes | None if default is None else takes, made]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
@@ -132,7 +132,7 @@ READ: Mapping[str, Callable[[str, str], Any]] = {
     "branching": lambda option, text: numbers(option, text, repeated=True),
     "tree": _tree,
 }
-"""How the settings are read that a command line has as text."""
+"""How settings that a command line has as text are read."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class OptionsFrom:
     listed : bool
         Whether each option is a list, of which the command gets all values.
     defaults : mapping
-        What stands for options that are not given, as the user would write it.
+        The values of options that are not given, as a user would write them.
     only : sequence of str, optional
         The fields that are options here; by default all.
     leave_out : sequence of str
@@ -175,7 +175,7 @@ class OptionsFrom:
             yield _option(one.name, kind, default, text, one.default if default is None else None)
 
     def read(self, values: Values) -> dict[str, Any]:
-        """What was given, by name."""
+        """The values that were given, by name."""
         found = {}
         for one in self._fields():
             if (value := values[one.name]) is not None:

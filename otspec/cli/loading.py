@@ -15,7 +15,7 @@ from otspec.errors import ProblemError
 def load(name: str) -> Any:
     """The object that ``module:name`` or ``path/to/file.py:name`` stands for; the name may have dots.
 
-    Modules are also looked for in the working directory.
+    The working directory is searched for modules, too.
     """
     source, _, path = name.rpartition(":")
     found: Any = load_module(source)

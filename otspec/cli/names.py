@@ -1,6 +1,6 @@
-"""What docstrings of options have in braces: names, written out, and words that several of them say.
+"""Values of what docstrings of options have in braces: names, written out, and sentences that several of them share.
 
-To ask for the names would import all that they name; the tests compare.
+To look up the names would import all that they name; the tests compare.
 """
 
 PROFILES = ("llama3", "gemma2", "llama3-plateau", "gemma2-plateau", "shipped", "smollm2")
@@ -32,7 +32,7 @@ TRAINED = (
 """Kinds of draft models that `otspec train` makes."""
 
 LOSSES = ("kl", "reverse-kl", "jsd", "tvd", "eagle")
-"""The losses that training makes small."""
+"""The losses that training minimises."""
 
 DRAFTERS = ("fr", "pa-fr", "dynaspec", "dynaspec-f", "eagle", "parallel", "tli", "rdk")
 """`otspec.decode.methods.drafting.DRAFTERS`."""
@@ -57,7 +57,7 @@ COMPARED = "generate,single,block,prompt-lookup,assisted-lookup,assisted"
 
 
 def listed(names: tuple[str, ...]) -> str:
-    """Names as a sentence has them."""
+    """Names as in a sentence."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 

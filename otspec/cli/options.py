@@ -1,4 +1,4 @@
-"""What a command line can say: options from settings, lists, files to write; what is wrong is refused before work."""
+"""Parts of a command line: options from settings, lists, files to write; faults are refused before any work."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from otspec.decode.pair.loading import Models
 
 SUMMARY = "Summarize this article in one sentence."
-"""What is asked of an article, before it."""
+"""The instruction that comes before an article."""
 KNOWN = (
     "prompt (HumanEval), turns (Spec-Bench, EAGLE, DeepSpec, SPEED-Bench), messages (ultrachat), conversations "
     "(ShareGPT), instruction (alpaca), question (GSM8K), document (xsum), text (wikitext), adversarial "
@@ -28,9 +28,9 @@ KNOWN = (
 )
 """For messages: the field by which each is known."""
 GOES_ON = ("prompt", "text")
-"""Fields with a text to go on with; others are spoken to a model."""
+"""Fields with a text to go on with; others hold a user's turns."""
 FIELDS = ("messages", "conversations", "prompt", "turns", "instruction", "question", "document", "text", "adversarial")
-"""In the order in which they are looked for: lines of ultrachat have the first turn as prompt, too."""
+"""In the order in which they are tried: lines of ultrachat have the first turn as prompt, too."""
 SHIPPED = "shipped"
 """The questions that come with the package, among names of files."""
 HELD_OUT = "held-out"
@@ -38,15 +38,15 @@ HELD_OUT = "held-out"
 
 
 FIRST, ALL = "first", "all"
-"""Which turns of a conversation are asked."""
+"""Which turns of a conversation are answered."""
 
 
 class Prompt(NamedTuple):
-    """What a user asks: a text, or a conversation turn by turn."""
+    """A user's prompt: a text, or a conversation turn by turn."""
 
     turns: tuple[str, ...]
     task: str = ""
-    """What it is of, if anything."""
+    """The task that it is of, if any."""
     spoken: bool = False
     """Whether it came as turns, and not as a text to go on with."""
 
@@ -59,10 +59,10 @@ class ChatOptions:
     """Whether prompts are put into the chat template of the target's tokenizer; by default where it has one, and
     prompts come as turns."""
     turns: str | None = None
-    """Which turns of a conversation are asked: first, or all, each after the answers to those before; by default
+    """Which turns of a conversation are answered: first, or all, each after the answers to those before; by default
     all with a chat template, else first."""
     prompt_tokens: Count | None = None
-    """Cut longer prompts to their last tokens, so many, where each is asked alone."""
+    """How many last tokens longer prompts are cut to, where each is answered alone."""
 
     def conversations(self, prompts: Sequence[Prompt], models: Models, new: int) -> list[Conversation]:
         """Prompts as the target reads them, each of whose answers may have so many new tokens."""
@@ -76,7 +76,7 @@ class ChatOptions:
         found = conversations_of(models.tokenizer, [one.turns for one in prompts], template, first)
         if self.prompt_tokens is not None:
             if any(one.count > 1 for one in found):
-                raise ProblemError("--prompt-tokens cuts prompts that are asked alone; pass --turns first too")
+                raise ProblemError("--prompt-tokens cuts prompts that are answered alone; pass --turns first too")
             found = [Conversation(one.first[-self.prompt_tokens :]) for one in found]
         check_lengths(found, models, new)
         return found
@@ -124,7 +124,7 @@ class PromptOptions:
     def rows(
         self, prompts: Sequence[Prompt] | None, models: Models, new: int, sampling: Mapping[str, Any]
     ) -> list[list[int]]:
-        """The tokens of what `read` found, as `ChatOptions.rows` has them."""
+        """The tokens of the prompts that `read` found, as by `ChatOptions.rows`."""
         from otspec.decode.shipped import held_out
 
         return held_out() if prompts is None else self.chat.rows(prompts, models, new, sampling)
@@ -191,7 +191,7 @@ def _numbered(path: Path) -> list[tuple[int, str]]:
 
 
 def _prompt(path: Path, number: int, line: str) -> Prompt:
-    """What a line of JSON asks, in any of the schemas that are known."""
+    """The prompt of a line of JSON, in any of the known schemas."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -209,19 +209,19 @@ def _prompt(path: Path, number: int, line: str) -> Prompt:
 
 
 def turns_of(line: Mapping[str, Any]) -> tuple[tuple[str, ...], bool] | None:
-    """The turns of a line, and whether they are spoken to a model or a text to go on with; None of a schema unknown."""
+    """The turns of a line, and whether they are a user's and no text to go on with; None for an unknown schema."""
     for name in FIELDS:
-        said = _said(line, name)
-        if said and all(isinstance(one, str) for one in said):
-            return tuple(said), name not in GOES_ON
+        turns = _turns(line, name)
+        if turns and all(isinstance(one, str) for one in turns):
+            return tuple(turns), name not in GOES_ON
     return None
 
 
-def _said(line: Mapping[str, Any], name: str) -> list[Any]:
-    """What a line asks in the schema that is known by a field; nothing, or what is no text, if it is of another."""
+def _turns(line: Mapping[str, Any], name: str) -> list[Any]:
+    """The turns of a line in the schema that has a field; none, or what is no text, if the line is of another."""
     value = line.get(name)
     match name:
-        case "messages" | "conversations":  # of what all say, what the user says
+        case "messages" | "conversations":  # of all speakers' turns, the user's
             who, what = ("role", "content") if name == "messages" else ("from", "value")
             turns = value if isinstance(value, list) and all(isinstance(one, Mapping) for one in value) else []
             return [one.get(what) for one in turns if one.get(who) in ("user", "human")]

@@ -29,14 +29,14 @@ class RecordOptions:
     depth: Count | None = None
     """How many tokens each path has; by default positions alone."""
     top_k: Count | None = None
-    """Keep the draft model's k likeliest tokens and the mass of the rest: enough for drafts of top-k k or fewer at
-    temperature 1, and for nothing else. For trees: draft from the k likeliest, and keep these; by default all
+    """Store the draft model's k likeliest tokens and the mass of the rest: enough for drafts of top-k k or fewer at
+    temperature 1, and for nothing else. For trees: draft from the k likeliest, and store these; by default all
     tokens."""
     rest_at: str = "1"
-    """With --top-k, for positions: the temperatures that the mass of the rest is kept at, a list; what is solved
-    later is solved at one of them."""
+    """With --top-k, for positions: the temperatures at which the mass of the rest is stored, a list; the positions
+    can be solved at these alone."""
     store: str = "float16"
-    """The type that laws are stored in: float16, bfloat16 or float32; the file says how far that is off."""
+    """The type that laws are stored in: float16, bfloat16 or float32; the file has the error of that."""
     max_new_tokens: Count = 32
     """How many tokens a text has after its prompt, at most."""
     temperature: Temperature = 1.0
@@ -53,10 +53,10 @@ class RecordOptions:
 def record(request: RecordOptions) -> None:
     """Record the laws of a pair of models in a file, which --data and `otspec solve` read without any model.
 
-    The target goes on with each prompt, and at a random place of that text both models' next-token logits are kept.
-    With --paths and --depth a tree is drafted there, and both models' laws at its nodes are kept: see `otspec bench
-    paths`.  The header of the file says where they are from: models and fingerprints, prompts, seed, versions, and the
-    error of storing.  A run that is killed goes on from OUT.part when the same command is given again.
+    The target goes on with each prompt, and at a random place of that text both models' next-token logits are
+    stored.  With --paths and --depth a tree is drafted there, and both models' laws at its nodes are stored: see
+    `otspec bench paths`.  The header of the file names their origin: models and fingerprints, prompts, seed, versions;
+    and the error of storing.  A run that is killed goes on from OUT.part when the same command is given again.
     """
     if request.out.suffix != ".safetensors":
         raise DataError(f"{request.out} would not be read back; give --out a name that ends in .safetensors")
@@ -66,7 +66,7 @@ def record(request: RecordOptions) -> None:
         raise DataError("trees have both --paths and --depth; pass the other one too, or neither to record positions")
     if request.rest_at != "1" and (request.top_k is None or request.paths is not None):
         raise DataError("--rest-at: nothing is left over without --top-k, nor of trees; leave it out")
-    said = request.text.read(request.pair.target)
+    prompts = request.text.read(request.pair.target)
     request.pair.check_drafts("laws of two are recorded")
     temperatures = options.numbers_of("--rest-at", request.rest_at, options.checked_temperature)
     from otspec.decode.recording.positions import Recording
@@ -79,7 +79,7 @@ def record(request: RecordOptions) -> None:
     arguments = (
         models,
         request.pair.names,
-        request.text.rows(said, models, request.max_new_tokens, {"temperature": request.temperature}),
+        request.text.rows(prompts, models, request.max_new_tokens, {"temperature": request.temperature}),
         request.positions,
         request.max_new_tokens,
         request.temperature,

@@ -20,7 +20,7 @@ JSON_LINES = ".jsonl"
 ANSWER = 128
 """Tokens of an answer, at most."""
 TEXT = 256
-"""Tokens of a text, or as many as the draft model knows positions for."""
+"""Tokens of a text, or as many as the draft model has positions for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class RouterOptions:
     draft: str = "shipped"
     """The draft model: {MODEL}"""
     target: str | None = None
-    """The target, if the draft model looks at its hidden states; it answers prompts: {MODEL}"""
+    """The target, if the draft model receives its hidden states; it answers prompts: {MODEL}"""
     clusters: Count = 64
     """How many clusters the tokens are put into."""
     most: Count | None = None
@@ -44,7 +44,7 @@ class RouterOptions:
     width: Count = 128
     """The width of the router's hidden layer."""
     likeliest: Count = 8
-    """How many of the likeliest tokens a position is learnt by."""
+    """How many of the likeliest tokens at a position the router learns."""
     epochs: Count = 6
     """How often each position is learnt from."""
     tokens: Count = 100_000
@@ -59,14 +59,14 @@ class RouterOptions:
 def router(request: RouterOptions) -> None:
     """Cluster a draft model's tokens, and train a router that chooses clusters by the context (DynaSpec).
 
-    A draft model that looks at a target's hidden states is learnt from as it drafts, with these (--target).
+    From a draft model that receives a target's hidden states it learns with these, as it drafts (--target).
     `otspec.generate(..., draft_shortlist=Router.load(FILE))` drafts by it.
     """
     options.check_apart(request.files, out=request.out)
     if request.draft == NONE:
         raise DataError("a router is for a draft model; name one by --draft")
     written = [_text(file) for file in request.files if file.suffix != JSON_LINES]  # before anything is loaded
-    said = [one for file in request.files if file.suffix == JSON_LINES for one in read_prompts(file)]
+    prompts = [one for file in request.files if file.suffix == JSON_LINES for one in read_prompts(file)]
     from otspec.decode import Budget, train_router
     from otspec.decode.drafters.eagle.model import Eagle
     from otspec.decode.drafters.sd2.model import Steered
@@ -82,10 +82,10 @@ def router(request: RouterOptions) -> None:
         assert models.draft is not None  # it has a name
         model, tokenizer = models.draft, models.tokenizer
     rows = [list(tokenizer(text, add_special_tokens=False, verbose=False).input_ids) for text in written]
-    if said:
-        new = int(min(ANSWER, positions(model) // 4))  # some models know positions without end
-        rows += request.chat.rows(said, models._replace(draft=None), new, {"temperature": 1.0}, answered=True)
-    fed = isinstance(model, Eagle | Steered) or not said  # at the target; of another, prompts alone have a use for it
+    if prompts:
+        new = int(min(ANSWER, positions(model) // 4))  # of some models, infinitely many
+        rows += request.chat.rows(prompts, models._replace(draft=None), new, {"temperature": 1.0}, answered=True)
+    fed = isinstance(model, Eagle | Steered) or not prompts  # with features; else the target only answers prompts
     texts = _some(rows, int(min(TEXT, positions(model))), request.tokens, request.seed)
     budget = None if request.most is None else Budget(request.most, falling=2, least=max(request.most // 4, 1))
     with progress_bar() as bar:

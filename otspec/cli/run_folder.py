@@ -40,7 +40,7 @@ Against = Annotated[
 
 
 def check_budget(budget: float, whose: str) -> None:
-    """Check that a budget is more than no time, and has an end."""
+    """Check that a budget is positive and finite."""
     if not 0 < budget < math.inf:
         raise typer.BadParameter(f"{budget} s; grant each {whose} some time", param_hint="--budget")
 
@@ -58,7 +58,7 @@ def check_reference(reference: str | None, rules: Sequence[str]) -> None:
 def resumed(folder: RecordFolder, what: str, total: int, beside: Sequence[Run] = ()) -> Iterator[Callable[[int], None]]:
     """Show the progress of a run, to be called with the steps done, and close its folder and report on it at the end.
 
-    The report has what was measured into other folders, too, those of `beside`.
+    The report includes what the folders of `beside` hold.
     """
     if folder.records:
         console.print(
@@ -83,7 +83,7 @@ def run_record() -> dict[str, Any]:
 
 
 def only_compared(context: typer.Context, out: Path, against: list[Path] | None) -> bool:
-    """Compare a run that is there, if nothing else is asked for; return whether it was so."""
+    """Compare a finished run, if nothing else is requested; return whether that was so."""
     if against:
         read_runs(against)  # before the work, not after it
     options = {name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")}
@@ -96,7 +96,7 @@ def only_compared(context: typer.Context, out: Path, against: list[Path] | None)
 def conclude(
     folder: RecordFolder, left_out: Sequence[str], against: Sequence[Path] | None = None, wrong: Sequence[str] = ()
 ) -> None:
-    """Say what could not be measured, what was there already, what was written, and how it compares with other runs."""
+    """Print what could not be measured, what was there already, what was written, and how it compares with others."""
     if left_out:
         console.print(f"Not installed, so left out: {', '.join(left_out)}. See `otspec solvers`.")
     if not folder.added:
@@ -114,7 +114,7 @@ def conclude(
 def report(folder: Run, beside: Sequence[Run] = ()) -> None:
     """Write tables, pictures and the page of all that a folder holds, and put the main tables on the screen.
 
-    What the folders of `beside` hold is in them, too.
+    They include what the folders of `beside` hold.
     """
     from otspec.bench.report import kind_of, write
     from otspec.bench.stored import joined

@@ -1,4 +1,4 @@
-"""The options that every command has which decodes: models, and how they are sampled."""
+"""The options of every command that decodes: models, and how they are sampled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from otspec.decode.pair.loading import Models
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-"""Variables of the environment by which a user says how many threads torch takes."""
+"""Variables of the environment by which a user sets how many threads torch takes."""
 SHIPPED = "shipped"
 """`otspec.decode.pair.loading.SHIPPED`."""
 NONE = "none"
@@ -62,7 +62,7 @@ class PlaceOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingOptions(PlaceOptions):
-    """The same, what of the target's own generation configuration acts on the text, and the threads."""
+    """The same, and whether the target's own generation configuration acts on the text, and the threads."""
 
     config: Config
     threads: Count | None = None
@@ -100,7 +100,7 @@ class DecodingOptions(PlaceOptions):
         return spread
 
     def load(self, target: str, draft: str | Sequence[str] | None) -> Models:
-        """Load models, and say in a line what shapes the text beside the options of the command."""
+        """Load models, and print in a line what shapes the text beside the options of the command."""
         from otspec.decode.models.own_config import drop_own_config
 
         models = super().load(target, draft)
@@ -111,7 +111,7 @@ class DecodingOptions(PlaceOptions):
 
 
 def _map_of(name: str) -> Any:
-    """What a file says of modules and devices."""
+    """The device of each module, from a file."""
     try:
         found = json.loads(Path(name).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -129,14 +129,14 @@ def _memory(text: str) -> tuple[int | str, str]:
 
 
 def own_config_of(models: Models) -> dict[str, Any]:
-    """What of the target's own generation configuration acts."""
+    """The settings of the target's own generation configuration that act."""
     from otspec.decode.models.own_config import own_config
 
     return own_config(models.target)
 
 
 def say_own_config(target: str, acting: Mapping[str, Any]) -> None:
-    """Say on stderr that a target's own generation configuration acts."""
+    """Print on stderr that a target's own generation configuration acts."""
     if acting:
         from otspec.auditing.report import settings_text
 
@@ -159,7 +159,7 @@ class PairOptions:
 
     @property
     def names(self) -> tuple[str, str]:
-        """What the user calls both; no draft model is ``"none"``."""
+        """The user's names for both; no draft model is ``"none"``."""
         return self.target, next(iter(draft_names(self.target, [self.draft] if self.draft else None)), NONE)
 
     def load(self, place: PlaceOptions) -> Models:
@@ -168,13 +168,13 @@ class PairOptions:
         return place.load(target, None if draft == NONE else draft)
 
     def check_drafts(self, what: str) -> None:
-        """Raise if there is no draft model, which something needs."""
+        """Raise if there is no draft model, for the reason given."""
         if self.names[1] == NONE:
             raise DataError(f"no draft model for {self.target}, and {what}; pass --draft")
 
 
 def sampling_of(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """How texts are sampled, what is not given too, as lines of JSON have it."""
+    """How texts are sampled, defaults included, as in lines of JSON."""
     return {"top_k": settings.get("top_k"), "top_p": settings.get("top_p"), **settings}
 
 

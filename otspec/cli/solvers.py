@@ -69,15 +69,15 @@ def examples() -> dict[str, Problem]:
 
 
 def schemes_table() -> TextTable:
-    """Which solver takes which draft scheme, asked of the solvers themselves."""
+    """Which solver takes which draft scheme, by the solvers' own checks."""
     from otspec.catalogue import available
 
     problems = examples()
     rows = [(info.name, *(_answer(info, problem) for problem in problems.values())) for info in available()]
     note = (
         "exact: every plan is optimal, at any size; to a size: exact as well, but lists the draft sets and refuses "
-        "more cells than its max_cells; certified: iterates until its gap is proved to be within tol, or says how far "
-        "it came; approximate: no optimum is promised; *: what otspec.solve runs unless told otherwise; where "
+        "more cells than its max_cells; certified: iterates until its gap is proved to be within tol, or reports "
+        "its gap; approximate: no optimum is promised; *: what otspec.solve runs by default; where "
         "distinct_drafters stops short, max_flow up to 100 000 cells and then submodular step in, and submodular where "
         "max_flow meets its limit. With n = 1, closed_form takes every scheme."
     )

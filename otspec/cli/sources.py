@@ -42,7 +42,7 @@ class ArrayOptions:
     draft_key: str | None = None
     """The name of the draft's array in the file."""
     kind: str | None = None
-    """What the arrays hold, logits or probs, where neither names nor values tell."""
+    """What the arrays hold, logits or probs, where neither names nor values show it."""
 
     @property
     def all(self) -> dict[str, Any]:

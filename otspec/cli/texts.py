@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from otspec.laws import IntArray
 
 MAGPIE = "magpie"
-"""Where texts begin: what a user would ask, which the target writes as well."""
+"""Texts that begin with a user's question, which the target writes as well."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class WritingOptions:
     length: Annotated[int, Range(2, math.inf, "pass an integer >= 2", whole=True)] = 256
     """How many tokens each text has."""
     ask_temperature: Temperature | None = None
-    """The temperature at which the target asks itself questions; below 1 a small model writes less noise; by default
+    """The temperature at which the target writes the questions; below 1 a small model writes less noise; by default
     1."""
 
 
@@ -48,13 +48,13 @@ class TextsOptions:
     target: str = "shipped"
     """The target model, whose text is written: {MODEL}"""
     prompts: Path | None = None
-    """The prompts that the target goes on with. {FORMAT} By default nothing: it asks itself where its tokenizer
-    has a chat template, and else begins a text."""
+    """The prompts that the target goes on with. {FORMAT} By default none: it writes questions too where its
+    tokenizer has a chat template, and else begins a text."""
     writing: WritingOptions
     count: Count = 1024
     """How many texts there are to be."""
     temperature: str = "1"
-    """The temperatures of one text after the other, a list; of answers, where it asks itself."""
+    """The temperatures of one text after the other, a list; of answers, where it writes the questions."""
     seed: Seed = 0
     """The seed of the texts."""
     place: PlaceOptions
@@ -70,15 +70,15 @@ def texts(request: TextsOptions) -> None:
     """
     if request.out.suffix != ".safetensors":
         raise DataError(f"{request.out} would not be read back; give --out a name that ends in .safetensors")
-    said = None if request.prompts is None else read_prompts(request.prompts)
+    prompts = None if request.prompts is None else read_prompts(request.prompts)
     temperatures = options.numbers_of("--temperature", request.temperature, options.checked_temperature)
     progress_as_ours()
-    refuse(CONFLICTS, {"--ask-temperature": request.writing.ask_temperature, NO_QUESTIONS: said is not None})
+    refuse(CONFLICTS, {"--ask-temperature": request.writing.ask_temperature, NO_QUESTIONS: prompts is not None})
     models = request.place.load(request.target, None)
-    asks_itself = said is None and getattr(models.tokenizer, "chat_template", None) is not None
-    refuse(CONFLICTS, {"--ask-temperature": request.writing.ask_temperature, NO_QUESTIONS: not asks_itself})
+    questions = prompts is None and getattr(models.tokenizer, "chat_template", None) is not None
+    refuse(CONFLICTS, {"--ask-temperature": request.writing.ask_temperature, NO_QUESTIONS: not questions})
     written = write_texts(
-        request.writing, request.seed, models, said, asks_itself, request.count, temperatures, request.out
+        request.writing, request.seed, models, prompts, questions, request.count, temperatures, request.out
     )
     message = f"Wrote {request.out}: {len(written)} texts of {request.writing.length} tokens"
     console.print(message, highlight=False, soft_wrap=True)
@@ -89,16 +89,16 @@ def write_texts(
     seed: int,
     models: Models,
     prompts: list[Prompt] | None,
-    asks_itself: bool,
+    questions: bool,
     count: int,
     temperatures: list[float],
     path: Path,
 ) -> IntArray:
-    """Texts of a target, shape (count, length), and how far it is, and how fast."""
+    """Texts of a target, shape (count, length), with its own questions or not; shows progress and speed."""
     from otspec.decode.distillation.self_chat import Speakers
     from otspec.decode.training import own_texts
 
-    length, speakers = writing.length, Speakers.of(models.tokenizer) if asks_itself else None
+    length, speakers = writing.length, Speakers.of(models.tokenizer) if questions else None
     starts = _starts(models, prompts, writing.chat, speakers, length)
     path.parent.mkdir(parents=True, exist_ok=True)
     begun = time.perf_counter()
@@ -106,7 +106,7 @@ def write_texts(
     with progress_bar() as bar:
         task = bar.add_task("writing texts", total=count)
 
-        def tell(done: int) -> None:
+        def show(done: int) -> None:
             before.append(done)
             spent, new = time.perf_counter() - begun, done - before[0]
             speed = f", {new * length / spent:.0f} tokens/s" if new else ""
@@ -114,7 +114,7 @@ def write_texts(
 
         settings: Any = {"seed": seed, "speakers": speakers, "temperatures": temperatures, "path": path}
         temperature = 1.0 if writing.ask_temperature is None else writing.ask_temperature
-        return own_texts(models.target, starts, count, length, ask_temperature=temperature, progress=tell, **settings)
+        return own_texts(models.target, starts, count, length, ask_temperature=temperature, progress=show, **settings)
 
 
 def _starts(

@@ -50,8 +50,8 @@ class TrainOptions:
     token that begins a text."""
     writing: WritingOptions
     texts: str = "1024"
-    """The texts that are learnt from: how many the target writes; or magpie, or magpie:N: N of them, for which it
-    asks itself; or a file that `otspec texts` wrote."""
+    """The texts that are learnt from: how many the target writes; or magpie, or magpie:N: N of them, whose questions
+    it writes too; or a file that `otspec texts` wrote."""
     steps: Count = 600
     """How many steps of training are done."""
     batch: Count = 16
@@ -79,7 +79,7 @@ class TrainOptions:
 
     @property
     def passed(self) -> dict[str, Any]:
-        """The options that not every training takes."""
+        """The options that not every kind takes."""
         names = ("from_", "draft", "draft_tokens", "ahead")
         found = {f"--{name.strip('_').replace('_', '-')}": getattr(self, name) for name in names}
         return {**found, "--ask-temperature": self.writing.ask_temperature}
@@ -98,7 +98,7 @@ def train(request: TrainOptions) -> None:
     if not (math.isfinite(request.rate) and request.rate > 0):
         raise ProblemError(f"the learning rate is {request.rate}; pass a number above 0")
     refuse(CONFLICTS, {**request.passed, NO_QUESTIONS: request.texts.partition(":")[0] != MAGPIE})
-    said = None if request.prompts is None else read_prompts(request.prompts)
+    prompts = None if request.prompts is None else read_prompts(request.prompts)
     if (request.out / "training.json").exists():
         raise DataError(f"{request.out} holds a trained draft model already; remove it, or give another folder")
     progress_as_ours()
@@ -107,7 +107,7 @@ def train(request: TrainOptions) -> None:
 
     config, earlier = _config(request)
     models, learner, layers = _models(request, earlier)
-    written = _texts(request, models, said)
+    written = _texts(request, models, prompts)
     count = len(written) - HELD_OUT
     draft_tokens = getattr(models.draft, "draft_tokens", None)  # of one that goes on
     if request.draft_tokens is not None:
@@ -136,7 +136,7 @@ def train(request: TrainOptions) -> None:
             earlier=earlier,
             said={"texts": {"count": count, "length": written.shape[1], "from": source, **at}},
             report=report,
-            forecast=_tell,
+            forecast=_show,
         )
     way = f"otspec decode --target {request.target} --draft {request.out}"
     console.print(f"Wrote {request.out}: {way}", highlight=False, soft_wrap=True)
@@ -161,7 +161,7 @@ def _config(request: TrainOptions) -> tuple[TrainingConfig, Mapping[str, Any] | 
 
 
 def _models(request: TrainOptions, earlier: Mapping[str, Any] | None) -> tuple[Models, str | None, Sequence[int]]:
-    """The target and the draft model that learns, the latter's name, and the target's layers that it sees."""
+    """The target and the draft model that learns, its name, and the target's layers whose features it takes."""
     from otspec.decode.pair.loading import load_models
     from otspec.decode.training import KINDS, with_earlier
 
@@ -180,8 +180,8 @@ def _models(request: TrainOptions, earlier: Mapping[str, Any] | None) -> tuple[M
     return models, learner, chosen.layers(models.target)
 
 
-def _tell(forecast: Forecast) -> None:
-    """What the training will take."""
+def _show(forecast: Forecast) -> None:
+    """Print what the training will take."""
     minutes = forecast.seconds / 60
     console.print(
         f"{forecast.weights:,} weights learn from {forecast.tokens:,} tokens; that takes some "
@@ -191,7 +191,7 @@ def _tell(forecast: Forecast) -> None:
 
 
 def _texts(request: TrainOptions, models: Models, prompts: list[Prompt] | None) -> IntArray:
-    """What is learnt from, and `HELD_OUT` texts more, shape (count, length)."""
+    """The texts that are learnt from, and `HELD_OUT` more, shape (count, length)."""
     from otspec.decode.distillation.texts import read_texts
 
     source = request.texts

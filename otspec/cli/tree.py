@@ -1,4 +1,4 @@
-"""`otspec tree`: the static tree of a drafter of which the most tokens are expected to be accepted, measured."""
+"""`otspec tree`: the static tree with the most expected accepted tokens, by a drafter's measured accuracies."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ class TreeOptions:
 
 @with_option_groups
 def tree(request: TreeOptions) -> None:
-    """Find the static tree that a drafter's accuracies promise the most of, as Medusa does.
+    """Find the static tree with the most expected accepted tokens, by a drafter's accuracies, as Medusa does.
 
-    The target goes on with each prompt; by depth and rank it is counted how often the drafter's i-th likeliest token is
-    the text's, and the tree is made of the nodes whose products of these are the largest.  `otspec decode --tree` takes
-    what is printed, and the file.
+    The target goes on with each prompt; the command counts, by depth and rank, how often the drafter's i-th likeliest
+    token is the text's, and makes the tree of the nodes whose products of these are the largest.  `otspec decode
+    --tree` takes what is printed, and the file.
     """
     if (nodes := sum(request.ranks**level for level in range(1, min(request.depth, 64) + 1))) < request.size:
         raise DataError(
             f"--size {request.size}, and there are {nodes} nodes of {request.depth} levels and {request.ranks} ranks; "
-            "ask for fewer, or more --depth or --ranks"
+            "pass a smaller --size, or a larger --depth or --ranks"
         )
     drafters = request.drafter.check([] if request.drafter.drafter is None else [request.drafter.drafter])
     options.check_apart([request.text.prompts], out=request.out)
-    said = request.text.read(request.pair.target)
+    prompts = request.text.read(request.pair.target)
     if not drafters:
         request.pair.check_drafts("a tree is of what one drafts")
     from otspec.decode.methods.drafting import Drafting, drafting
@@ -69,7 +69,7 @@ def tree(request: TreeOptions) -> None:
         wanted = request.drafter.request(made.models, *request.pair.names, request.drafter.drafter_tokens)
         made = drafting(request.drafter.drafter, wanted)
     models = made.models
-    rows = request.text.rows(said, models, request.max_new_tokens, {"temperature": request.temperature})
+    rows = request.text.rows(prompts, models, request.max_new_tokens, {"temperature": request.temperature})
     with progress_bar() as bar:
         task = bar.add_task("measuring", total=len(rows))
         found = accuracies(

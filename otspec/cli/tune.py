@@ -1,4 +1,4 @@
-"""`otspec tune`: the fastest lossless settings for a pair of models on this machine, measured and kept in a file."""
+"""`otspec tune`: the fastest lossless settings for a pair of models on this machine, measured and written to a file."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class TuneOptions:
     """What `otspec tune` takes."""
 
     calculate: str | None = None
-    """Measure nothing: of alpha,c or alpha,c,gamma, print what gamma drafts gain, each accepted with probability alpha
-    and taking c calls of the target; without gamma, the fastest too."""
+    """Measure nothing: from alpha,c or alpha,c,gamma, print what gamma drafts gain, each accepted with probability
+    alpha and as costly as c target calls; without gamma, the fastest too."""
     pair: PairOptions
     drafter: str | None = None
     """A draft model of the target's own, by name: eagle; by default the draft model."""
@@ -112,7 +112,7 @@ def tune(request: TuneOptions) -> None:
         return
     counts, cuts = numbers("--paths", request.paths), numbers("--draft-top-k", request.draft_top_k)
     options.check_apart([request.text.prompts], out=request.out, json=request.json)
-    said = request.text.read(request.pair.target)
+    prompts = request.text.read(request.pair.target)
     if request.drafter is None:
         request.pair.check_drafts("ways to draft with one are compared")
     from otspec.decode.tuning.report import tables
@@ -121,7 +121,7 @@ def tune(request: TuneOptions) -> None:
     request.place.use_threads(batch=1)
     models = _models(request.pair, request.drafter, request.place)
     names = request.pair.target, request.drafter or request.pair.names[1]
-    rows = request.text.rows(said, models, request.max_new_tokens, request.sampling)
+    rows = request.text.rows(prompts, models, request.max_new_tokens, request.sampling)
     tuning = measured(
         models,
         names,

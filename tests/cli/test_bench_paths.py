@@ -61,4 +61,4 @@ def test_what_is_recorded_is_what_others_read(otspec: Otspec, saved: Pair, promp
     otspec(f"{solve} --top-k 10")
     assert "the file has the 10 likeliest drafts" in otspec(solve, 2).err
     refused = otspec("affinity few.safetensors --of logits --out a.safetensors", 2).err
-    assert "keeps the likeliest tokens alone" in refused
+    assert "has the likeliest tokens alone" in refused

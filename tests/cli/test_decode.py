@@ -110,7 +110,7 @@ def test_log_probabilities_are_kept_with_the_texts(otspec: Otspec, saved: Pair) 
     assert {len(top) for top in line["top_logprobs"][0]} == {2}
     assert f"log-probability {sum(line['logprobs'][0]) / 6:.4f} nats a token" in shown
     refused = otspec(f"{words} --method generate", 2).err
-    assert "--logprobs and the method generate: it keeps no log-probabilities; leave out" in refused
+    assert "--logprobs and the method generate: it returns no log-probabilities; leave out" in refused
 
 
 def test_a_transcript_tells_what_became_of_every_draft(otspec: Otspec, saved: Pair) -> None:

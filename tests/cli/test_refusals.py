@@ -39,9 +39,9 @@ AFFINITY: Rows = [
     ("text.txt --out a.safetensors --vocab 9", "--vocab is 9, and the tokenizer has 2048"),
     ("text.txt --out a.safetensors --tokens text.txt", "text.txt cannot be read"),
     ("binary.txt --out a.safetensors", "binary.txt is not text in UTF-8"),
-    ("text.txt --positions 2 --out a.safetensors", "--positions and --of text: it says nothing of text; leave it out"),
+    ("text.txt --positions 2 --out a.safetensors", "--positions and --of text: it does not apply to text"),
     ("shipped --of laws --out a.safetensors", "--of is 'laws'; known: text, logits, probab"),
-    ("shipped --of logits --window 2 --out a.safetensors", "it says nothing of positions"),
+    ("shipped --of logits --window 2 --out a.safetensors", "it does not apply to positions"),
     ("shipped llama3 --of logits --out a.safetensors", "--of logits reads one source of positions"),
 ]
 BENCH_DECODE: Rows = [

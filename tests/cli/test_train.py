@@ -141,7 +141,7 @@ def test_folders_that_nothing_can_go_on_from(otspec: Otspec, saved: Pair, prompt
         (f"medusa --target {saved.draft} --from heads", f"was trained for the target {saved.target!r}, fingerprint"),
         (f"medusa {target} --from heads --ahead 3", "made for 2 drafts in a row, not 3; leave out"),
         (f"medusa {target} --from {saved.draft}", "has no training.json of `otspec train`"),
-        (f"sd2 {saved} --from heads", "--from and --draft: both say which draft model learns"),
+        (f"sd2 {saved} --from heads", "--from and --draft: both name the draft model that learns"),
         (f"shared {target} --from heads --draft-tokens 9", "--from and --draft-tokens: a draft model that"),
         (f"eagle1 {target} --from layer", "reads layers [1, 1] of its target, and eagle1 reads [2]; what was eagle3"),
     ):
