@@ -2,14 +2,14 @@
 
 `generate` is the function to call, `custom_generate=multi_draft(draft)` the same for transformers' own `generate`;
 `run` decodes with any `Strategy`, those of `methods` among them.  Needs torch and transformers, which are loaded when
-a name is first asked for.
+a name is first used.
 
 Inside, from the ground up: `base` has settings, laws, texts and clocks, `models` the passes over drafted trees and what
 each model has read, `distillation` what draft models learn from.  `drafters` propose trees of tokens, a family in one
-place: its model, its drafter and its training.  `verify` says which rule of `otspec.verification` verifies, on the host
+place: its model, its drafter and its training.  `verify` chooses the rule of `otspec.verification`, on the host
 or on the device, and `step` is the loop.  `shipped` is the pair that comes with the package, `pair` loads others, and
 `methods` has the strategies by name.  `tuning` finds the fastest for a pair, `training` makes draft models, `recording`
-keeps what models say, and `generation` is the one call.
+stores models' laws, and `generation` is the one call.
 """
 
 from typing import TYPE_CHECKING, Any

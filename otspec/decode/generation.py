@@ -36,11 +36,11 @@ def generate(
     input_ids : Tensor of int, shape (B, S)
         Prompts.
     paths, depth, solver, branching, law, draft_* : optional
-        What is drafted, how, and who verifies: the fields of `otspec.decode.DraftSettings`.  By default one path of
+        What is drafted, how, and what verifies it: the fields of `otspec.decode.DraftSettings`.  By default one path of
         three i.i.d. tokens, by block verification.
     temperature, top_k, top_p, seed, streamer, tokenizer, draft_tokenizer, verify_on, logprobs, own_config : optional
-        How the run samples, where it verifies and what it tells: the fields of `otspec.decode.RunSettings`.  By
-        default temperature 1 without truncation; what else the target's own generation configuration says acts.
+        How the run samples, where it verifies and what it returns: the fields of `otspec.decode.RunSettings`.  By
+        default temperature 1 without truncation; all else in the target's own generation configuration acts.
     attention_mask : Tensor, shape (B, S), optional
         0 marks padding.
     **options
@@ -55,9 +55,9 @@ def generate(
     Raises
     ------
     ProblemError
-        If a prompt is empty, it or what is asked for too long, the models have different tokens and no tokenizers that
-        could be matched are given, one of them cannot read trees, tokens may be drafted that are none or all
-        suppressed, or settings contradict each other.
+        If a prompt is empty or too long, too many new tokens are requested, the models have different tokens and no
+        tokenizers to match them by are given, one of the models cannot read trees, `draft_tokens` are no tokens or are
+        all suppressed, or settings contradict each other.
     SolveError
         If a solver fails on a node and there is no other in its chain.
 
@@ -96,7 +96,7 @@ class MultiDraftOutput(GenerateDecoderOnlyOutput):  # type: ignore[misc]  # tran
 
 @dataclass(frozen=True, eq=False)
 class CustomGenerate:
-    """What transformers' `generate` calls once it has prepared processors, criteria and prompts: see `multi_draft`."""
+    """The method that transformers' `generate` calls with processors, criteria and prompts: see `multi_draft`."""
 
     strategy: MultiDraft
     settings: RunSettings
@@ -104,7 +104,7 @@ class CustomGenerate:
     def __call__(
         self, model: PreTrainedModel, input_ids: torch.Tensor, **prepared: Any
     ) -> torch.Tensor | MultiDraftOutput:
-        """Decode, and answer as transformers' own methods do.
+        """Decode, and return what transformers' own methods do.
 
         Raises
         ------
@@ -124,8 +124,8 @@ def multi_draft(
 ) -> CustomGenerate:
     """A decoding method for transformers: ``model.generate(..., custom_generate=multi_draft(draft, depth=8))``.
 
-    All else is said to `generate` and is transformers' business: by its default it decodes greedily, and with
-    ``do_sample=True`` it cuts laws to the 50 likeliest tokens unless ``top_k`` says otherwise.
+    All else is passed to `generate`, with transformers' defaults: it decodes greedily, and with ``do_sample=True`` it
+    cuts laws to the 50 likeliest tokens unless ``top_k`` is another number.
 
     Parameters
     ----------
@@ -133,9 +133,8 @@ def multi_draft(
         The model that drafts, or several; `assistant_model` is not needed.
     **options
         The fields of `otspec.decode.DraftSettings`, and of `otspec.decode.RunSettings` seed, streamer, tokenizer,
-        draft_tokenizer and verify_on.  The streamer belongs here: transformers up to 5.23 does not hand on
-        to a decoding method what was passed to `generate` as its `streamer`, which would get the prompt only and never
-        end.
+        draft_tokenizer and verify_on.  The streamer belongs here: transformers up to 5.23 does not hand
+        the `streamer` of `generate` on to a decoding method, so that it would get the prompt only and never end.
         The tokenizers are needed where the two models' vocabularies differ in size.
 
     Raises
@@ -143,7 +142,7 @@ def multi_draft(
     ProblemError
         If a setting of the drafts is out of its range.
     TypeError
-        If an option is not of these: what `generate` takes is said to it.
+        If an option is not of these: options of `generate` are passed to that.
 
     Examples
     --------
@@ -157,11 +156,11 @@ def multi_draft(
     """
     drafts, others = drafts_among(options)
     settings, unknown = RunSettings.split(others)
-    said_elsewhere = [name for name in ("temperature", "top_k", "top_p") if getattr(settings, name) is not None]
-    said_elsewhere += [] if settings.own_config else ["own_config"]
-    if unknown or said_elsewhere:
+    misplaced = [name for name in ("temperature", "top_k", "top_p") if getattr(settings, name) is not None]
+    misplaced += [] if settings.own_config else ["own_config"]
+    if unknown or misplaced:
         raise TypeError(
-            f"multi_draft() got {', '.join([*unknown, *said_elsewhere])}, which belongs to the generate() that it is "
+            f"multi_draft() got {', '.join([*unknown, *misplaced])}, which belongs to the generate() that it is "
             "passed to as custom_generate"
         )
     matching = matching_of(settings.tokenizer, settings.draft_tokenizer)

@@ -1,4 +1,4 @@
-"""The settings of decoding, each said once: `DraftSettings` says what is drafted, `RunSettings` how a run goes.
+"""The settings of decoding, each defined once: `DraftSettings` are those of drafts, `RunSettings` those of a run.
 
 A setting is a field with a type, a default and a docstring: `otspec.generate`, `MultiDraft`, the commands and these
 pages take it from there.  The typed dictionaries repeat names and types for type checkers alone, which read keywords
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class DraftModelOptions(TypedDict, total=False):
-    """The keywords of `DraftSettings` that say how the draft model draws, from which tokens, and what is beside."""
+    """The keywords of `DraftSettings` for how the draft model draws, from which tokens, and what is drafted beside."""
 
     draft_temperature: float | None
     draft_top_k: int | None
@@ -68,29 +68,29 @@ class DraftOptions(DraftModelOptions, total=False):
 
 
 CONFLICTS = (
-    *(Conflict("tree", name, "both say what is drafted") for name in ("paths", "depth", "branching")),
-    *(Conflict("branching", name, "both say what is drafted") for name in ("paths", "depth")),
+    *(Conflict("tree", name, "both set the shape of the drafts") for name in ("paths", "depth", "branching")),
+    *(Conflict("branching", name, "both set the shape of the drafts") for name in ("paths", "depth")),
     Conflict(
         "draft_kernel",
         "draft_confidence",
         "the second goes by the draft model's own probabilities, which the first moves to tokens that it may not have",
     ),
     *(
-        Conflict("draft_shortlist", name, "both say which tokens the draft model computes")
+        Conflict("draft_shortlist", name, "both set which tokens the draft model computes")
         for name in ("draft_tokens", "draft_kernel")
     ),
 )
-"""The settings of drafts that say different things."""
+"""The settings of drafts that contradict each other."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DraftSettings:
-    """What a draft model drafts, how, and who verifies it.
+    """What a draft model drafts, how, and the rule that verifies it.
 
     Raises
     ------
     ProblemError
-        If a setting is out of its range, or two of them say different things.
+        If a setting is out of its range, or two of them contradict each other.
 
     Examples
     --------
@@ -134,8 +134,8 @@ class DraftSettings:
     """The static tree, in place of paths, depth and branching: a list of choices, such as 0,1,0.0,0.1, where 0.1 is the
     second child of the first; on the command line also a file with one, as Medusa and EAGLE have it.
 
-    It is a text or a sequence, ``[[0], [1], [0, 0]]`` [cai2024medusa; li2024eagle].  A node has as many drafted
-    children as the list says, and the i-th that is drawn is child i: with ``law="top_k"`` the i-th likeliest.  Where
+    It is a text or a sequence, ``[[0], [1], [0, 0]]`` [cai2024medusa; li2024eagle].  A node has the number of drafted
+    children in the list, and the i-th that is drawn is child i: with ``law="top_k"`` the i-th likeliest.  Where
     nodes of a level have different numbers of children, solvers verify it node by node, and of the joint rules
     ``"traversal"`` and ``"match"``.
     """
@@ -150,7 +150,7 @@ class DraftSettings:
     draft_temperature: Temperature | None = None
     """The temperature of the draft model, by default the target's; 0 makes drafts certain.
 
-    The text keeps the target's law whatever this and the next two are.
+    The text has the target's law whatever this and the next two are.
     """
 
     draft_top_k: CountOrAll | None = None
@@ -166,7 +166,7 @@ class DraftSettings:
     """The only tokens that are drafted, array_like of int, shape (k,), or a mask of bool over the draft model's tokens.
 
     The draft model's head is computed for no others [zhao2025frspec].  ``otspec.vocab.frequency_prune`` finds the most
-    frequent ones; `docs/vocab.md` says where that pays.
+    frequent ones; `docs/vocab.md` shows where that pays.
     """
 
     draft_kernel: Any = None
@@ -181,22 +181,21 @@ class DraftSettings:
     """In place of these two: which tokens the draft model computes differs from node to node [zhang2025dynaspec].
 
     An `otspec.decode.Frequent` takes the most frequent ones, fewer the deeper a node is; an `otspec.decode.Router`
-    chooses clusters of tokens by the context.  `docs/shortlists.md` says what each is worth.
+    chooses clusters of tokens by the context.  `docs/shortlists.md` has what each gains.
     """
 
     draft_confidence: Probability | None = None
-    """End a path after the token at which the draft model's probabilities of its tokens have a smaller product; 0
-    drafts whole paths.
+    """End a path after the token at which the product of the draft model's probabilities of its tokens falls below
+    this; 0 drafts whole paths.
 
-    The probabilities are without temperature and truncations, and the text keeps its law.  It is for one path, or for
-    the stem of a `branching`, which is then all there is of the tree.
+    The probabilities are without temperature and truncations, and the law of the text is the same.  It is for one path,
+    or for the stem of a `branching`, which is then all there is of the tree.
     """
 
     prompt_lookup: Count | None = None
-    """Hang one path of at most so many tokens, copied from the text where its ending occurs earlier, in the tree beside
-    the drafts.
+    """Add to the drafts one path of at most so many tokens, copied from the text where its ending occurs earlier.
 
-    The text keeps its law [saxena2023prompt]: see `docs/decoding.md`.
+    The law of the text is the same [saxena2023prompt]: see `docs/decoding.md`.
     """
 
     def __post_init__(self) -> None:
@@ -268,7 +267,7 @@ class RunOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunSettings:
-    """How a run samples, where it verifies, and what it tells; all else belongs to transformers' `generate`.
+    """How a run samples, where it verifies, and what it returns; all else belongs to transformers' `generate`.
 
     Temperature, top-k and top-p that are not given are those of `generation_config` if one is passed, and otherwise
     temperature 1 without truncation.
@@ -303,10 +302,10 @@ class RunSettings:
     """One of transformers' streamers."""
 
     tokenizer: Any = None
-    """The target's, needed for `stop_strings`; with `draft_tokenizer`, to tell whether they agree."""
+    """The target's tokenizer, needed for `stop_strings`; with `draft_tokenizer`, to compare the two."""
 
     draft_tokenizer: Any = None
-    """The draft model's.
+    """The draft model's tokenizer.
 
     Where the two do not agree, tokens are matched by their text, and all token ids are the target's, those of
     ``draft_tokens`` and ``draft_kernel`` too.
@@ -320,10 +319,10 @@ class RunSettings:
     """
 
     transcript: bool = False
-    """Keep what each step drafted, accepted and added, as `Generation.blocks`."""
+    """Return what each step drafted, accepted and added, as `Generation.blocks`."""
 
     logprobs: Whole | None = None
-    """Keep the target's log-probabilities of the new tokens, and of so many likeliest ones beside each.
+    """Return the target's log-probabilities of the new tokens, and of so many likeliest ones beside each.
 
     They are `Generation.logprobs`, `raw_logprobs` and `top_logprobs`.
     """
@@ -345,7 +344,7 @@ class RunSettings:
 
 
 def check_lengths(options: Mapping[str, Any]) -> None:
-    """Raise unless what says how long texts get, among options of transformers' `generate`, are counts.
+    """Raise unless the options of transformers' `generate` for the length of texts are counts.
 
     Raises
     ------

@@ -93,7 +93,7 @@ def test_positions_and_windows_are_never_exceeded() -> None:
     assert found.new_tokens == greedily(PROMPTS.tolist(), 21, target)
     mask = torch.tensor([[0, 1, 1]])
     assert len(decoded(PROMPTS[:1], attention_mask=mask, max_new_tokens=62, seed=1).new_tokens[0]) == 62
-    with pytest.raises(ProblemError, match=r"get 65 tokens long, .* ask for at most 62 new tokens"):
+    with pytest.raises(ProblemError, match=r"get 65 tokens long, .* request at most 62 new tokens"):
         decoded(PROMPTS[:1], attention_mask=mask, max_new_tokens=63)
     sliding = family("mistral", 40, sliding_window=12)
     found = decoded(models=(sliding, DRAFT), max_new_tokens=9, temperature=0, depth=3)

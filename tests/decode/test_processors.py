@@ -90,14 +90,14 @@ def test_only_what_a_text_goes_on_from_is_kept() -> None:
     assert isinstance(followed, Followed)
     text, scores = PROMPTS[:1], torch.zeros(1, 40)
     padded = PROMPTS[1:, :2]  # of a batch with a longer prompt
-    assert torch.equal(followed.ask(0, 0, padded, scores), ByText()(padded, scores.clone()))
+    assert torch.equal(followed.call(0, 0, padded, scores), ByText()(padded, scores.clone()))
     for token in range(9):
-        followed.ask(0, 0, text, scores)
+        followed.call(0, 0, text, scores)
         for draft in (7, 8):
-            followed.ask(0, 1, torch.cat((text, torch.tensor([[draft]])), dim=1), scores)
+            followed.call(0, 1, torch.cat((text, torch.tensor([[draft]])), dim=1), scores)
         assert len(followed._after) <= 4
         text = torch.cat((text, torch.tensor([[7 + token % 2]])), dim=1)
-    again = followed.ask(0, 0, torch.cat((text, torch.tensor([[5, 6]])), dim=1), scores)  # two further on
+    again = followed.call(0, 0, torch.cat((text, torch.tensor([[5, 6]])), dim=1), scores)  # two further on
     assert torch.equal(again, ByText()(torch.cat((text, torch.tensor([[5, 6]])), dim=1), scores.clone()))
 
 

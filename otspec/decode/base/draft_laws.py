@@ -1,4 +1,4 @@
-"""How the children of a node are drawn on the device, and the scheme that tells their law to the verifier."""
+"""How the children of a node are drawn on the device, and the scheme that gives the verifier their law."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Where fewer than n tokens have a probability above 0, the last ones are `NONE`.
 
 
 FEW = 8
-"""Tokens up to which each is sought by itself: a sort of all takes as long as hundreds of searches."""
+"""Tokens up to which each is searched for by itself: a sort of all takes as long as hundreds of searches."""
 
 
 class DraftLaw(NamedTuple):
@@ -59,7 +59,7 @@ def inverse_arrivals(laws: torch.Tensor, generator: torch.Generator) -> torch.Te
 
 
 def draw(laws: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """One draw from each law, shape (..., V), without a look from the host; shape (...)."""
+    """One draw from each law, shape (..., V), without a synchronisation; shape (...)."""
     return _iid(laws, 1, generator).squeeze(-1)
 
 
@@ -121,7 +121,7 @@ def _hub_pairs(laws: torch.Tensor, n: int, generator: torch.Generator) -> torch.
 
 
 def _pair_or_one(q: FloatArray, n: int) -> DraftScheme:
-    """Where there is one token, or one draft is asked for, that draft is from q."""
+    """Where there is one token, or one draft is requested, that draft is from q."""
     return HubPairs(q) if n == 2 else IID(q, n)
 
 

@@ -35,7 +35,7 @@ class Drafts:
     were drafted after, one tree after the other.  No rows of fixed drafts: `otspec.verification.Match` verifies them,
     on the device."""
     support: int | None = None
-    """How many tokens a law is expected to keep at most; None for all."""
+    """How many tokens a law is expected to have at most; None for all."""
     rows: Sequence[IntArray] | None = None
     """Where paths of one node are drafted by different laws: of each tree, shape (K, L), the row of `laws` that every
     token of every path was drawn from."""
@@ -126,7 +126,7 @@ Reading = Callable[[Shape, torch.Tensor, torch.Tensor], AcceptedSlots]
 
 
 class Outcome(NamedTuple):
-    """What came out of verification, on the device, for whom it is early enough to make slots of it there."""
+    """What came out of verification, on the device, where slots can be made of it early."""
 
     came: torch.Tensor
     """Shape (B, ...)."""
@@ -138,7 +138,7 @@ def _over(vocab: int, laws: torch.Tensor, columns: torch.Tensor | None) -> torch
 
 
 def first_of_prefixes(shape: Shape, tokens: torch.Tensor) -> torch.Tensor:
-    """The first slot that has the prefix of each, without a look from the host.
+    """The first slot that has the prefix of each, without a synchronisation.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ NO_TOKEN = -2
 
 @cache
 def _lines(shape: Shape, device: torch.device) -> torch.Tensor:
-    """The slots that lead to each, level by level, shape (S, L + 1), and S behind its end; kept for good."""
+    """The slots that lead to each, level by level, shape (S, L + 1), and S behind its end; cached for good."""
     lines = np.full((shape.slots, shape.depth + 1), shape.slots)
     for slot, level in enumerate(shape.level):
         lines[slot, : level + 1] = np.flatnonzero(shape.lineage[slot])

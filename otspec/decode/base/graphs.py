@@ -1,4 +1,4 @@
-"""CUDA graphs: what is done over and over at one shape is launched once, captured once, and replayed from then on."""
+"""CUDA graphs: work that is repeated at one shape is launched once, captured once, and replayed from then on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 Outputs = TypeVar("Outputs")
 Work = Callable[[torch.Generator | None], Outputs]
-"""Takes what it draws from, and asks the host for nothing."""
+"""Takes the generator that it draws from, and does not wait for the host."""
 
 
 def capture(

@@ -1,4 +1,4 @@
-"""What the target thought of the tokens that it put out, whoever drafted them."""
+"""The target's log-probabilities of the new tokens, whoever drafted them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class TokenLogprob(NamedTuple):
     raw: float
     """Under the softmax of the target's logits."""
     top: dict[int, float]
-    """The tokens that the logits hold likeliest, most likely first, as `raw`."""
+    """The likeliest tokens by the logits, most likely first, as `raw`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scorer:
-    """Looks at the rows of the target's pass that became text.
+    """Takes log-probabilities from the rows of the target's pass that became text.
 
     Parameters
     ----------

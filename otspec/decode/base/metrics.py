@@ -154,7 +154,7 @@ def _sum(one: list[int], other: list[int]) -> list[int]:
 
 
 def wait_for(device: torch.device) -> None:
-    """Wait until a device has done what it was asked for."""
+    """Wait until a device has done all work that was launched."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -164,7 +164,7 @@ Mark = Any
 
 
 class PhaseSwitch:
-    """What says which phase goes on, and that the next one begins.
+    """Marks which phase goes on, and where the next one begins.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ class PhaseSwitch:
     add : callable
         Takes a phase and when it began and ended.
     mark : callable
-        Says what time it is.
+        Returns the time.
     """
 
     def __init__(self, phase: str, add: Callable[[str, Mark, Mark], None], mark: Callable[[], Mark]) -> None:
@@ -198,7 +198,7 @@ class Clock:
 
     @contextmanager
     def on_device(self, phase: str) -> Iterator[PhaseSwitch]:
-        """Time work of the device, of one phase after the other as the switch says."""
+        """Time work of the device, one phase after the other by the switch."""
         switch = PhaseSwitch(phase, self._add, self._mark)
         yield switch
         switch.then("")
@@ -211,7 +211,7 @@ class Clock:
         self._add(phase, started, time.perf_counter())
 
     def _mark(self) -> Mark:
-        """Now: on a GPU when what it was asked for so far is done."""
+        """Now: on a GPU when the work launched so far is done."""
         if self._stream is None:
             return time.perf_counter()
         event = torch.cuda.Event(enable_timing=True)

@@ -36,7 +36,7 @@ BLIND = (
     TopPLogitsWarper,
     TypicalLogitsWarper,
 )
-"""Processors that do not look at the text."""
+"""Processors that do not read the text."""
 
 STEPWISE = ("xgrammar", "outlines", "llguidance")
 """Packages whose processors advance a state by the last token of every call, which a few calls need not show."""
@@ -45,17 +45,17 @@ STEPWISE = ("xgrammar", "outlines", "llguidance")
 class Followed:
     """A processor that keeps a state from call to call, along any path of a tree.
 
-    What is called about a text is a copy of what was called about the text without its last token, as in decoding token
-    by token; the first call, of a `fresh` one, is about the prompt, whose length with its padding is `prompt`.
+    A text is passed to a copy of the processor that was called with the text without its last token, as in decoding
+    token by token; the first call, of a `fresh` one, has the prompt, whose length with its padding is `prompt`.
     """
 
     def __init__(self, fresh: Any, prompt: int) -> None:
         self._fresh, self._prompt = fresh, prompt
         self._after: dict[tuple[int, ...], Any] = {}
-        """By row and text: what was called about the text last."""
+        """By row and text: the processor that was last called with the text."""
 
-    def ask(self, row: int, drafted: int, text: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """What the processor answers about a text of shape (B, S), of which it heard the beginnings before.
+    def call(self, row: int, drafted: int, text: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """The processor's scores for a text of shape (B, S), after those for its beginnings.
 
         Where no token at its end is drafted, other paths of that row of the batch are forgotten.
         """
@@ -64,9 +64,9 @@ class Followed:
             old = self._after
             self._after = {at: old[at] for at in old if at[0] != row or at == key[:-1] or at[: len(key)] == key}
         first = min(self._prompt, len(key) - 1)
-        heard = next((end for end in range(len(key) - 2, first - 1, -1) if key[: end + 1] in self._after), first - 1)
-        one = copied(self._after.get(key[: heard + 1], self._fresh))
-        for end in range(heard + 1, len(key)):
+        known = next((end for end in range(len(key) - 2, first - 1, -1) if key[: end + 1] in self._after), first - 1)
+        one = copied(self._after.get(key[: known + 1], self._fresh))
+        for end in range(known + 1, len(key)):
             answer: torch.Tensor = one(text[:, :end], scores.clone())
         self._after[key] = one
         return answer
@@ -79,10 +79,10 @@ def copied(one: Any) -> Any:
 
 
 def for_trees(processors: LogitsProcessorList, input_ids: torch.Tensor, vocab: int) -> LogitsProcessorList:
-    """The processors that transformers prepared for prompts, shape (B, S), fit to be asked about any path of a tree.
+    """The processors that transformers prepared for prompts, shape (B, S), fit to be called along any path of a tree.
 
     Functions of text and scores stay as they are, those that keep a state become `Followed`.  Whether one does shows
-    where it is asked again about the prompts and about one token more.
+    when it is called again with the prompts and with one token more.
 
     Raises
     ------
@@ -105,13 +105,13 @@ def _for_trees(one: Any, input_ids: torch.Tensor, vocab: int) -> Any:
     if fresh is None or fresh is one or not _can_be_followed(fresh, input_ids, vocab):
         raise ProblemError(
             f"{type(one).__name__} keeps a state from call to call that copy.deepcopy does not copy, and drafted trees "
-            "ask about one path after the other; pass one that can be copied, or that goes by input_ids alone"
+            "call it with one path after the other; pass one that can be copied, or that goes by input_ids alone"
         )
     return Followed(fresh, input_ids.shape[1])
 
 
 def _keeps_state(one: Any, prompts: torch.Tensor, vocab: int) -> bool:
-    """Whether a processor, asked again, answers otherwise, fails, or holds something else than after its first call."""
+    """Whether a processor, called again, returns otherwise, fails, or holds another state than after its first call."""
     first, before = _answer(one, prompts, vocab), _pickled(one)
     longer = torch.cat((prompts, first.argmax(dim=-1, keepdim=True)), dim=1)  # by a token that it allows
     second = _answer(one, longer, vocab)

@@ -28,7 +28,7 @@ from otspec.laws import as_count
 from otspec.verification.trees.topology import NONE
 
 NUCLEUS = 1024
-"""How many tokens a law truncated by anything but top-k is expected to keep at most; more are sent whole."""
+"""How many tokens a law truncated by anything but top-k is expected to have at most; more are sent whole."""
 
 
 class Prefix(NamedTuple):
@@ -47,8 +47,8 @@ class Sampling:
     ----------
     processors : LogitsProcessorList
         As `for_trees` makes them of what `generate` prepares: temperature, truncations, and those that read the text.
-        The latter, a repetition penalty say, shape the target only: lossless verification asks nothing of the draft
-        law.
+        The latter, such as a repetition penalty, shape the target only: lossless verification needs nothing of the
+        draft law.
     do_sample : bool
         With False the law is a point mass on the largest score.
     batch : int
@@ -69,7 +69,7 @@ class Sampling:
 
     @property
     def support(self) -> int | None:
-        """How many tokens a law is expected to keep at most; None for all."""
+        """How many tokens a law is expected to have at most; None for all."""
         if not self.do_sample:
             return 1
         top_k = [one.top_k for one in self.blind if isinstance(one, TopKLogitsWarper)]
@@ -112,7 +112,7 @@ class Sampling:
         return True
 
     def allowed(self, vocab: int, device: torch.device) -> torch.Tensor:
-        """Which tokens are suppressed in no text, shape (V,), bool; truncations are not asked."""
+        """Which tokens are suppressed in no text, shape (V,), bool; truncations are not called."""
         scores = torch.zeros(1, vocab, device=device)
         for one in self.blind:
             if isinstance(one, SuppressTokensLogitsProcessor):
@@ -139,7 +139,7 @@ class Sampling:
         ----------
         logits : Tensor, shape (R, V)
         prefixes : sequence of Prefix
-            The R texts; looked at if `reads_text`.
+            The R texts; read if `reads_text`.
         """
         return self._laws(self.target_scores(logits, prefixes))
 
@@ -160,13 +160,13 @@ class Sampling:
             if isinstance(one, BLIND):
                 scores = one(None, scores)
             else:
-                self._ask(one, scores, prefixes)
+                self._call(one, scores, prefixes)
         return scores
 
-    def _ask(self, processor: Any, scores: torch.Tensor, prefixes: Sequence[Prefix]) -> None:
+    def _call(self, processor: Any, scores: torch.Tensor, prefixes: Sequence[Prefix]) -> None:
         """Have a processor change scores, in place, after those of the texts that may come about.
 
-        Below a token that is impossible, or ends the text, no law matters, and a processor may know no answer.
+        Below a token that is impossible, or ends the text, no law matters, and a processor may fail.
         """
         seen: dict[tuple[int, ...], int] = {}
         for at, (row, tokens, drafted) in enumerate(prefixes):
@@ -176,10 +176,10 @@ class Sampling:
                 if above is None or path[-1] in self.eos or scores[above, path[-1]] <= torch.finfo(scores.dtype).min:
                     continue
             seen[(row, *path)] = at
-            # Some processors know the rows of the batch apart, so each is asked in its place.
+            # Some processors know the rows of the batch apart, so each is called in its place.
             text = torch.tensor(tokens, device=scores.device).expand(self.batch, -1)
-            ask = partial(processor.ask, row, drafted) if isinstance(processor, Followed) else processor
-            scores[at] = ask(text, scores[at].repeat(self.batch, 1))[row]
+            call = partial(processor.call, row, drafted) if isinstance(processor, Followed) else processor
+            scores[at] = call(text, scores[at].repeat(self.batch, 1))[row]
 
     def _blind_scores(self, logits: torch.Tensor) -> torch.Tensor:
         return self.blind(None, _precise(logits)) if self.blind else logits
@@ -195,7 +195,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class DraftSampling:
-    """What is done to the draft model's logits, where that is not what is done to the target's.
+    """How the draft model's logits are processed, where not as the target's are.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from otspec.verification.trees.topology import Topology
 
 
 class Streamer(Protocol):
-    """What transformers' streamers answer."""
+    """The interface of transformers' streamers."""
 
     def put(self, value: torch.Tensor) -> None:
         """Take new tokens."""
@@ -37,7 +37,7 @@ class StepRecord(NamedTuple):
 
     @classmethod
     def of(cls, tree: Topology, nodes: list[int], token: int) -> StepRecord:
-        """What is told of a drafted tree, by the accepted nodes and the token after them."""
+        """The record of a drafted tree, by the accepted nodes and the token after them."""
         lines = [tree.line(node) for node, below in enumerate(tree.children) if not below.size]
         others = [line[len(nodes) :] for line in lines if line[: len(nodes)] == nodes]
         return cls(tree.token[nodes].tolist(), [tree.token[other].tolist() for other in others if other], token)
@@ -50,15 +50,15 @@ class Request:
     row: int
     """Its place in the batch."""
     padding: list[int]
-    """The tokens on the left of it, up to the common length: transformers' processors and criteria look at it."""
+    """The tokens on the left of it, up to the common length: transformers' processors and criteria read it."""
     tokens: list[int]
     """Prompt and new tokens."""
     prompt: int = field(init=False)
     """Length of the prompt."""
     blocks: list[StepRecord] | None = None
-    """One for each step, where they are kept."""
+    """One for each step, where they are requested."""
     scores: list[TokenLogprob] = field(default_factory=list)
-    """One for each new token, where they are asked for."""
+    """One for each new token, where they are requested."""
     metrics: Metrics = field(default_factory=Metrics)
     """Of its own steps; times are those of the batch."""
 
@@ -100,10 +100,10 @@ def texts_of(input_ids: torch.Tensor, attention_mask: torch.Tensor | None, pad: 
 
 
 class StoppingRules:
-    """transformers' stopping criteria, asked after every single token.
+    """transformers' stopping criteria, called after every single token.
 
-    End-of-text tokens and lengths are checked here; all other criteria, stop strings say, are called with the text up
-    to each new token, on `device`.
+    End-of-text tokens and lengths are checked here; all other criteria, as for stop strings, are called with the text
+    up to each new token, on `device`.
     """
 
     def __init__(self, criteria: StoppingCriteriaList, device: torch.device) -> None:

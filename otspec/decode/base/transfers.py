@@ -17,12 +17,12 @@ def to_device(array: np.ndarray[Any, Any], device: torch.device) -> torch.Tensor
 
 
 class HostCopy:
-    """A copy of a tensor that comes to the host while its device goes on with what it is asked for later.
+    """A copy of a tensor that comes to the host while its device goes on with later work.
 
     Parameters
     ----------
     tensor : Tensor
-        The device may be asked at once for what overwrites it.
+        Work that overwrites it may be launched at once.
     """
 
     def __init__(self, tensor: torch.Tensor) -> None:

@@ -48,7 +48,7 @@ DRAFTERS = {"eagle": "shared", "parallel": "parallel"}
 QUESTIONS = "questions.jsonl"
 """Forty prompts of our own in Spec-Bench's thirteen categories, some of two turns, for targets that answer."""
 ROUTER = "router.safetensors"
-"""Another: the clusters of the draft model's tokens, and who chooses among them (`otspec.decode.Router`)."""
+"""Another: the clusters of the draft model's tokens, and the router among them (`otspec.decode.Router`)."""
 SHORTLISTS = ("pa-fr", "dynaspec")
 """Names that `shortlist` knows."""
 
@@ -85,7 +85,7 @@ def frequencies() -> IntArray:
 
 
 def shortlist(name: str, size: int | None = None) -> Frequent | Router:
-    """What ``draft_shortlist`` takes, for the package's draft model.
+    """A value of ``draft_shortlist`` for the package's draft model.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def shortlist(name: str, size: int | None = None) -> Frequent | Router:
         ``"pa-fr"``: the most frequent tokens, fewer the deeper a slot is.  ``"dynaspec"``: clusters that a router
         chooses by the context, fewer the deeper a slot is.
     size : int, optional
-        The most that a shortlist holds: tokens, by default 3 of 8, or clusters, by default as the router's file says.
+        The most that a shortlist holds: tokens, by default 3 of 8, or clusters, by default as in the router's file.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def shortlist(name: str, size: int | None = None) -> Frequent | Router:
 
 
 def load(dtype: torch.dtype | None = None, folder: Path = FOLDER) -> Pair:
-    """The pair, ready for inference on the CPU; nothing is looked for outside the folder.
+    """The pair, ready for inference on the CPU; nothing outside the folder is read.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ HANDED_ON = {
 
 @dataclass(frozen=True, eq=False)
 class Generation:
-    """What decoding gives.
+    """The texts of a run of decoding, and its metrics.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Generation:
     blocks: list[list[StepRecord]] = field(default_factory=list)
     """Of each text what its steps drafted, accepted and added, with ``transcript=True``."""
     scores: list[list[TokenLogprob]] = field(default_factory=list)
-    """Of each text what the target thought of every new token, with ``logprobs=k``."""
+    """Of each text the log-probabilities of every new token, with ``logprobs=k``."""
     metrics_of_texts: list[Metrics] = field(default_factory=list)
     """The same as `metrics` of each text, without times; none of transformers' own methods."""
 
@@ -101,14 +101,14 @@ def run(
     strategy : Strategy
         Drafts and verifies.
     input_ids : Tensor of int, shape (B, length)
-        The prompts, padded on the left where `attention_mask` says so.
+        The prompts, padded where `attention_mask` is 0.
     **options
-        As `otspec.generate` has them, but for those of drafts.
+        Those of `otspec.generate`, except the settings of drafts.
 
     Raises
     ------
     ProblemError
-        If a setting is none, settings contradict each other, or the models do not belong together.
+        If there is no such setting, settings contradict each other, or the models do not belong together.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def run(
         criteria = [*(others.get("stopping_criteria") or []), StopStringCriteria(settings.tokenizer, stop_strings)]
         others["stopping_criteria"] = StoppingCriteriaList(criteria)
     if own is not None:
-        others["stop_strings"] = None  # or transformers would look for a tokenizer of its own
+        others["stop_strings"] = None  # or transformers would require a tokenizer of its own
 
     def decoding_method(model: PreTrainedModel, input_ids: torch.Tensor, **prepared: Any) -> Generation:
         return decode(model, strategy, settings, input_ids, **prepared)
@@ -177,7 +177,7 @@ def decode(
     check_prompts(input_ids, attention_mask, vocabulary(target))
     streamer, seed = settings.streamer, settings.seed
     if streamer is not None and len(input_ids) > 1:
-        raise ProblemError(f"{len(input_ids)} prompts and one streamer, which could not tell their texts apart")
+        raise ProblemError(f"{len(input_ids)} prompts and one streamer, which could not keep their texts apart")
     if seed is None:
         seed = int(torch.randint(1 << 62, ()))  # so that torch.manual_seed makes a run repeatable
     ending = StoppingRules(stopping_criteria, target.device)
@@ -257,17 +257,17 @@ def _check_lengths(
     if most - texts[0].size > room:
         raise ProblemError(
             f"texts may get {longest + most - texts[0].size:.0f} tokens long, and the target knows {positions(target)} "
-            f"positions; ask for at most {room} new tokens"
+            f"positions; request at most {room} new tokens"
         )
     if most > sliding_window(target):
         raise ProblemError(
             f"texts may get {most} tokens long, and some layers of the target attend to {sliding_window(target)}; "
-            "trees are read without such a limit, so ask for a smaller max_new_tokens"
+            "trees are read without such a limit, so pass a smaller max_new_tokens"
         )
 
 
 def _check_request(config: GenerationConfig, model_inputs: dict[str, Any]) -> None:
-    """Raise where something is asked for that would be ignored."""
+    """Raise where something is requested that would be ignored."""
     if config.num_beams > 1:
         raise ProblemError(f"num_beams is {config.num_beams}; drafts are verified for sampling, not for beams")
     outputs = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
@@ -276,7 +276,7 @@ def _check_request(config: GenerationConfig, model_inputs: dict[str, Any]) -> No
     if others := [name for name in ("constraints", "force_words_ids", "dola_layers") if getattr(config, name, None)]:
         raise ProblemError(f"{', '.join(others)} would be ignored: other methods of transformers have it; leave it out")
     if (cache := model_inputs.get("past_key_values")) is not None and cache.get_seq_length() > 0:
-        raise ProblemError("past_key_values holds tokens already; decoding keeps its own caches, pass the whole text")
+        raise ProblemError("past_key_values holds tokens already; decoding has its own caches, pass the whole text")
     if unread := [name for name, value in model_inputs.items() if value is not None and name not in PREPARED]:
         raise ProblemError(f"{', '.join(unread)} cannot be passed on to the models; decoding knows input_ids only")
 
@@ -294,12 +294,12 @@ COLDEST = 1e-30
 def sampling_settings(
     settings: Mapping[str, Any], temperature: float | None, top_k: int | None, top_p: float | None
 ) -> dict[str, Any]:
-    """Temperature and truncation in transformers' words and types: a configuration speaks for what is not given.
+    """Temperature and truncation in transformers' names and types, by default those of a configuration.
 
     Raises
     ------
     ProblemError
-        If something is asked for that greedy decoding would ignore.
+        If something is requested that greedy decoding would ignore.
     """
     config, do_sample = settings.get("generation_config"), settings.get("do_sample")
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p}

@@ -1,4 +1,4 @@
-"""The decoding loop: draft, one target pass, verify, keep what was accepted."""
+"""The decoding loop: draft, one target pass, verify, commit what was accepted."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Read(NamedTuple):
 
     drafts: Drafts
     seen: Callable[[], torch.Tensor]
-    """Gives what the verifier made of the logits at all nodes."""
+    """Returns what the verifier made of the logits at all nodes."""
     prefixes: list[Prefix]
-    """The text at each node, where anyone looks at them."""
+    """The text at each node, where anything reads them."""
     judge: Judge | None = None
     """Where verification has been launched."""
 
@@ -56,9 +56,9 @@ class Decoder:
     """Whether the target's laws depend on the texts beside its logits."""
     streamer: Streamer | None = None
     scorer: Scorer | None = None
-    """Where log-probabilities are asked for."""
+    """Where log-probabilities are requested."""
     IN_TURN: ClassVar[Collection[str]] = ("cpu",)
-    """Devices that do nothing while the host looks at drafts: there equal prefixes are merged first, and read once."""
+    """Devices that do nothing while the host handles drafts: there equal prefixes are merged first, and read once."""
 
     def run(self, texts: Sequence[Request]) -> tuple[Metrics, Mapping[str, Sequence[Pass]]]:
         """Make the texts longer, in place, until each has ended; what it took, and the models' passes by phase."""
@@ -129,7 +129,7 @@ class Decoder:
         extensions: Sequence[AcceptedTokens],
         clock: Clock,
     ) -> list[list[TokenLogprob]]:
-        """What the target thinks of each token that the texts get; nothing where nobody asks."""
+        """The target's log-probabilities of each token that the texts get; nothing where they are not requested."""
         if self.scorer is None:
             return [[]] * len(extensions)
         starts = np.cumsum([0, *(tree.size for tree in trees)]).tolist()
@@ -198,7 +198,7 @@ class Decoder:
         return self.verifier.verify(read.drafts, read.seen(), clock) if found is None else found
 
     def _prefixes(self, going: Sequence[Request], trees: Sequence[Topology]) -> list[Prefix]:
-        """The texts after which the target gives its laws, where anyone looks at them."""
+        """The texts after which the target gives its laws, where anything reads them."""
         if not self.reads_text:
             return []
         return [

@@ -1,4 +1,4 @@
-"""What a method of decoding answers: who drafts, and who verifies."""
+"""The interface of a method of decoding: its drafter and its verifier."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Strategy(Protocol):
 
     @property
     def matching(self) -> Matching | None:
-        """What the target's tokens have to do with those of the draft models, where these have another tokenizer."""
+        """The matching of the target's tokens with the draft models', where these have another tokenizer."""
 
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """Make drafter and verifier for a run.
@@ -56,7 +56,7 @@ class Strategy(Protocol):
 
 
 class WithoutDraftModel:
-    """What strategies answer about a draft model that have none, and are lossless."""
+    """The members of lossless strategies without a draft model."""
 
     lossless = True
     draft = None

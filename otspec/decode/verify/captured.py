@@ -15,11 +15,11 @@ from otspec.decode.base.graphs import GraphedCallable
 from otspec.verification.device import verify_trees
 
 MOST_BYTES = 1 << 29
-"""Laws that a graph keeps room for, at most; beyond, the device has more to do than the host."""
+"""Laws that a graph has room for, at most; beyond, the device has more to do than the host."""
 MOST_GRAPHS = 12
-"""Kept at a time: the last ones used, whatever the models."""
+"""Cached at a time: the last ones used, whatever the models."""
 MOST_BYTES_OF_ALL = 1 << 30
-"""Laws that the graphs keep room for together, if there are several."""
+"""Laws that the graphs have room for together, if there are several."""
 OFTEN = 3
 """Steps of one shape until there is room for a graph of it, which the next one captures.  That takes as long as several
 steps: the last trees of a text are smaller than the others, and each of another shape."""
@@ -35,9 +35,9 @@ class DeviceRule(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What a step has of its trees, as `verify_trees` takes it: what a graph reads at fixed addresses.
+    """The trees of a step as `verify_trees` takes them: what a graph reads at fixed addresses.
 
-    It is no `TreeBatch`, which is made of it within the graph, as its checks are captured, too.  There are fewer rows
+    It is no `TreeBatch`: that is made of it within the graph, whose checks are captured, too.  There are fewer rows
     of laws than slots, or as many.
     """
 
@@ -96,7 +96,7 @@ class GraphedVerifier:
 
     @property
     def nbytes(self) -> int:
-        """Of the laws that it keeps room for."""
+        """Of the laws that it has room for."""
         return self._own.target.nbytes + self._own.draft.nbytes
 
     def verify(self, trees: Inputs) -> torch.Tensor:

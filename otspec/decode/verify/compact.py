@@ -84,7 +84,7 @@ def _rows_of_trees(drafts: Drafts) -> Iterator[IntArray | slice]:
 
 
 def _over_drafted_by_several(drafts: Drafts, laws: MergedBySeveral) -> list[CompactTree]:
-    """The same where a node has several draft laws: it keeps the tokens of all of them."""
+    """The same where a node has several draft laws: it has the tokens of all of them."""
     found, first = [], 0
     target_laws, draft_laws = laws.target, as_laws("draft", laws.draft)
     for tree, own in zip(drafts.trees, drafts.rows or (), strict=True):

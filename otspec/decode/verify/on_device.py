@@ -139,7 +139,7 @@ def slots_of_rule(shape: Shape, tokens: torch.Tensor, came: torch.Tensor) -> Acc
 
 
 def followed_slots(shape: Shape, tokens: torch.Tensor, chosen: torch.Tensor) -> AcceptedSlots:
-    """The longest drafted prefix of what the target writes, without a look from the host.
+    """The longest drafted prefix of what the target writes, without a synchronisation.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def followed_slots(shape: Shape, tokens: torch.Tensor, chosen: torch.Tensor) -> 
 def _places_of_slots(shape: Shape, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The parents of slots, (S - 1,), their lineages, (S, S), and those of each level, (L, W), S behind the last.
 
-    Kept for good: graphs have the addresses.
+    Cached for good: graphs have the addresses.
     """
     of_level = np.full((shape.depth, np.diff(shape.offsets).max()), shape.slots)
     for own, start, stop in zip(of_level, shape.offsets[1:-1], shape.offsets[2:], strict=True):

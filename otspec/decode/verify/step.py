@@ -46,9 +46,9 @@ class Judge(NamedTuple):
     """Verification that has been launched."""
 
     see: Callable[[Drafts], Verified | None]
-    """Waits for it, and says what comes out of the step; None where `verify` has to."""
+    """Waits for it, and returns what comes out of the step; None where `verify` has to."""
     outcome: Outcome
-    """The same on the device; where `see` says None, or raises, it means nothing."""
+    """The same on the device; where `see` returns None, or raises, it means nothing."""
 
 
 class StepVerifier(ABC):
@@ -141,7 +141,7 @@ class Greedy(StepVerifier):
 
 
 Rule = Callable[[Drafts, torch.Tensor, Clock], list[AcceptedTokens]]
-"""Says what texts get by drafts that were drawn from laws, and what is seen of the target."""
+"""Returns what texts get by drafts that were drawn from laws, and what `prepare_target` returned."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +184,7 @@ class OnHost(StepVerifier):
         return torch.where(laws.sum(dim=-1).isnan(), NONE, draw(laws, self.generator))
 
     def _beside_fixed(self, drafts: Drafts, seen: torch.Tensor, clock: Clock) -> list[AcceptedTokens]:
-        """What a rule says of what was drawn from laws, and from where that ends a token drawn after each fixed node.
+        """The tokens that a rule adds for drafts drawn from laws, and from there on one drawn after each fixed node.
 
         What a lossless rule adds to a text, its last token included, has the target's law, whatever is drafted beside:
         so it goes on by draws from the target's laws, and those after fixed drafts are known.
@@ -210,7 +210,7 @@ class OnHost(StepVerifier):
             ]
 
     def judged(self, drafts: Drafts, seen: torch.Tensor, clock: Clock) -> list[AcceptedTokens]:
-        """What a rule says of drafts that were drawn from laws."""
+        """The tokens that a rule adds for drafts drawn from laws."""
         with clock.on_device("verification"):
             on_host = self._to_host(drafts, seen)
         with clock.on_host("verification"):
@@ -230,7 +230,7 @@ class OnHost(StepVerifier):
         return [one if one.token != NONE else one._replace(token=next(drawn)) for one in found]
 
     def _to_host(self, drafts: Drafts, laws: torch.Tensor) -> LawsOnHost:
-        """All laws: what a verifier of the user's looks at is not known."""
+        """All laws: what a verifier of the user's reads is not known."""
         both = torch.cat((laws, drafts.over(laws.shape[1])))
         return to_host(both, max_support(self.sampling.support, drafts.support))
 
@@ -268,7 +268,7 @@ class OnDevice(OnHostMerged):
     goes_past = False  # the next drafts may be launched by then
 
     def judged(self, drafts: Drafts, laws: torch.Tensor, clock: Clock) -> list[AcceptedTokens]:
-        """What a rule says of drafts that were drawn from laws."""
+        """The tokens that a rule adds for drafts drawn from laws."""
         if not can_be_stacked(drafts):
             return super().judged(drafts, laws, clock)
         with clock.on_device("verification"):
@@ -287,7 +287,7 @@ def step_verifier(
     generator: torch.Generator,
     rule: DeviceRule | None = None,
 ) -> StepVerifier:
-    """Who verifies the steps of a run.
+    """The verifier of the steps of a run.
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ def _followed(trees: Sequence[Topology], wanted: torch.Tensor, clock: Clock) -> 
 
 
 def _past(lawless: torch.Tensor, judge: Rule, drafts: Drafts, seen: torch.Tensor, clock: Clock) -> list[AcceptedTokens]:
-    """What a rule says where the target has no law after some nodes, which is no matter if no text gets there.
+    """The tokens that a rule adds where the target has no law after some nodes; no matter if no text gets there.
 
     A lossless rule gives what comes before a node the target's law, whatever law stands after the node.
 
@@ -383,5 +383,5 @@ def _checked(chosen: IntArray) -> list[int]:
     """
     tokens: list[int] = chosen.tolist()
     if NONE in tokens:
-        raise ProblemError("the target has no law after a text")  # `refusals.no_law` says which text, and why
+        raise ProblemError("the target has no law after a text")  # `refusals.no_law` names the text, and why
     return tokens

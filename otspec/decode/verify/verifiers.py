@@ -93,7 +93,7 @@ def merges(verifier: PathVerifier) -> bool:
     """Whether a verifier may be shown all tokens which a node cannot draft as one: see docs/decoding.md.
 
     It has to be lossless, and to compare tokens with none but their siblings.  That is known of our own; typical
-    acceptance asks for the entropy of whole laws, and what verifiers of the user's look at is not known.
+    acceptance needs the entropy of whole laws, and what verifiers of the user's read is not known.
     """
     return type(verifier) in MERGING
 
