@@ -15,7 +15,7 @@ from otspec.verification import Model
 from otspec.verification.trees.tree import Prefix
 
 REMEMBER = 4096
-"""Laws of each model that are kept at hand."""
+"""Laws of each model that are cached."""
 
 
 def model_after(
@@ -41,8 +41,8 @@ def model_after(
     Raises
     ------
     ProblemError
-        If there is no text, the vocabularies differ, or a model cannot be asked about trees; when asked, if text and
-        tokens are more than a model has positions for.
+        If there is no text, the vocabularies differ, or a model cannot read trees; when a law is computed, if text
+        and tokens are more than a model has positions for.
 
     Examples
     --------

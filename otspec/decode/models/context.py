@@ -31,7 +31,7 @@ class Pass(NamedTuple):
     start: int
     """Columns of the cache before them."""
     keep: int
-    """Logits asked for."""
+    """Logits requested."""
     masked: bool
 
 
@@ -50,12 +50,12 @@ class Context:
     layers : sequence of int
         After how many of its layers hidden states are wanted, if any are: from 0, the embedding, to all of them.
     conditioning : Conditioning
-        What it is told of these texts, see `otspec.decode.drafters.sd2.model` and `otspec.decode.drafters.eagle.model`.
+        Its conditioning in these texts, see `otspec.decode.drafters.sd2.model`, `otspec.decode.drafters.eagle.model`.
 
     Raises
     ------
     ProblemError
-        If the model cannot be asked about trees, or has not so many layers.
+        If the model cannot read trees, or does not have so many layers.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Context:
         self.device = model.device
         """Where the model is."""
         self.positions = positions(model)
-        """How many tokens the model knows positions for."""
+        """How many tokens the model has positions for."""
         self.vocab = vocabulary(model)
         """How many tokens it gives logits for."""
         self.length: IntArray = np.array([len(text) for text in texts])
@@ -134,7 +134,7 @@ class Context:
             settled text.  By default to all of them.
         keep : int
         conditioning : Conditioning
-            What the model is told of these tokens.
+            The model's conditioning at these tokens.
         """
         batch, rows = tokens.shape
         if self._run is not None:
@@ -164,8 +164,8 @@ class Context:
         key : object
             What the steps depend on beside their inputs.
         steps : callable
-            Takes the inputs and a generator, and calls `read`; what it gives are tensors, whose shapes depend on those
-            of the inputs alone.
+            Takes the inputs and a generator, calls `read`, and returns tensors whose shapes depend on those of the
+            inputs alone.
         inputs : sequence of Tensors
             The first of shape (B, ...); on the device, or on the host, from where they are copied.
         columns : int
@@ -251,7 +251,7 @@ class Context:
         self._note_lengths()
 
     def forget(self, lengths: Sequence[int]) -> None:
-        """Keep of what is settled the first tokens of each text, so many or all; nothing is on trial."""
+        """Keep the first tokens of each text that are settled, so many or all; nothing is on trial."""
         self.length = np.minimum(self.length, lengths)
         self._note_lengths()
 
@@ -262,7 +262,7 @@ def vocabulary(model: PreTrainedModel) -> int:
 
 
 def positions(model: PreTrainedModel) -> float:
-    """How many tokens a model knows positions for."""
+    """How many tokens a model has positions for."""
     return getattr(model.config.get_text_config(), "max_position_embeddings", None) or float("inf")
 
 

@@ -1,4 +1,4 @@
-"""Models told apart by their weights."""
+"""Models identified by their weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from transformers import PreTrainedModel
 
 SAMPLED = 64
-"""Values of every parameter that a fingerprint looks at."""
+"""Values of every parameter that a fingerprint reads."""
 
 _CACHED: WeakKeyDictionary[PreTrainedModel, str] = WeakKeyDictionary()
 
@@ -36,7 +36,7 @@ def keep_fingerprint(model: PreTrainedModel) -> None:
 
 
 def _loaded(model: PreTrainedModel, name: str) -> torch.Tensor:
-    """A parameter that accelerate keeps off the devices."""
+    """A parameter that accelerate holds off the devices."""
     from transformers.integrations.accelerate import load_offloaded_parameter  # of late: not in every transformers
 
     found: torch.Tensor = load_offloaded_parameter(model, name)

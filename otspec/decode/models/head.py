@@ -52,7 +52,7 @@ def softly_capped(logits: torch.Tensor, cap: float | None) -> torch.Tensor:
 
 
 def with_head_for(model: PreTrainedModel, tokens: torch.Tensor) -> PreTrainedModel:
-    """The model with a head of fewer rows; what it does to logits after the head, a soft cap say, it still does.
+    """The model with a head of fewer rows; what it does to logits after the head, such as a soft cap, stays.
 
     Only these rows are copied, and the model itself stays as it is, its embedding too where that is tied to the head.
 
@@ -92,12 +92,12 @@ def lent_head(target: PreTrainedModel, dtype: torch.dtype, rows: torch.Tensor | 
     Raises
     ------
     ProblemError
-        If the head is kept off its device.
+        If the head is offloaded from its device.
     """
     head: Any = target.get_output_embeddings()
     if head.weight.is_meta:
         raise ProblemError(
-            "the draft model borrows the target's head, which is kept off its devices; name one in the device map"
+            "the draft model borrows the target's head, which is offloaded from its devices; name one in the device map"
         )
     if isinstance(head, PackedLinear) and head.matrix.dtype == dtype and isinstance(rows, slice):
         return head
@@ -117,7 +117,7 @@ def without_head(model: PreTrainedModel) -> tuple[PreTrainedModel, Head]:
     ------
     ProblemError
         If the head is not a linear layer of the model, or other code stands in for one of them, or the model does
-        something else to its logits than to bend them to a soft cap.
+        more to its logits than to bend them to a soft cap.
     """
     name, head = _plain_head(model)
     twin = _twin(model, name, nn.Identity().train(head.training))
@@ -132,11 +132,11 @@ def without_head(model: PreTrainedModel) -> tuple[PreTrainedModel, Head]:
 
 
 _alike: WeakSet[Any] = WeakSet()
-"""Models whose parts were seen to give the whole."""
+"""Models whose parts were found to give the whole."""
 
 
 def _check_parts(model: PreTrainedModel, twin: PreTrainedModel, head: Head) -> None:
-    """Raise unless the parts give the logits of the whole; a model is asked once, about two tokens."""
+    """Raise unless the parts give the logits of the whole; a model is checked once, on two tokens."""
     if model in _alike:
         return
     tokens = torch.arange(2, device=model.device)[None] % vocabulary(model)

@@ -32,24 +32,24 @@ ALWAYS: Mapping[str, Any] = {
 SAMPLED: Mapping[str, Any] = {"top_h": None, "min_p": 0, "typical_p": 1, "epsilon_cutoff": 0, "eta_cutoff": 0}
 """The same of fields that act where tokens are sampled.
 
-Temperature, top-k and top-p are not among them: decoding always says its own.
+Temperature, top-k and top-p are not among them: decoding always sets its own.
 """
 
 
 def own_config(model: PreTrainedModel, *, greedy: bool = False) -> dict[str, Any]:
-    """What of a model's own generation configuration acts on its text, by the names of transformers.
+    """The settings of a model's own generation configuration that act on its text, by the names of transformers.
 
     Parameters
     ----------
     model : PreTrainedModel
-        With the `generation_config` that its folder has, which transformers applies wherever a call says nothing else.
+        With the `generation_config` of its folder, which transformers applies wherever a call sets nothing else.
     greedy : bool
         Whether texts are decoded greedily, where truncations do nothing.
 
     Returns
     -------
     dict
-        As JSON has it; empty where the text has the law of the logits.
+        Of values as in JSON; empty where the text has the law of the logits.
 
     Examples
     --------
@@ -58,14 +58,14 @@ def own_config(model: PreTrainedModel, *, greedy: bool = False) -> dict[str, Any
     >>> own_config(shipped.load().target)
     {}
     """
-    said = getattr(model, "generation_config", None)
-    known = {} if said is None else said.to_dict()
+    config = getattr(model, "generation_config", None)
+    known = {} if config is None else config.to_dict()
     neutral = {**ALWAYS, **({} if greedy else SAMPLED)}
     return {name: _plain(known[name]) for name, idle in neutral.items() if _acts(known.get(name), idle)}
 
 
 def left_out(model: PreTrainedModel, settings: Mapping[str, Any]) -> dict[str, None]:
-    """Keywords of `generate` by which a model's own configuration acts on nothing that a call does not say itself.
+    """Keywords of `generate` by which a model's own configuration has no effect beside the settings of a call.
 
     Parameters
     ----------

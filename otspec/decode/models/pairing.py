@@ -13,15 +13,15 @@ from otspec.errors import ProblemError
 
 
 def pair_up(target: PreTrainedModel, draft: PreTrainedModel, tokenizer: Any, draft_tokenizer: Any) -> Matching | None:
-    """What the tokens of two models have to do with each other; None where ids mean the same to both.
+    """The matching of two models' tokens; None where ids mean the same to both.
 
     Vocabularies of different size are fine when both tokenizers are given: where these agree, some models pad their
-    embeddings beyond the tokenizer, and where they differ, tokens are told by their text.
+    embeddings beyond the tokenizer, and where they differ, tokens are identified by their text.
 
     Raises
     ------
     ProblemError
-        If the tokenizers differ and cannot be matched, or the vocabularies do and no tokenizers are there to tell why;
+        If the tokenizers differ and cannot be matched, or the vocabularies do and no tokenizers are there to show why;
         if the models are on different devices; or if the draft model borrows parts of its target, which is another.
     """
     if tokenizer is None or draft_tokenizer is None:
@@ -37,7 +37,7 @@ def pair_up(target: PreTrainedModel, draft: PreTrainedModel, tokenizer: Any, dra
 def check_pair(
     target: PreTrainedModel, draft: PreTrainedModel, tokenizer: Any, draft_tokenizer: Any, matching: Matching | None
 ) -> None:
-    """Check that a strategy knows what the tokens of two models have to do with each other.
+    """Check that a strategy has the matching of two models' tokens, where it needs one.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def check_pair(
         token = differing[0]
         raise ProblemError(
             f"the tokenizers differ in {len(differing)} tokens, {token!r} for one: id {one.get(token)} in the target's "
-            f"and {other.get(token)} in the draft model's; tell the strategy how they match, by "
+            f"and {other.get(token)} in the draft model's; give the strategy their matching, by "
             "MultiDraft(..., matching=matching_of(tokenizer, draft_tokenizer)), as otspec.generate does"
         )
 
@@ -70,7 +70,7 @@ def check_sizes(target: PreTrainedModel, draft: PreTrainedModel) -> None:
     if sizes[0] != sizes[1]:
         raise ProblemError(
             f"the target has {sizes[0]} tokens and the draft model {sizes[1]}; pass tokenizer= and draft_tokenizer= to "
-            "otspec.generate, which then tells whether only their embeddings differ in size, or drafts what the two "
+            "otspec.generate, which then finds whether only their embeddings differ in size, or drafts what the two "
             "tokenizers have in common"
         )
 

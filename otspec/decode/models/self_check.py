@@ -24,28 +24,28 @@ TOLERANCE = {torch.float64: 1e-4, torch.float32: 2.0**-6, torch.float16: 2.0**-3
 Two passes of other shapes over one text differ by roundings that grow with the square root of the number of layers:
 some 16 units of bfloat16, 2**-7.  Float16 is allowed the same, as its weights may be quantised, and float32 16 units of
 the 2**-10 that GPUs may round its products to.  In float64 much of a model (rotary angles, softmax) is in float32 all
-the same.  Wrong positions or a mask that is not heeded differ by the order of the spread itself.  So may, in 16 bits,
-a model whose hidden states have outliers: it is asked again in float32.
+the same.  Wrong positions or a mask that is ignored differ by the order of the spread itself.  So may, in 16 bits,
+a model whose hidden states have outliers: it is checked again in float32.
 """
 NARROW = (torch.float16, torch.bfloat16)
 
 SHAPE = Shape((2, 2))
 _passed: WeakKeyDictionary[PreTrainedModel, tuple[object, ...]] = WeakKeyDictionary()
-"""Models that passed, with what the answer depends on."""
+"""Models that passed, with what the result depends on."""
 
 
 def check_reading(model: PreTrainedModel, name: str) -> None:
     """Raise unless the logits of a tree, read in one pass, are those of its paths, read one by one from the start.
 
-    Models that count positions by themselves, or do not heed the mask of a tree, would give other laws without a word.
-    A model is asked once; that takes three short passes.  One of 16 bits that fails is asked again as a float32 copy,
+    Models that count positions by themselves, or ignore the mask of a tree, would give other laws without a warning.
+    A model is checked once, in three short passes.  One of 16 bits that fails is checked again as a float32 copy,
     where rounding is no excuse, unless it is too large for one device.
 
     Parameters
     ----------
     model : PreTrainedModel
     name : str
-        What the user calls it.
+        The user's name for it.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def check_reading(model: PreTrainedModel, name: str) -> None:
         why = (
             "it is in training mode, where no two passes agree: call .eval() first"
             if model.training
-            else "its positions do not count from 0, or it does not heed the mask of a tree; pass another model"
+            else "its positions do not count from 0, or it ignores the mask of a tree; pass another model"
         )
         raise ProblemError(
             f"the {name}, {type(model).__name__}, gives other logits for a tree in one pass than for its paths one by "
@@ -94,7 +94,7 @@ def _in_float32(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def _check_numbers(model: PreTrainedModel, name: str, numbers: torch.Tensor) -> None:
-    """Refuse a model without any logits that are numbers, and say it where some are none."""
+    """Refuse a model without any logits that are numbers, and warn where some are none."""
     what, narrow = f"the {name}, {type(model).__name__}", f"{model.dtype} may be too narrow for it"
     if not bool(numbers.any()):
         raise ProblemError(

@@ -22,7 +22,7 @@ from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import Topology
 
 MOST_BYTES = 1 << 29
-"""Laws in float64 that a run of the target keeps, at most; beyond, the device has more to do than the host."""
+"""Laws in float64 that a run of the target stores, at most; beyond, the device has more to do than the host."""
 
 
 class TargetOutput(NamedTuple):
@@ -43,15 +43,15 @@ class Target:
     texts : sequence of lists of int
         The prompts, each of one token at least.
     layers : sequence of int
-        After how many of its layers a drafter wants to see hidden states.
+        After how many of its layers a drafter receives hidden states.
     """
 
     features: list[torch.Tensor]
-    """Hidden states at the tokens that were read of each text since they were last looked at, shape (tokens, layers,
+    """Hidden states at the tokens of each text that were read since these were last taken, shape (tokens, layers,
     width); only where layers are wanted."""
     _read: Outputs
     _rows: Sequence[IntArray]
-    """Of each text: the rows of what was read last that its nodes are."""
+    """Of each text: which rows of what was read last are its nodes."""
     _accepted: tuple[list[list[int]], Sequence[int]] | None = None
     """What is to be committed before the next pass, which a drafter need not wait for."""
 
@@ -119,7 +119,7 @@ class Target:
     def read_slots(self, texts: Sequence[Sequence[int]], drafts: Launched, output: TargetOutput) -> torch.Tensor:
         """Read all slots of drafts that the host has not seen; what is seen in their logits, shape (B, S or more, ...).
 
-        Slots of equal prefixes are read each by itself.  `merge` says which of them are nodes.
+        Slots of equal prefixes are read each by itself.  `merge` chooses which of them are nodes.
         """
         self.settle()
         shape = drafts.shape
@@ -178,7 +178,7 @@ class Target:
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
         """Keep the roots and the accepted nodes of each tree, and drop the texts that do not go on.
 
-        Of the features that is seen at once, of keys and values when the next pass begins.
+        Features are selected at once, keys and values when the next pass begins.
         """
         columns = [own[[0, *nodes]].tolist() for own, nodes in zip(self._rows, accepted, strict=True)]
         if self._layers:
@@ -186,7 +186,7 @@ class Target:
         self._accepted = columns, rows
 
     def settle(self) -> None:
-        """Move the keys and values of what was kept last to where they stay."""
+        """Move the keys and values that were kept last to where they stay."""
         if self._accepted is not None:
             self.context.commit(*self._accepted)
             self._accepted = None
@@ -203,7 +203,7 @@ def _rows_of(states: torch.Tensor, columns: Sequence[int]) -> torch.Tensor:
 def _alone(shape: Shape, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """The depths of a shape's slots, shape (1, S or more), and what they see, before there are tokens.
 
-    Rows behind the slots, up to those of a pass, see themselves alone.  Kept for good: graphs have the addresses.
+    Rows behind the slots, up to those of a pass, see themselves alone.  Cached for good: graphs have the addresses.
     """
     slots, width = shape.slots, filled_up(shape.slots)
     depth, sees = np.zeros((1, width), dtype=np.int64), np.eye(width, dtype=bool)[None]

@@ -10,7 +10,7 @@ import torch
 from transformers.cache_utils import DynamicLayer
 
 SPARE = 64
-"""Columns that a cache is first allocated for beyond those it is asked for."""
+"""Columns that a cache is first allocated for beyond those that are requested."""
 
 
 class KVBlock:
@@ -98,7 +98,7 @@ class FixedBlock(KVBlock):
             self.entries = like.new_zeros(layers, batch, heads, columns, size)
 
     def reserve(self, columns: int) -> None:
-        """Nothing to do: who has a block of fixed size looks first."""
+        """Nothing to do: callers of a block of fixed size check first."""
         assert columns <= self.entries.shape[3]
 
     def keep(self, rows: torch.Tensor) -> None:
@@ -107,7 +107,7 @@ class FixedBlock(KVBlock):
 
 
 class FixedLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyped here
-    """A layer of a transformers cache that writes to columns it is told, and shows all of them: a mask hides the rest.
+    """A layer of a transformers cache that writes to given columns, and shows all of them: a mask hides the rest.
 
     Parameters
     ----------

@@ -12,13 +12,13 @@ from otspec.laws import IntArray
 
 
 class OtspecModule:
-    """A module of this package whose class says all that it computes, as those of transformers' architectures do."""
+    """A module of this package whose class defines all that it computes, as those of transformers' architectures do."""
 
 
 class Conditioned(OtspecModule):
-    """A model that may be told more than tokens, by `otspec.decode.models.passes.signature.Conditioning`.
+    """A model that may take more than tokens, by `otspec.decode.models.passes.signature.Conditioning`.
 
-    Told nothing it computes what the decoder of the same weights does.
+    Without conditioning it computes what the decoder of the same weights does.
     """
 
     get_input_embeddings: Any
@@ -26,7 +26,7 @@ class Conditioned(OtspecModule):
 
     @property
     def is_lean(self) -> bool:
-        """Whether all that it computes besides a decoder's layers is what is said here, and shifts of these layers."""
+        """Whether all that it computes besides a decoder's layers are the methods here, and shifts of these layers."""
         return True
 
     def begin(self, tokens: torch.Tensor, added: torch.Tensor | None) -> torch.Tensor:
@@ -42,7 +42,7 @@ class Conditioned(OtspecModule):
         return vectors if added is None else vectors + added
 
     def vectors(self, tokens: torch.Tensor) -> torch.Tensor:
-        """What stands for tokens, shape (..., hidden)."""
+        """The vectors of tokens, shape (..., hidden)."""
         vectors: torch.Tensor = self.get_input_embeddings()(tokens)
         return vectors
 

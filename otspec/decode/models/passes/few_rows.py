@@ -27,7 +27,7 @@ MOST_COLUMNS = 4096
 SHARED, MOST_STAGES = 60 << 10, 9
 """Bytes that the steps of a product under way take at most, which every GPU since 2020 has for a program; and steps."""
 FUSED = {"enable_fp_fusion": True}
-"""Triton asks that it be said."""
+"""Triton requires that it be passed."""
 OUT, OUT_OF_TWO, COLUMNS = 16, 32, 64
 """Columns that one program puts out, or two products of it, and that one step of attention reads: the fastest of those
 tried on an H200 at d = 576; all are multiples of 16, which the multiplication of matrices takes at least."""
@@ -106,7 +106,7 @@ class FewRows:
         return batch * count <= MOST_ROWS and queries <= MOST_QUERIES and columns <= MOST_COLUMNS
 
     def through(self, angles: tuple[torch.Tensor, torch.Tensor], shifts: torch.Tensor | None, cache: Cache) -> Through:
-        """As `Llama.through`, for columns of a workspace; layers are asked for in their order."""
+        """As `Llama.through`, for columns of a workspace; layers are called in their order."""
         return Pass(self, angles, shifts, cache)
 
 

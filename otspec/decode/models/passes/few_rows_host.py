@@ -57,7 +57,7 @@ def weights_of(llama: Llama) -> list[Weights] | None:
 
 
 class FewRows:
-    """A pass, as `Llama.through`; layers are asked for in their order.
+    """A pass, as `Llama.through`; layers are called in their order.
 
     Parameters
     ----------

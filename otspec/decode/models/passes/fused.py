@@ -96,21 +96,21 @@ class Layer(NamedTuple):
 
 Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 """Takes the number of a layer, and query, key and value of every new token, shape (B, heads, N, size): what they find,
-shape (B, heads, N, size).  It keeps keys and values."""
+shape (B, heads, N, size).  It stores keys and values."""
 
 Through = Callable[[int, torch.Tensor], torch.Tensor]
 """Takes the number of a layer, and what goes into it, shape (B, N, d), to what comes out of it."""
 
 
 class Llama:
-    """The layers of a model and its head; who calls it keeps keys and values.
+    """The layers of a model and its head; the caller stores keys and values.
 
     Parameters
     ----------
     model : PreTrainedModel
-        One that `takes` says yes to.
+        One that `takes` accepts.
     layers : sequence of int
-        After how many layers hidden states are to be kept.
+        After how many layers hidden states are returned.
     """
 
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:

@@ -22,9 +22,9 @@ class LlamaReader:
     Parameters
     ----------
     model : PreTrainedModel
-        One that `takes` says yes to.
+        One that `takes` accepts.
     layers : sequence of int
-        After how many layers hidden states are to be kept.
+        After how many layers hidden states are returned.
     """
 
     def __init__(self, model: PreTrainedModel, layers: Sequence[int] = ()) -> None:

@@ -27,7 +27,7 @@ from otspec.kernels.byte_weights import product as byte_product
 from otspec.kernels.few_rows import Bits
 
 LARGE = 1 << 26
-"""Bytes of weights that no cache keeps from pass to pass; what has less is multiplied as transformers does it."""
+"""Bytes of weights that stay in no cache from pass to pass; what has less is multiplied as transformers does it."""
 ROWS = 16
 """For how many rows matrices are packed; with fewer or more the product is the same, and hardly slower."""
 BYTE_ROWS = 4
@@ -35,7 +35,7 @@ BYTE_ROWS = 4
 FEWEST = 3
 """Fewer rows of float32 are filled up: oneDNN takes a tenth and a third longer for one or two than for so many."""
 OF_ONE_INPUT = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
-"""Names of layers that multiply the same rows, in the order in which models ask them: one product takes less time."""
+"""Names of layers that multiply the same rows, in the order in which models call them: one product takes less time."""
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 """Takes rows, shape (..., inputs), to rows of shape (..., outputs)."""
@@ -85,7 +85,7 @@ class PackedMatrix:
     def times(self, rows: torch.Tensor, part: int) -> torch.Tensor:
         """What a layer makes of rows, shape (..., outputs), from rows of shape (..., inputs).
 
-        Layers of one input are asked one after the other: the first multiplies for all, the last lets go of it.
+        Layers of one input are called one after the other: the first multiplies for all, the last frees the result.
         """
         if len(self.sizes) == 1:
             return self.product(rows)
@@ -147,12 +147,12 @@ class PackedLinear(OtspecModule, nn.Module):
             destination[f"{prefix}weight"] = self.weight
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> PackedLinear:
-        """Stay as it is, or say so: this is what moves a model, and what changes its precision."""
+        """Stay as it is, or raise: this is what moves a model, and what changes its precision."""
         before = torch.empty(0, dtype=self.matrix.dtype)
         after = fn(before)
         if (after.dtype, after.device) != (before.dtype, before.device):
             raise ProblemError(
-                f"packed weights stay on the CPU in {before.dtype}, and {after.dtype} on {after.device} is asked for; "
+                f"packed weights stay on the CPU in {before.dtype}, and {after.dtype} on {after.device} is requested; "
                 "load the model anew with that dtype and device"
             )
         return self

@@ -15,9 +15,9 @@ from otspec.decode.models.passes.transformers_reader import TransformersReader
 
 
 class OutputCacheReader:
-    """A reader of a model without a head that remembers what it gave, column by column.
+    """A reader of a model without a head that caches the model's outputs, column by column.
 
-    What it remembers is a block like keys and values, so it is moved and dropped with them.
+    They are a block like keys and values, so they are moved and dropped with these.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -41,7 +41,7 @@ class OutputCacheReader:
 
     @property
     def blocks(self) -> Sequence[KVBlock]:
-        """Those of the reader, and what is remembered."""
+        """Those of the reader, and that of the outputs."""
         return self.reader.blocks if self._block is None else [*self.reader.blocks, self._block]
 
 
@@ -49,7 +49,7 @@ def reader_of(model: PreTrainedModel, layers: Sequence[int] = ()) -> Reader:
     """The leanest reader that gives the model's logits, and hidden states after these layers.
 
     On a CPU and in float32 to the last bit, unless the model is large; elsewhere passes round differently.  Without a
-    head, one that remembers.
+    head, one that caches outputs.
     """
     lean = LlamaReader.takes(model)
     if not lean and StaticReader.takes(model):

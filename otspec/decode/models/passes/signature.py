@@ -1,4 +1,4 @@
-"""What a pass takes and what it gives: both are arguments and results, so that a graph has them too."""
+"""What a pass takes and what it returns: both are arguments and results, so that a graph has them too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from otspec.decode.models.passes.cache import KVBlock
 
 
 class Conditioning(NamedTuple):
-    """What a draft model is told of its target in one pass; a model that is told nothing is the decoder itself."""
+    """What a draft model receives of its target in one pass; with nothing, a model is the decoder itself."""
 
     shifts: torch.Tensor | None = None
     """What is added in every layer of a `Steered` model, shape (layers, B, N or 1, added)."""
@@ -34,7 +34,7 @@ class Inputs(NamedTuple):
     before it and to all of the block."""
     start: int = 0
     keep: int = 1
-    """How many of the last tokens logits are wanted after."""
+    """After how many of the last tokens logits are wanted."""
     conditioning: Conditioning = UNCONDITIONED
     present: torch.Tensor | None = None
     """Of texts that are read from their starts, which have no mask: where there is text, shape (B, N), padded on the
@@ -42,25 +42,25 @@ class Inputs(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """What a pass gives."""
+    """What a pass returns."""
 
     logits: torch.Tensor
     """Shape (B, keep, V), of the last tokens of a block."""
     features: torch.Tensor | None = None
-    """Hidden states, shape (B, N, layers, width), after as many layers as was asked for; None where none were.
+    """Hidden states, shape (B, N, layers, width), after the requested layers; None where none were.
 
     Those after all layers are normalised, as the head gets them.
     """
 
     @property
     def states(self) -> torch.Tensor:
-        """The features of a pass that was asked for some, shape (B, N, layers, width)."""
+        """The features of a pass that returns some, shape (B, N, layers, width)."""
         assert self.features is not None
         return self.features
 
 
 class Reader(Protocol):
-    """A model with a cache of its own: all that a pass depends on is said to it, and all that it gives is returned."""
+    """A model with a cache of its own: all else that a pass depends on is an argument, and all results are returned."""
 
     def read(self, inputs: Inputs) -> Outputs:
         """Read a block."""

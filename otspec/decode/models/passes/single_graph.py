@@ -12,7 +12,7 @@ from otspec.decode.base.graphs import GraphedCallable
 from otspec.laws import IntArray
 
 Steps = Callable[..., tuple[torch.Tensor, ...]]
-"""Takes tensors and a generator, and asks the host for nothing."""
+"""Takes tensors and a generator, and does not wait for the host."""
 
 
 class GraphedSequence:
@@ -45,7 +45,7 @@ class GraphedSequence:
         return self._place[-1:]
 
     def fill(self, inputs: Sequence[torch.Tensor], length: IntArray, end: int) -> None:
-        """Tell the steps where they are."""
+        """Set the inputs of the steps, and the columns where they begin."""
         for mine, theirs in zip(self.inputs, inputs, strict=True):
             mine.copy_(theirs, non_blocking=True)
         self._place.copy_(torch.from_numpy(np.append(length, end)), non_blocking=True)

@@ -1,7 +1,7 @@
 """Passes of few shapes over a cache of fixed size: on a GPU each is captured as a CUDA graph, and replayed.
 
 The host takes longer to launch the hundreds of kernels of a pass than a GPU takes to run them: it reads 8 billion
-weights in 5 ms, and waits 30 to 50 ms for who launches.  A graph is one launch.  It reads and writes the same addresses
+weights in 5 ms, and waits 30 to 50 ms for the host.  A graph is one launch.  It reads and writes the same addresses
 every time, so the cache has a size that lasts, a mask hides what is not there yet, and the rows of a pass are filled up
 to one of few counts.
 """
@@ -37,13 +37,13 @@ LEAST_COLUMNS = 256
 SHORT = 256
 """Tokens of prompts at most that are read as a tree is, in a pass that is captured."""
 MOST_ROWS = 2048
-"""Of a pass that is captured, over all texts: its logits are kept, half a gigabyte in half precision at V = 128k."""
+"""Of a pass that is captured, over all texts: its logits are stored, half a gigabyte in half precision at V = 128k."""
 MOST_ROOMS = 2
 """Caches that are kept for the next text, of each model, with their graphs: these take a while to capture."""
 
 
 def _of_rows(found: Outputs, batch: int, rows: int, keep: int) -> Outputs:
-    """Copies of what belongs to the rows that were asked about, which the next replay does not overwrite."""
+    """Copies of what belongs to the requested rows, which the next replay does not overwrite."""
     features = None if found.features is None else found.features[:batch, :rows].clone()
     return Outputs(found.logits[:batch, rows - keep : rows].clone(), features)
 
@@ -54,7 +54,7 @@ class StaticReader:
     Parameters
     ----------
     model : PreTrainedModel
-        One that `takes` says yes to.
+        One that `takes` accepts.
     layers : sequence of int
         After how many layers hidden states are wanted.
     """
@@ -142,7 +142,7 @@ class StaticReader:
         ----------
         run : GraphedSequence
         inputs : Inputs
-            Without a mask, and with as many columns on trial before it as it says that it starts at.
+            Without a mask; its start is the number of columns on trial before it.
         sees : Tensor of bool, shape (B or 1, N, start + N), optional
             As `otspec.decode.models.context.Context.read` takes it.
         """
@@ -163,7 +163,7 @@ class StaticReader:
         return outputs_at(outputs[: len(columns)], columns)
 
     def _pass(self, inputs: Inputs) -> Outputs:
-        """What is to be said, which is remembered, and whose keys and values go where the workspace says."""
+        """The outputs of a pass, cached where the workspace does, with keys and values written to its columns."""
         found = self._plain.forward(inputs) if self._llama is None else self._read_by(self._llama, inputs)
         self._held[0].remember(found.logits)
         return found
@@ -267,7 +267,7 @@ class StaticReader:
 def _mask_of(
     run: GraphedSequence, workspace: Workspace, sees: torch.Tensor | None, rows: int, stop: int
 ) -> torch.Tensor:
-    """What is added to scores, shape (B or 1, 1, rows or 1, columns), as `StaticReader.read_at` is told."""
+    """What is added to scores, shape (B or 1, 1, rows or 1, columns), by the arguments of `StaticReader.read_at`."""
     if workspace.column.is_cuda and installed("triton"):
         from otspec.decode.models.passes.mask_kernels import mask_of  # Triton is wanted on a GPU alone
 
@@ -287,7 +287,7 @@ def has_no_head(model: PreTrainedModel) -> bool:
 
 def can_stand(model: PreTrainedModel) -> bool:
     """Whether a pass of the model can be repeated at other inputs: what it depends on is what `Reader.read` takes."""
-    shared = getattr(model.config.get_text_config(), "num_kv_shared_layers", None)  # these look into others' caches
+    shared = getattr(model.config.get_text_config(), "num_kv_shared_layers", None)  # these read others' caches
     return not model.training and not shared and is_untouched(model)
 
 
@@ -297,7 +297,7 @@ def can_be_one(workspace: Workspace) -> bool:
 
 
 def _state(model: PreTrainedModel) -> object:
-    """What a graph took for granted: where the weights are, and how they are used."""
+    """What a graph relies on: where the weights are, and how they are used."""
     tensors = (one for module in model.modules() for one in (*module._parameters.values(), *module._buffers.values()))
     weights = tuple((one.data_ptr(), one.dtype) for one in tensors if one is not None)
     return model.config._attn_implementation, weights

@@ -20,7 +20,7 @@ class TransformersReader:
         self.cache = Cache(layer_class_to_replicate=InPlaceLayer)
 
     def read(self, inputs: Inputs) -> Outputs:
-        """As `Reader.read`; the model makes the causal mask of texts itself, and is told one else, lest it make one."""
+        """As `Reader.read`; the model makes the causal mask of texts itself; else it gets one, lest it make one."""
         tokens, mask = inputs.tokens, inputs.mask
         for layer in self.cache.layers:
             layer.used = inputs.start

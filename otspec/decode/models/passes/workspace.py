@@ -26,7 +26,7 @@ class Written(NamedTuple):
     layers: Sequence[tuple[torch.Tensor, torch.Tensor]]
     """Keys and values of each layer, shape (B, heads, columns, size)."""
     outputs: torch.Tensor | None = None
-    """What the model itself gave, shape (B, columns, d), where that is to be remembered."""
+    """The outputs of the model itself, shape (B, columns, d), where they are cached."""
 
 
 class FixedPass:
@@ -38,7 +38,7 @@ class FixedPass:
     columns : int
         Of the cache.
     masked : bool
-        Whether it is told what each row sees; if not, all that was read, and all of the pass.
+        Whether it has a mask of what each row sees; if not, all that was read, and all of the pass.
     like : Tensor
         Of the type of the mask, and on the device.
     """
@@ -51,11 +51,11 @@ class FixedPass:
             self._sees = like.new_zeros(batch, 1, rows, columns) if masked else like.new_zeros(1, 1, 1, columns)
         self._masked = masked
         self._conditioning = UNCONDITIONED
-        """Of all rows, where there is some: as large as what came first says."""
+        """Of all rows, where there is some: of the size of what came first."""
         self.replayed: GraphedCallable[Outputs] = GraphedCallable()
 
     def fill(self, inputs: Inputs) -> None:
-        """Tell it what to read; rows and texts that fill it up read whatever was there, and see all of it.
+        """Set what it reads; rows and texts that fill it up read whatever was there, and see all of it.
 
         Who sees nothing becomes NaN in some implementations, and what is NaN in a cache no mask hides.
         """
@@ -87,7 +87,7 @@ class FixedPass:
 
     @property
     def inputs(self) -> Inputs:
-        """What it reads; the mask, shape (B, 1, rows, columns), is computed where it is asked for."""
+        """What it reads; the mask, shape (B, 1, rows, columns), is computed at each access."""
         rows = self.tokens.shape[1]
         unwritten = torch.arange(self._sees.shape[-1], device=self._sees.device) >= self._start[1:]
         mask = self._sees.masked_fill(unwritten, torch.finfo(self._sees.dtype).min)
@@ -147,12 +147,12 @@ class Workspace:
             self.outputs[:, :columns] = written.outputs[:, :columns]
 
     def remember(self, outputs: torch.Tensor) -> None:
-        """Keep what a pass gave, shape (B, N, d), where its keys and values are, if that is to be remembered."""
+        """Store the outputs of a pass, shape (B, N, d), where its keys and values are, if they are cached."""
         if self.outputs is not None:
             self.outputs[: len(outputs)].index_copy_(1, self.place.columns, outputs)
 
     def a_pass(self, inputs: Inputs) -> FixedPass:
-        """The pass over as many rows of as many texts, or more, which is told as much."""
+        """The pass over as many rows of as many texts, or more, with these inputs set."""
         batch, rows = inputs.tokens.shape
         batch, rows, masked = min(1 << (batch - 1).bit_length(), self.batch), filled_up(rows), inputs.mask is not None
         like, conditioned = self.blocks[0].entries, tuple(one is not None for one in inputs.conditioning)

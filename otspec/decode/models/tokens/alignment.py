@@ -18,7 +18,7 @@ def aligned_counts(matching: Matching, texts: Iterable[str], about: Mapping[str,
 
     The row of a token is, at tau = 1, the law of the target's next token where the draft model's next token is its
     counterpart, over all places of the texts where both begin one: a part of a word stands for the words that begin
-    with it.  So M^T q is the target's law wherever a context says no more than the draft model's next token does.
+    with it.  So M^T q is the target's law wherever a context determines no more than the draft model's next token does.
     Tokens in common that are never seen keep their mass, and so do special ones.
 
     Parameters

@@ -14,12 +14,12 @@ from otspec.errors import ProblemError
 from otspec.laws import IntArray
 
 LEAST_SHARE = 0.01
-"""Of the target's tokens a draft model has to know at least so many: with fewer hardly a draft could be accepted."""
+"""Share of the target's tokens that a draft model has to know at least: with fewer hardly a draft is accepted."""
 
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """The tokens that two tokenizers have in common, told by their bytes, and special ones by what they are for.
+    """The tokens that two tokenizers have in common, identified by their bytes, and special ones by their roles.
 
     Make one with `matching_of`.
     """
@@ -77,7 +77,7 @@ class Matching:
 
 
 def matching_of(tokenizer: Any, draft_tokenizer: Any) -> Matching | None:
-    """What two tokenizers have in common; None where they are the same, or one is not given.
+    """The tokens that two tokenizers have in common; None where they are the same, or one is not given.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ def matching_of(tokenizer: Any, draft_tokenizer: Any) -> Matching | None:
     Raises
     ------
     ProblemError
-        If they differ and the bytes of the tokens of one cannot be told, or hardly a token is in common, or the draft
-        model's has no token for some byte; the target's may lack some, as SmolLM2's do.
+        If they differ and the bytes of the tokens of one are not known, or hardly a token is in common, or the draft
+        model's has no token for some byte; the target's may lack some, as SmolLM2's does.
 
     Examples
     --------

@@ -16,9 +16,9 @@ SPACE = "\u2581"
 PROBE = "def F(x):\n    return 'é ≠ 中' + x[3:14]  # or\tnone\n"
 """A text that every tokenizer taken here gives back."""
 ROLES = ("eos", "bos", "pad")
-"""Special tokens that are told by what they are for; the others by what they are called."""
+"""Special tokens that are identified by their roles; the others by their names."""
 MEMORY = 1 << 16
-"""Words whose tokens are remembered."""
+"""Words whose tokens are cached."""
 LONG = 64
 """Bytes of the longest word that is."""
 
@@ -36,19 +36,19 @@ class Spelling:
     tokenizer : PreTrainedTokenizerBase
         One of transformers' fast tokenizers.
     whose : str
-        What the user calls it.
+        The user's name for it.
 
     Raises
     ------
     ProblemError
-        If it is not a fast one, or the bytes of its tokens cannot be told, or some byte of `PROBE` has no token.
+        If it is not a fast one, or the bytes of its tokens are not known, or some byte of `PROBE` has no token.
     """
 
     def __init__(self, tokenizer: Any, whose: str) -> None:
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if backend is None:
             raise ProblemError(
-                f"the {whose}, {_called(tokenizer)}, is no fast tokenizer, and its tokens cannot be told as bytes; "
+                f"the {whose}, {_called(tokenizer)}, is no fast tokenizer, and the bytes of its tokens are not known; "
                 "load it with AutoTokenizer, which gives a fast one where there is one"
             )
         self._model = backend.model
@@ -74,7 +74,7 @@ class Spelling:
         special = {number: token.content for number, token in added.items() if token.special}
         special |= {number: backend.id_to_token(number) for number in named.values() if number is not None}
         self.special: Mapping[int, str] = special
-        """Tokens that are no text, by id: what they are called."""
+        """Tokens that are no text, by id: their names."""
         self.roles: Mapping[str, int] = {role: number for role, number in named.items() if number is not None}
         """The special tokens of `ROLES`, as far as there are any."""
         self.bytes_of: dict[int, bytes] = {}
@@ -226,7 +226,7 @@ def _state(part: Any) -> str:
 
 
 def _without_prefix(splits: Any) -> Any:
-    """What parts a text, but puts no space before it."""
+    """The splits of a text, without a space put before it."""
     if splits is None:
         return None
     off: Mapping[str, Any] = {"add_prefix_space": False, "prepend_scheme": "never"}
