@@ -150,7 +150,7 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("width is -1", lambda: MlpSpeculator.of(TARGET, 2, -1)),
     ("MlpSpeculator drafts from its target's hidden states, and reads no text by itself", lambda: looking()(PROMPTS)),
     ("place is 'gate'; known: up, after", lambda: Steered.of(DRAFT, (0, 1, 2), 16, "gate")),
-    ("the draft model is a MlpSpeculator; what looks at", lambda: Steered.of(looking(), (0, 1, 2), 16)),
+    ("the draft model is a MlpSpeculator; one that receives", lambda: Steered.of(looking(), (0, 1, 2), 16)),
     *(
         ("passes", lambda rows=rows, seconds=seconds: PassTimes(rows, seconds))
         for rows, seconds in (((), ()), ((1, 2), (1.0,)), ((2, 1), (1.0, 1.0)), ((1,), (math.nan,)))

@@ -290,5 +290,5 @@ def test_a_router_of_a_steered_model_learns_from_what_its_target_makes_of_it() -
     model = steered(draft)
     found = [train_router(model, texts, target=one, **settings).about["loss"] for one in (target, target, None)]
     assert found[0] == found[1] != found[2]
-    with pytest.raises(ProblemError, match="looks at no target, and a router learns from it alone; leave out target"):
+    with pytest.raises(ProblemError, match="reads no target, and a router learns from it alone; leave out target"):
         train_router(draft, texts, target=target, **settings)

@@ -38,16 +38,16 @@ CONDITIONED: Mapping[type[PreTrainedModel], type[LevelDrafter]] = {
     MlpSpeculator: HeadsDrafter,
     PublishedMlp: HeadsDrafter,
 }
-"""Who drafts from models that look at the target's hidden states, and from classes made of them."""
+"""The drafters of models that receive the target's hidden states, and of classes made of them."""
 
 
 def needs_features(model: PreTrainedModel) -> bool:
-    """Whether a draft model is told its target's hidden states."""
+    """Whether a draft model receives its target's hidden states."""
     return isinstance(model, tuple(CONDITIONED))
 
 
 def drafter_class(model: PreTrainedModel) -> type[LevelDrafter]:
-    """Who drafts from a model."""
+    """The drafter of a model."""
     if isinstance(model, Eagle) and model.config.masks:
         return ParallelDrafter
     return next((CONDITIONED[kind] for kind in type(model).__mro__ if kind in CONDITIONED), ModelDrafter)
@@ -69,12 +69,12 @@ def selection_of(
     draft_shortlist: Selection | None = None,
     matching: Matching | None = None,
 ) -> Selection | None:
-    """The tokens that draft models compute: as settings of that name say, or those that they were trained with.
+    """The tokens that draft models compute: by the settings of these names, or those that they were trained with.
 
     Raises
     ------
     ProblemError
-        If they were trained with some and the settings name others, or as `Restriction.of`.
+        If they were trained with some and the settings name others, or as `Restriction.of` does.
     """
     restrictions = [one for one in (draft_tokens, draft_kernel, draft_shortlist) if one is not None]
     if (own := draft_vocabulary_of(models)) is not None:
@@ -112,7 +112,7 @@ def drafter_of(
     Parameters
     ----------
     models : sequence of PreTrainedModel
-        Several draft paths of their own, if the law says so.
+        Several, if the law is for several, draft paths of their own.
     shape : Shape
         Of what all of them draft together.
     law : DraftLaw
@@ -125,7 +125,7 @@ def drafter_of(
     selection : Selection, optional
         The tokens that are computed.
     matching : Matching, optional
-        What the target's tokens have to do with those of draft models with another tokenizer.
+        The matching of the target's tokens with those of draft models with another tokenizer.
     confidence : float
         Where a path ends before it is whole, see `DraftSettings.draft_confidence`.
 
@@ -142,7 +142,7 @@ def drafter_of(
         )
     if any(map(needs_features, models)) and (law.several or matching is not None):
         alone = "others beside it" if law.several else "a tokenizer of its own"
-        raise ProblemError(f"a draft model that looks at the target drafts without {alone}; pass another one")
+        raise ProblemError(f"a draft model that reads the target's hidden states drafts without {alone}; pass another")
     drafters: list[LevelDrafter]
     if matching is None:
         drafters = [

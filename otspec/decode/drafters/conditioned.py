@@ -1,4 +1,4 @@
-"""Drafting with models that look at the target's hidden states: what all of them have in common."""
+"""Drafting with models that receive the target's hidden states: what all of them have in common."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from otspec.errors import ProblemError
 
 
 class ConditionedDrafter(Drafter):
-    """A drafter whose model was trained for a target, and looks at its hidden states."""
+    """A drafter whose model was trained for a target, and receives its hidden states."""
 
     model: PreTrainedModel
     _seen: Sequence[torch.Tensor]
@@ -27,7 +27,7 @@ class ConditionedDrafter(Drafter):
         return layers
 
     def observe(self, features: Sequence[torch.Tensor]) -> None:
-        """Remember hidden states of the target, until the tokens that they are of have been read.
+        """Store hidden states of the target, until the tokens that they are of have been read.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """Draft models that are a decoder of transformers and something more: of every architecture, a class of their own.
 
 Such a class has two bases, what is added and the decoder, and its configuration likewise.  It is made when it is first
-asked for, by a draft model or by a folder that one was saved in.
+requested, by a draft model or by a folder that one was saved in.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from otspec.decode.models.self_check import TOLERANCE
 from otspec.errors import ProblemError
 
 LEFT_OUT = ("architectures", "model_type", "transformers_version", "dtype", "torch_dtype")
-"""What a configuration says of the class, which is another now."""
+"""Settings of the class, which is another now."""
 
 
 class ConditionedLayers(Conditioned, PreTrainedModel):  # type: ignore[misc]  # transformers is untyped here
@@ -35,12 +35,12 @@ class ConditionedLayers(Conditioned, PreTrainedModel):  # type: ignore[misc]  # 
     settings: ClassVar[type]
     """What is added to a configuration, with a default for everything."""
     model_type: ClassVar[str]
-    """What folders of these models are known by; they say besides which decoder it is."""
+    """The type in folders of these models, beside that of the decoder."""
 
     @staticmethod
-    def read_settings(said: Mapping[str, Any]) -> dict[str, Any]:
+    def read_settings(config: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of a folder's configuration, whatever version wrote it."""
-        return dict(said)
+        return dict(config)
 
     @classmethod
     def class_of(cls, decoder: type[PreTrainedModel]) -> type[Any]:
@@ -57,19 +57,19 @@ class ConditionedLayers(Conditioned, PreTrainedModel):  # type: ignore[misc]  # 
 
     @classmethod
     def copy_of(cls, draft: PreTrainedModel, **settings: Any) -> Any:
-        """A copy of a draft model with this added, of which nothing is learnt yet.
+        """A copy of a draft model with this added, not trained yet.
 
         Raises
         ------
         ProblemError
-            If the draft model is no decoder of transformers, or one that cannot be told more than tokens.
+            If the draft model is no decoder of transformers, or one that cannot take more than tokens.
         """
         known = type(draft.config)
         is_own = not type(draft).__module__.startswith("transformers.")
         if is_own or type(draft) is not MODEL_FOR_CAUSAL_LM_MAPPING.get(known, None):
             raise ProblemError(
-                f"the draft model is a {type(draft).__name__}; what looks at a target is made of a causal language "
-                "model of transformers, as AutoModelForCausalLM loads it"
+                f"the draft model is a {type(draft).__name__}; one that receives a target's hidden states is made of a "
+                "causal language model of transformers, as AutoModelForCausalLM loads it"
             )
         check_model(draft)
         decoder = {name: value for name, value in draft.config.to_dict().items() if name not in LEFT_OUT}
@@ -83,18 +83,18 @@ class ConditionedLayers(Conditioned, PreTrainedModel):  # type: ignore[misc]  # 
 
 
 class FolderConfig(PreTrainedConfig):  # type: ignore[misc]
-    """What a folder says before it is known which decoder it holds: `ConditionedLayers` makes its class."""
+    """A folder's configuration before it is known which decoder it holds: `ConditionedLayers` makes its class."""
 
     more: ClassVar[type[ConditionedLayers]]
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **settings: Any) -> Any:
         """The configuration of that class."""
-        said = cls.more.read_settings(config_dict)
-        said.pop("model_type", None)
-        name = said.setdefault("decoder_type", "llama")  # of folders from before there were others
+        config = cls.more.read_settings(config_dict)
+        config.pop("model_type", None)
+        name = config.setdefault("decoder_type", "llama")  # of folders from before there were others
         decoder = MODEL_FOR_CAUSAL_LM_MAPPING[CONFIG_MAPPING[name]]
-        return cls.more.class_of(decoder).config_class.from_dict(said, **settings)
+        return cls.more.class_of(decoder).config_class.from_dict(config, **settings)
 
     @classmethod
     def register(cls, more: type[ConditionedLayers], *former: str) -> None:
@@ -121,7 +121,7 @@ def layers_of(model: PreTrainedModel) -> nn.ModuleList:
 
 @torch.no_grad()
 def _check_copy(model: PreTrainedModel, draft: PreTrainedModel) -> None:
-    """Raise unless both give the same logits while nothing is added; they are asked about two tokens."""
+    """Raise unless both give the same logits while nothing is added; they are called with two tokens."""
     tokens = torch.arange(2, device=draft.device)[None] % vocabulary(draft)
     training = draft.training
     wanted = draft.eval()(input_ids=tokens, use_cache=False).logits.double()

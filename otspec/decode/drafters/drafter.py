@@ -1,4 +1,4 @@
-"""What every drafter answers: trees of tokens after texts; and what it is told, which none has to listen to."""
+"""The interface of drafters: they return trees of tokens after texts, and are called with what they may use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Drafter(ABC):
     """Proposes how texts go on.
 
     The loop calls `start` once, and then in every step `depth`, `draft` if there is room for a draft, and `commit` if a
-    text goes on.  What it tells besides, `observe` and `learn`, does nothing by default.
+    text goes on.  It also calls `observe` and `learn`, which do nothing by default.
     """
 
     phase: ClassVar[str] = "draft"
@@ -31,11 +31,11 @@ class Drafter(ABC):
 
     @property
     def layers(self) -> Sequence[int]:
-        """After how many of the target's layers it looks at hidden states: from 0, the embedding, to all of them."""
+        """After how many of the target's layers it receives hidden states: from 0, the embedding, to all of them."""
         return ()
 
     def observe(self, features: Sequence[torch.Tensor]) -> None:
-        """Take hidden states of the target; told before `start` and after every `commit`; empty without `layers`.
+        """Take hidden states of the target; called before `start` and after every `commit`; empty without `layers`.
 
         Parameters
         ----------
@@ -57,7 +57,7 @@ class Drafter(ABC):
         """Draft at most `depth` >= 1 tokens a path, after each of the B texts."""
 
     def launch(self, texts: Sequence[Sequence[int]], depth: int) -> Launched | None:
-        """Draft as `draft` does, without a look at what is drafted; None where it takes one, and nothing is done."""
+        """Draft as `draft` does, before the host reads the drafts; None, with nothing done, where it has to."""
         return None
 
     def launch_next(self, drafts: Launched, outcome: Outcome, states: torch.Tensor | None) -> None:
@@ -78,7 +78,7 @@ class Drafter(ABC):
     def learn(self, trees: Sequence[Topology], tokens: Sequence[int]) -> None:
         """Take the tokens that the target put after each node of all trees, one tree after the other.
 
-        Told where drafts are fixed, or decoding is greedy; drafts that become no text are answered as well.
+        Called where drafts are fixed, or decoding is greedy; with the nodes that become no text as well.
         """
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
@@ -108,7 +108,7 @@ class NoDrafter(Drafter):
 
 
 class WrappedDrafter(Drafter):
-    """A drafter around another one, which it tells all that it is told."""
+    """A drafter around another one, to which it passes on all calls."""
 
     def __init__(self, drafter: Drafter) -> None:
         self.inner = drafter
@@ -124,7 +124,7 @@ class WrappedDrafter(Drafter):
         return self.inner.layers
 
     def observe(self, features: Sequence[torch.Tensor]) -> None:
-        """Tell the drafter inside."""
+        """Pass them on to the drafter inside."""
         self.inner.observe(features)
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
@@ -140,7 +140,7 @@ class WrappedDrafter(Drafter):
         return self.inner.draft(texts, depth)
 
     def learn(self, trees: Sequence[Topology], tokens: Sequence[int]) -> None:
-        """Tell the drafter inside."""
+        """Pass them on to the drafter inside."""
         self.inner.learn(trees, tokens)
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:

@@ -1,4 +1,4 @@
-"""Dynamic trees: of a draft model's tokens those that it finds likeliest together with all before them [li2024eagle2].
+"""Dynamic trees: the tokens that are likeliest by a draft model together with all before them [li2024eagle2].
 
 Such drafts are fixed: they follow from the text, and are drawn from no law.  With a shortlist they are those of
 DynaSpec [zhang2025dynaspec, Algorithm 1]: probabilities are over the tokens of a prefix's own shortlist.
@@ -24,7 +24,7 @@ class GrowTree(WrappedDrafter):
     """Trees of the tokens that another drafter's model finds likeliest.
 
     Every level goes on from the `width` likeliest prefixes of the level above, each by its `width` likeliest tokens; of
-    all that were looked at, the `size` likeliest are the tree.  Likely is by the model's own probabilities, multiplied
+    all these, the `size` likeliest are the tree.  Likely is by the model's own probabilities, multiplied
     along the path.
 
     Where the laws of all levels are there at once, as they do not depend on each other's drafts, no level is cut to a
@@ -34,7 +34,7 @@ class GrowTree(WrappedDrafter):
     Parameters
     ----------
     drafter : LevelDrafter
-        Whatever draws from the same model; its shape says how deep a tree is at most.
+        One that draws from the same model; its shape sets how deep a tree is at most.
     width : int
     size : int, optional
         Tokens of a tree at most; by default `width` for every level.
@@ -48,7 +48,7 @@ class GrowTree(WrappedDrafter):
         self.size = size
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
-        """Draft a tree after each of the texts; what was looked at leaves the device once."""
+        """Draft a tree after each of the texts; the candidates leave the device once."""
         texts = self.inner.begin_step(texts)
         each, size = self.inner.every_level(texts, depth), self.size or self.width * depth
         grown = self.inner.grown(texts, self.width, depth) if each is None else self._at_once(texts, each, size)
@@ -95,7 +95,7 @@ def _tree(levels: Sequence[Sequence[Any]], size: int) -> tuple[list[list[int]], 
     Parameters
     ----------
     levels : sequence
-        What `GrownLevel` has, of this text, as arrays.
+        The fields of `GrownLevel` for this text, as arrays.
     size : int
     """
     tokens, chances, parents, expanded = zip(*levels, strict=True)
@@ -119,7 +119,7 @@ def _tree(levels: Sequence[Sequence[Any]], size: int) -> tuple[list[list[int]], 
 
 
 def _slots(columns: Sequence[Sequence[int]], shape: Shape) -> dict[int, int]:
-    """What `columns` says, by the slots that these paths have in a tree of that shape."""
+    """The entries of `columns`, by the slots that these paths have in a tree of that shape."""
     return {
         int(slot): column
         for path, own in zip(shape.paths_of_slots, columns, strict=True)

@@ -35,7 +35,7 @@ def last_layer(target: PreTrainedModel) -> tuple[int]:
 
 
 def eagle3_layers(target: PreTrainedModel) -> tuple[int, int, int]:
-    """What EAGLE-3 looks at where nothing else is said."""
+    """The layers of EAGLE-3 by default."""
     count = int(target.config.get_text_config().num_hidden_layers)
     return 2, count // 2, count - 3
 
@@ -51,7 +51,7 @@ def check_features(features: Sequence[int], target: PreTrainedModel) -> Sequence
     count = int(target.config.get_text_config().num_hidden_layers)
     if not all(0 <= one < count for one in features) or list(features) != sorted(set(features)):
         raise ProblemError(
-            f"EAGLE-3 looks at a target after {', '.join(map(str, features))} layers, which ascend and are not the "
+            f"EAGLE-3 reads a target after {', '.join(map(str, features))} layers, which ascend and are not the "
             f"last, and this one has {count}; name others in config.json (eagle_aux_hidden_state_layer_ids)"
         )
     return features
@@ -64,7 +64,7 @@ def head_of(target: PreTrainedModel, *, in_place: bool = False) -> Head:
     ----------
     target : PreTrainedModel
     in_place : bool
-        Whether the target's own weights have to do.
+        Whether only the target's own weights may be used.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def head_of(target: PreTrainedModel, *, in_place: bool = False) -> Head:
         scale = _scale(target, head)
     except ProblemError as error:
         raise ProblemError(
-            f"what drafts from hidden states begins as the head of its target, and {type(target).__name__} has none "
+            f"a draft model on hidden states begins as the head of its target, and {type(target).__name__} has none "
             "that is a linear layer, with a soft cap at most; train a draft model of its own (distilled, sd2)"
         ) from error
     if scale == 1.0:
@@ -85,7 +85,7 @@ def head_of(target: PreTrainedModel, *, in_place: bool = False) -> Head:
     if in_place:
         raise ProblemError(
             f"{type(target).__name__} multiplies its head's logits by {scale:.4g}, which a draft model that shares the "
-            "head knows nothing of; train one with a head of its own (eagle3, medusa)"
+            "head does not do; train one with a head of its own (eagle3, medusa)"
         )
     return Head(head.weight * scale, None if head.bias is None else head.bias * scale, head.cap)
 
@@ -96,7 +96,7 @@ SCALED = 0.01
 
 @torch.no_grad()
 def _scale(target: PreTrainedModel, head: Head) -> float:
-    """What a target multiplies its head's logits by, as Cohere's and Granite do; it is asked about two tokens.
+    """What a target multiplies its head's logits by, as Cohere's and Granite do; it is called with two tokens.
 
     Raises
     ------
@@ -104,8 +104,8 @@ def _scale(target: PreTrainedModel, head: Head) -> float:
         If these are not the logits of its last hidden state.
     """
     tokens = torch.arange(2, device=target.device)[None] % vocabulary(target)
-    said = target(input_ids=tokens, use_cache=False, output_hidden_states=True)
-    logits, plain = said.logits.double(), head(said.hidden_states[-1].to(head.weight.dtype)).double()
+    found = target(input_ids=tokens, use_cache=False, output_hidden_states=True)
+    logits, plain = found.logits.double(), head(found.hidden_states[-1].to(head.weight.dtype)).double()
     scale = float((logits * plain).sum() / plain.square().sum())
     scale = scale if abs(scale - 1) > SCALED else 1.0
     if not (logits - scale * plain).std() <= TOLERANCE.get(target.dtype, 2.0**-3) * logits.std():

@@ -1,4 +1,4 @@
-"""Drafting a tree of tokens per text, level by level, without a look at them in between, whoever gives the logits."""
+"""Drafting a tree of tokens per text, level by level, without a synchronisation, whatever gives the logits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_LAUNCHED = 256
 
 
 UNLIKELY = -1e4
-"""The logarithm of a probability that is as good as none."""
+"""The logarithm of a probability that is practically 0."""
 
 
 class Levels(NamedTuple):
@@ -57,7 +57,7 @@ class Growth(NamedTuple):
 
 @cache
 def _growth(shape: Shape, level: int, device: torch.device) -> Growth:
-    """Of a level from 1 to L - 1; kept for good: graphs have its addresses."""
+    """Of a level from 1 to L - 1; cached for good: graphs have its addresses."""
     inner = np.flatnonzero(shape.place >= 0)
     ends = np.searchsorted(inner, shape.offsets[level - 1 : level + 2])
     above, here = np.split(inner[ends[0] : ends[2]], [ends[1] - ends[0]])
@@ -69,7 +69,7 @@ def _growth(shape: Shape, level: int, device: torch.device) -> Growth:
 
 
 class GrownLevel(NamedTuple):
-    """The tokens that were looked at on a level, n of each text."""
+    """The candidate tokens of a level, n of each text."""
 
     token: torch.Tensor
     """Shape (B, n)."""
@@ -84,7 +84,7 @@ class GrownLevel(NamedTuple):
 class LevelDrafter(Drafter):
     """Drafts all slots of a level of all texts at once.
 
-    What is abstract says where the logits come from: `otspec.decode.drafters.model` has a model read the drafts.
+    The abstract methods give the logits: in `otspec.decode.drafters.model` a model reads the drafts.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class LevelDrafter(Drafter):
     law : DraftLaw
         How the children of a node are drawn.
     sampling : Sampling
-        What is done to the draft model's logits.
+        Makes laws of the draft model's logits.
     vocab : int
         The target's number of tokens: draft logits are cut, or filled up with -inf, to it.  Tokens that the draft model
         does not have it reads as its last one.
@@ -164,13 +164,13 @@ class LevelDrafter(Drafter):
         return Launched(shape, found.tokens, found.laws, self.head.columns, see)
 
     def logits(self, texts: Sequence[Sequence[int]]) -> torch.Tensor:
-        """What the model says after each of the B texts, shape (B, V), -inf of what it never drafts; drafts nothing."""
+        """The model's logits after each of the B texts, shape (B, V), -inf of what it never drafts; drafts nothing."""
         texts = self.begin_step(texts)
         output = self.after_texts(texts)
         return self.head.logits(output, Level(0, self.history_of_roots))[:, 0]
 
     def begin_step(self, texts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
-        """Tell the model what else it is to know of the texts before it reads on; what it reads of each."""
+        """Set the model's conditioning on the texts before it reads on; returns what it reads of each."""
         return texts
 
     def every_level(self, texts: Sequence[Sequence[int]], depth: int) -> torch.Tensor | None:
@@ -178,11 +178,11 @@ class LevelDrafter(Drafter):
         return None
 
     def grown(self, texts: Sequence[Sequence[int]], width: int, depth: int) -> list[GrownLevel]:
-        """The levels of a dynamic tree, as `otspec.decode.drafters.grow_tree.GrowTree` says."""
+        """The levels of a dynamic tree, for `otspec.decode.drafters.grow_tree.GrowTree`."""
         return self._grow(self.after_texts(texts), width, depth)
 
     def _grow(self, output: torch.Tensor, width: int, depth: int) -> list[GrownLevel]:
-        """Look at a dynamic tree level by level, from what the model gives after the texts."""
+        """Grow a dynamic tree level by level, from what the model gives after the texts."""
         rows, device = len(output), output.device
         chance = torch.zeros(rows, 1, device=device)
         sees = torch.zeros(rows, 1, 0, dtype=torch.bool, device=device)  # of all that was read of the tree
@@ -314,7 +314,7 @@ class LevelDrafter(Drafter):
     def history_of_roots(self) -> History:
         """What the roots go on from, once their texts have been read.
 
-        It is asked for by selections, which are for models whose head can be taken off.
+        It is called by selections, which are for models whose head can be taken off.
         """
         raise NotImplementedError
 
@@ -342,7 +342,7 @@ def after_parents(above: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
 
 
 def _first_of_prefix(tokens: torch.Tensor, above: torch.Tensor) -> torch.Tensor:
-    """The first slot of a level that has the prefix of each, shape (B, width), without a look from the host.
+    """The first slot of a level that has the prefix of each, shape (B, width), without a synchronisation.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ A window of guesses goes on behind the text, and is read in the passes that veri
 tokens; row r guesses, for each column c, the token r places after that of row 0.  The guess at (r, c) is read after
 row 0 up to column c and the rows above it in its column, and what the target puts after the last row makes a new one:
 a step of a Jacobi iteration.  So the window is a path with a chain below each of its nodes, a tree like that of any
-drafts; the n-grams that stand in a column are remembered by their first tokens, and drafted after these.
+drafts; the n-grams that stand in a column are stored by their first tokens, and drafted after these.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LookaheadDrafter(Drafter):
         """Whether the trees that the target reads next hold the windows."""
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
-        """Remember the n-grams of the prompts, and guess."""
+        """Store the n-grams of the prompts, and guess."""
         self._windows = [_Window(self.count, self.width, self.ngram, text, self._rng) for text in texts]
 
     def depth(self, lengths: IntArray) -> int:
@@ -65,13 +65,13 @@ class LookaheadDrafter(Drafter):
         """What the target put after every node of all trees: the next row of each window."""
         if not self._drafted:
             return
-        self._drafted, start = False, 0  # at the end of a text the target is asked without any drafts
+        self._drafted, start = False, 0  # at the end of a text the target reads no drafts
         for window, tree in zip(self._windows, trees, strict=True):
             window.advance(tree, tokens[start : start + tree.size])
             start += tree.size
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
-        """Forget which texts have ended."""
+        """Drop the texts that have ended."""
         self._windows = [self._windows[row] for row in rows]
 
 
@@ -85,9 +85,9 @@ class _Window:
         self._rng = rng
         self._rows = [self._guesses(width) for _ in range(ngram - 1)]
         self._known = 0
-        """Tokens of the text whose n-grams are remembered."""
+        """Tokens of the text whose n-grams are stored."""
         self._after: dict[int, dict[tuple[int, ...], None]] = {}
-        """By first token what followed it, the latest last."""
+        """By first token, the tokens that followed it, the latest last."""
 
     @property
     def columns(self) -> list[list[int]]:
@@ -100,7 +100,7 @@ class _Window:
         return list(self._after.get(token, ()))[::-1]
 
     def follow(self, text: Sequence[int]) -> None:
-        """Remember what the text has got new, and move the window on with it."""
+        """Store the n-grams of the text's new tokens, and move the window on with them."""
         if self._known:  # `advance` moved it on by the one token that every step adds
             gone = min(len(text) - self._known - 1, len(self._rows[0]))
             self._rows = [row[gone:] + self._guesses(gone) for row in self._rows]

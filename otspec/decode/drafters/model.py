@@ -102,7 +102,7 @@ class ModelDrafter(LevelDrafter):
     _read: Outputs
     """What the last pass gave."""
     in_one: ClassVar[bool] = True
-    """Whether all levels may be one run: nothing but tensors says what they do."""
+    """Whether all levels may be one run: they depend on tensors alone."""
 
     @property
     def passes(self) -> Sequence[Pass]:
@@ -125,7 +125,7 @@ class ModelDrafter(LevelDrafter):
         return self._in_one(shape, unread) or self._levels(shape, self._after(self._on_device(unread)), self.generator)
 
     def _in_one(self, shape: Shape, unread: Unread) -> Levels | None:
-        """All levels as one CUDA graph, where nothing has to be asked for in between; None where they are launched."""
+        """All levels as one CUDA graph, where the host need not wait in between; None where they are launched."""
         if not self.in_one or self.confidence or shape.each or (known := self.head.known_by) is None:
             return None
         if isinstance(self.generator, Sequence):  # a graph draws from one
@@ -228,11 +228,11 @@ class ModelDrafter(LevelDrafter):
         return self._read.logits
 
     def _of_text(self) -> Conditioning:
-        """What the model is told of what is new in the texts."""
+        """The model's conditioning at what is new in the texts."""
         return UNCONDITIONED
 
     def _of_drafts(self, parents: torch.Tensor) -> Conditioning:
-        """What it is told of tokens that follow some of those that it has read last, shape (B or 1, W)."""
+        """Its conditioning at tokens that follow some of those that it has read last, shape (B or 1, W)."""
         return UNCONDITIONED
 
     def _sees(self, lineage: torch.Tensor) -> torch.Tensor:

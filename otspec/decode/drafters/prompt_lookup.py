@@ -34,7 +34,7 @@ class LookupDrafter(Drafter):
         self.ngram = ngram
 
     def depth(self, lengths: IntArray) -> int:
-        """As long as asked for."""
+        """As long as requested."""
         return self.length
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
@@ -43,7 +43,7 @@ class LookupDrafter(Drafter):
 
 
 class BesideLookup(WrappedDrafter):
-    """Hangs one path copied from the text in the tree of another drafter, where the ending of the text occurs earlier.
+    """Adds one path copied from the text to the tree of another drafter, where the ending of the text occurs earlier.
 
     That path is fixed.  What was drawn from laws is verified by itself, and from where that ends the copied path is
     followed while the target's own draws agree with it (`otspec.decode.verify.step`).
@@ -61,7 +61,7 @@ class BesideLookup(WrappedDrafter):
         self._depth = 0
         """Of the drafter inside, in this step."""
         self._drafts: Drafts | None = None
-        """What came of this step; None where the drafter inside drafted nothing."""
+        """The drafts of this step; None where the drafter inside drafted nothing."""
 
     def depth(self, lengths: IntArray) -> int:
         """As deep as either of the two goes."""

@@ -1,4 +1,4 @@
-"""Drafting with several language models: each drafts paths of its own, and all of them hang in one tree."""
+"""Drafting with several language models: each drafts paths of its own, and all of them are in one tree."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SeveralDrafters(Drafter):
         return Drafts(trees, torch.cat([drafts.laws for drafts in each]), support, rows, each[0].columns)
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
-        """Each model keeps what it has read of the accepted tokens: as far as it drafted them itself."""
+        """Have each model keep what it has read of the accepted tokens: as far as it drafted them itself."""
         for at, drafter in enumerate(self.drafters):
             own = [
                 _slots_of(self._trees[text][at], self._tokens[text][np.asarray(slots) - 1].tolist()) if slots else []

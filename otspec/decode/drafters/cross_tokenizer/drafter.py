@@ -27,7 +27,7 @@ class ForeignDrafter(ModelDrafter):
     The texts are put into the draft model's tokens by their bytes.  When a text has grown its last word may be other
     tokens than before: of what was read, the tokens that still begin the text are kept, and the rest is read anew.  The
     head is computed for the tokens in common alone.  Their logits are laid out over the target's vocabulary before
-    sampling makes laws of them, so that temperature, truncation and suppressed tokens mean what they always mean.
+    sampling makes laws of them, so that temperature, truncation and suppressed tokens act as always.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class ForeignDrafter(ModelDrafter):
         self.context = Context(self.model, self._held)
 
     def depth(self, lengths: IntArray) -> int:
-        """As deep as the shape; drafting tells how long the texts are in the draft model's tokens."""
+        """As deep as the shape; drafting finds how long the texts are in the draft model's tokens."""
         return self.shape.depth
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:

@@ -10,7 +10,7 @@ from otspec.decode.models.tokens.matching import Matching
 class Retokenised:
     """A text of the target's in the draft model's tokens, by its bytes, as it grows.
 
-    What is read of it anew when it has grown is its last word: the tokens before are those of the whole text.
+    When it has grown, its last word is read anew: the tokens before are those of the whole text.
     """
 
     def __init__(self, matching: Matching) -> None:

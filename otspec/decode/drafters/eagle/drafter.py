@@ -26,7 +26,7 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
     """Drafts from an `Eagle` model: with every token of the text it reads the target's features at the token before it.
 
     Accepted drafts are read anew, with the target's features in place of the model's own outputs.  A published layer
-    never reads the first token of a text, as nothing is thought before it: a text of one token gets no drafts.
+    never reads the first token of a text, as there are no features before it: a text of one token gets no drafts.
     """
 
     model: Eagle
@@ -99,7 +99,7 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
         return Conditioning(added=self.model.conditioning(*self._features))
 
     def _in_one(self, shape: Shape, unread: Unread) -> Levels | None:
-        """All levels by one kernel on a CPU, where one does what these settings say; else as others do."""
+        """All levels by one kernel on a CPU, where one has these settings; else as others do."""
         levels = ByteLevels.of(self.context, self._in_bytes, self.head)
         apart = self.confidence or isinstance(self.generator, Sequence)
         if apart or levels is None or not levels.draws(self.law, shape):
@@ -125,7 +125,7 @@ class EagleDrafter(ConditionedDrafter, ModelDrafter):
         return after, int(packed[0, -2:].sum()) - 1
 
     def _of_drafts(self, parents: torch.Tensor) -> Conditioning:
-        """The model's own outputs stand in for what the target has not said yet."""
+        """The model's own outputs stand in for features that the target does not have yet."""
         outputs = self._read.states[:, -self._read.logits.shape[1] :, 0]
         return Conditioning(added=self.model.added_of_own(after_parents(outputs, parents)))
 
@@ -147,7 +147,7 @@ class ParallelDrafter(EagleDrafter):
         return min(super().depth(lengths), self.model.config.masks + 1)
 
     def begin_step(self, texts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
-        """Read with the target's features; one level, if nobody wants more."""
+        """Read with the target's features; one level, if no more are requested."""
         self._at_most = 1
         return super().begin_step(texts)
 

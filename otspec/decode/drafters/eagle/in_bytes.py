@@ -30,14 +30,14 @@ LIKELIEST = "top_k"
 
 
 def model_in_bytes(context: Context, model: Eagle) -> ByteDrafter | None:
-    """What the kernel takes of a model that the context is of; None where its passes are others."""
+    """The parts of a context's model that the kernel takes; None where its passes are others."""
     rows = context.reader.in_bytes if isinstance(context.reader, LlamaReader) else None
     return None if rows is None else model.in_bytes(rows)
 
 
 @dataclass(frozen=True)
 class ByteLevels:
-    """What drafts after one text; made by `of`."""
+    """Drafts after one text; made by `of`."""
 
     context: Context
     reader: LlamaReader
@@ -49,7 +49,7 @@ class ByteLevels:
 
     @classmethod
     def of(cls, context: Context, model: ByteDrafter | None, head: DraftHead) -> ByteLevels | None:
-        """What drafts for that head; None where no kernel does."""
+        """The same for that head; None where no kernel has it."""
         if model is None or len(context.length) > 1 or not isinstance(head, RestrictedHead) or head.columns is None:
             return None
         assert isinstance(context.reader, LlamaReader)

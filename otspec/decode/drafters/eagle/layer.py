@@ -24,7 +24,7 @@ TAKEN_OVER = (
     *("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim"),
     *("max_position_embeddings", "initializer_range", "bos_token_id", "eos_token_id"),
 )
-"""What a layer in a target's place has of the target's configuration."""
+"""Settings that a layer has from the target's configuration."""
 
 OF_A_LLAMA = ("hidden_act", "rms_norm_eps", "rope_parameters")
 """What it has besides where the target is made as a Llama is."""
@@ -34,7 +34,7 @@ LARGE = 2.0**20
 
 
 def layer_settings(target: PreTrainedModel, *, shared: bool, own_head: bool) -> dict[str, Any]:
-    """What the configuration of a layer for a target has of the target's.
+    """The settings of a layer for a target that are the target's own.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def layer_settings(target: PreTrainedModel, *, shared: bool, own_head: bool) -> 
     config = target.config.get_text_config()
     names = (*TAKEN_OVER, *(OF_A_LLAMA if type(target) in ALIKE else ()))
     settings = {name: value for name in names if (value := getattr(config, name, None)) is not None}
-    settings = {"intermediate_size": 4 * settings["hidden_size"]} | settings  # which GPT-2 leaves unsaid
+    settings = {"intermediate_size": 4 * settings["hidden_size"]} | settings  # which GPT-2 leaves out
     settings |= {"vocab_size": vocabulary(target), "num_hidden_layers": 1, "pad_token_id": None}
     if not own_head:
         settings[SOFT_CAP] = head_of(target, in_place=True).cap
@@ -74,8 +74,8 @@ def last_norm(target: PreTrainedModel) -> nn.Module | None:
 def begin_norm(own: Any, target: PreTrainedModel) -> None:
     """Set the weights of a norm, and its bias, to what a target's last norm does, if it has one.
 
-    Some architectures hold their weights less 1, and some hold none; so the norm is asked about numbers of one size
-    whose mean is 0, and about their opposite.
+    Some architectures hold their weights less 1, and some hold none; so the norm is called with numbers of one size
+    whose mean is 0, and with their opposite.
     """
     norm = last_norm(target)
     if norm is None:
@@ -89,7 +89,7 @@ def begin_norm(own: Any, target: PreTrainedModel) -> None:
 
 
 def _is_layer_norm(norm: nn.Module, width: int) -> bool:
-    """Whether it takes the mean off: it then says the same of any constant."""
+    """Whether it takes the mean off: it then returns the same for any constant."""
     one = torch.ones(width, dtype=torch.float64)
     return torch.equal(_of(norm, one), _of(norm, -one))
 

@@ -1,7 +1,7 @@
 """EAGLE-style draft models, which read the target's hidden states token by token [li2024eagle; li2025eagle3].
 
 With every token such a model reads the target's hidden states at the token before it, and where the target has not read
-that, its own output there.  `EagleSettings.arithmetic` says how:
+that, its own output there.  `EagleSettings.arithmetic` sets how:
 
 ``"fed"``
     Any draft model, with a map of the target's states and one of its own outputs added to the embeddings.  At first
@@ -122,7 +122,7 @@ class Eagle(DraftVocabMixin, ConditionedLayers):
         ----------
         draft : PreTrainedModel
         features : sequence of int
-            After how many of the target's layers its hidden states are looked at.
+            After how many of the target's layers its hidden states are read.
         width : int
             Their width.
 
@@ -162,7 +162,7 @@ class Eagle(DraftVocabMixin, ConditionedLayers):
         arithmetic : str
             One of `ARITHMETICS`, not ``"fed"``.
         features : sequence of int
-            After how many of the target's layers its hidden states are looked at.
+            After how many of the target's layers its hidden states are read.
         masks : int
             Of shared layers.
         tokens : array of int, shape (k,), optional
@@ -199,7 +199,7 @@ class Eagle(DraftVocabMixin, ConditionedLayers):
         return model.train(target.training)
 
     def borrow(self, target: PreTrainedModel) -> None:
-        """Take what it has not itself: the target's embedding, and of its head the rows of the tokens that are drafted.
+        """Take what it lacks from the target: the embedding, and the head's rows of the tokens that are drafted.
 
         Raises
         ------
@@ -234,7 +234,7 @@ class Eagle(DraftVocabMixin, ConditionedLayers):
         return slice(None) if self.draft_tokens is None else self.tokens.long()
 
     def _fit(self, target: PreTrainedModel) -> None:
-        """Look at the layers of a target that published layers are for.
+        """Set which of a target's layers published ones read.
 
         Raises
         ------
@@ -380,7 +380,7 @@ class Eagle(DraftVocabMixin, ConditionedLayers):
 
     @property
     def _cap(self) -> float | None:
-        """Its target's soft cap, which a Llama knows nothing of; a decoder that is fed bends its own logits."""
+        """Its target's soft cap, which a Llama does not have; a decoder that is fed bends its own logits."""
         in_place = self.config.arithmetic != "fed" or self.config.drafts_features
         cap: float | None = getattr(self.config, SOFT_CAP, None) if in_place else None
         return cap

@@ -1,4 +1,4 @@
-"""What the configuration of an EAGLE-style draft model says, and at which of a target's layers EAGLE-3 looks."""
+"""The configuration of an EAGLE-style draft model, and after how many of a target's layers EAGLE-3 reads states."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ FEATURE_LAYERS = 3
 
 
 class EagleSettings:
-    """What an `Eagle` model's configuration says besides that of its decoder.
+    """The settings of an `Eagle` model besides those of its decoder.
 
     Parameters
     ----------
     arithmetic : str
-        One of `ARITHMETICS`: `otspec.decode.drafters.eagle.model` says what they compute.
+        One of `ARITHMETICS`: see `otspec.decode.drafters.eagle.model` for what they compute.
     features : sequence of int
-        After how many of the target's layers its hidden states are looked at; empty for published layers: after all of
-        them, or as `otspec.decode.drafters.hidden_states.eagle3_layers` says.
+        After how many of the target's layers its hidden states are read; empty for published layers: after all of
+        them, or those of `otspec.decode.drafters.hidden_states.eagle3_layers`.
     feature_width : int
         Their width.
     drafts_features : bool
@@ -89,15 +89,15 @@ class EagleSettings:
 
 
 FORMER = ("otspec_fed_llama", "otspec_shared_llama", "otspec_published_eagle")
-"""What folders say that were written when there was a class for each arithmetic."""
+"""Types in folders that were written when there was a class for each arithmetic."""
 
 
-def settings_in(said: Mapping[str, Any]) -> dict[str, Any]:
-    """What a folder's configuration says, in the words of `EagleSettings`, whatever version wrote it."""
-    settings = {"draft_vocab_size" if name == "kept" else name: value for name, value in said.items()}
-    if said.get("model_type") == "otspec_shared_llama":
+def settings_in(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a folder's configuration, by the names of `EagleSettings`, whatever version wrote it."""
+    settings = {"draft_vocab_size" if name == "kept" else name: value for name, value in config.items()}
+    if config.get("model_type") == "otspec_shared_llama":
         settings["arithmetic"] = "shared"
-    if said.get("model_type") == "otspec_published_eagle":
+    if config.get("model_type") == "otspec_published_eagle":
         layer, version = dict(settings.pop("layer")), settings.pop("version")
         del settings["looked_at"]
         settings = layer | settings | {"arithmetic": f"eagle{version}", "decoder_type": layer["model_type"]}

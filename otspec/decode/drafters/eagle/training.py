@@ -1,4 +1,4 @@
-"""How EAGLE-style draft models are made and asked while they learn [li2024eagle; li2025eagle3]."""
+"""How EAGLE-style draft models are made and called in training [li2024eagle; li2025eagle3]."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PASSES = 3
 AT_ONCE = 5
 """Tokens that a parallel drafter drafts in one pass."""
 NOISE = 0.1
-"""What the target's hidden states, as a share of their root mean square, are off by at most while a model learns to
-draft such states itself, which will be off, too [li2024eagle]."""
+"""The largest noise on the target's hidden states, as a share of their root mean square, while a model learns to draft
+such states itself, which will be off, too [li2024eagle]."""
 
 
 def answers(model: Any, batch: TeacherBatch, generator: torch.Generator, passes: int) -> list[Prediction]:
-    """What an `Eagle` model says, as the first, second, ... draft after what the target has read, each (B, N, ...).
+    """An `Eagle` model's predictions of the first, second, ... draft after what the target has read, each (B, N, ...).
 
     In the first pass every token is fed the target's features at the token before it.  In each that follows, it is fed
     the model's own output there in the pass before, or a mask is read in its place; it attends to itself, to the drafts
@@ -80,7 +80,7 @@ def _three_of(target: PreTrainedModel) -> Sequence[int]:
     """
     if (count := int(target.config.get_text_config().num_hidden_layers)) < FEATURE_LAYERS:
         raise ProblemError(
-            f"eagle3 looks at its target after {FEATURE_LAYERS} of the layers, not the last, and this one has {count}; "
+            f"eagle3 reads its target after {FEATURE_LAYERS} of the layers, not the last, and this one has {count}; "
             "train eagle1, which engines serve too, or shared"
         )
     low, middle, high = found = eagle3_layers(target)

@@ -15,10 +15,10 @@ from otspec.laws import IntArray
 
 
 class HeadsDrafter(ConditionedDrafter, LevelDrafter):
-    """Drafts from `Heads`, which go on from what the target thought of the last token that it has read.
+    """Drafts from `Heads`, which go on from the target's hidden state at the last token that it has read.
 
-    That token is the one before the text's last, which the target has drawn and not read.  There is nothing to keep
-    from step to step but this.
+    That token is the one before the text's last, which the target has drawn and not read.  Nothing but this state is
+    carried from step to step.
     """
 
     model: Heads
@@ -38,7 +38,7 @@ class HeadsDrafter(ConditionedDrafter, LevelDrafter):
         if not isinstance(self.model, MedusaHeads):
             return None
         logits = [self.after_texts(texts)]
-        last = torch.zeros(len(texts), 1, dtype=torch.int64, device=self.model.device)  # is not looked at
+        last = torch.zeros(len(texts), 1, dtype=torch.int64, device=self.model.device)  # is not read
         return torch.cat([*logits, *(self._step(last, number) for number in range(1, depth))], dim=1)
 
     def after_level(self, read: torch.Tensor, level: int, parents: torch.Tensor, lineage: torch.Tensor) -> torch.Tensor:

@@ -24,21 +24,21 @@ from otspec.laws import as_count
 
 
 class HeadsConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers is untyped here
-    """Of what goes on from a target's last hidden state.
+    """The configuration of heads on a target's last hidden state.
 
     Parameters
     ----------
     vocab_size : int
         The target's.
     features : sequence of int
-        After how many of the target's layers its hidden states are looked at: after all of them, which is known once
-        the target is; empty before.
+        After how many of the target's layers its hidden states are read: after all of them, which is known once the
+        target is; empty before.
     feature_width : int
         Their width.
     heads : int
         How many tokens are drafted.
     **config
-        What every configuration has.
+        Those of every configuration.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Heads(PreTrainedModel):  # type: ignore[misc]
         return int(self.config.heads)
 
     def borrow(self, target: PreTrainedModel) -> None:
-        """Look at the target's last layer, where the configuration does not say which that is."""
+        """Set the target's last layer, where the configuration does not name it."""
         self.config.features = self.config.features or list(last_layer(target))
 
     @abstractmethod
@@ -119,7 +119,7 @@ class Heads(PreTrainedModel):  # type: ignore[misc]
         Raises
         ------
         ProblemError
-            If it is asked as a model that reads text.
+            If it is called as a model that reads text.
         """
         if input_ids is None or features is None:
             raise ProblemError(
@@ -130,7 +130,7 @@ class Heads(PreTrainedModel):  # type: ignore[misc]
 
 
 def _about(target: PreTrainedModel, heads: int) -> dict[str, Any]:
-    """What a configuration says of a target, for so many heads."""
+    """The settings of a configuration for a target, with so many heads."""
     config = target.config.get_text_config()
     return {
         "vocab_size": vocabulary(target),
@@ -252,8 +252,8 @@ class MlpSpeculator(Heads):
 
         s  <-  GELU(LayerNorm(a W s + b sqrt(d / 2) z)),    a = 2^(-1 / (2 stages)),    a^2 + b^2 = 1,
 
-    so that after the last stage about half of the state is what the target thought.  That is scaled to unit variance
-    over sqrt(2) before.
+    so that after the last stage about half of the state is the target's.  That is scaled to unit variance over sqrt(2)
+    before.
     """
 
     config_class: type[MlpConfig] = MlpConfig

@@ -1,4 +1,4 @@
-"""How draft heads are made and asked while they learn [cai2024medusa; wertheimer2024accelerating]."""
+"""How draft heads are made and called in training [cai2024medusa; wertheimer2024accelerating]."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _mlp(origin: DraftModelInit) -> PreTrainedModel:
 
 
 def _heads_answers(model: Any, batch: TeacherBatch, generator: torch.Generator, passes: int) -> list[Prediction]:
-    """Of every head: it goes on from what the target thought as many tokens earlier as its number says, and one."""
+    """Of every head: head i, from 0 on, goes on from the target's hidden state i + 1 tokens earlier."""
     tokens = batch.tokens[:, :-1]
     features = shifted(batch.features, torch.ones_like(tokens))[:, :, -1]
     return [Prediction(logits) for logits in model.along(tokens, features)]

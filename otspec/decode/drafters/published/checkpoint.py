@@ -21,7 +21,7 @@ CONFIG = "config.json"
 HEADS = ("medusa_lm_head.safetensors", "medusa_lm_head.pt")
 """Files of Medusa's heads, which may lie beside their target's weights."""
 WEIGHTS = ("*.safetensors", "*.bin", "*.pt")
-"""Files of weights, in the order in which they are looked for."""
+"""Files of weights, in the order in which they are tried."""
 
 SAYS_NOTHING = {
     *PreTrainedConfig().to_dict(),
@@ -33,7 +33,7 @@ SAYS_NOTHING = {
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a folder holds."""
+    """The contents of a folder."""
 
     folder: Path
     config: Mapping[str, Any]
@@ -91,7 +91,7 @@ class Checkpoint:
         return DataError(f"the draft model in {self.folder} cannot be read: {reason}")
 
     def check_settings(self, settings: Iterable[str], known: Collection[str], where: str = CONFIG) -> None:
-        """Raise unless all settings are known, or say nothing of what is computed.
+        """Raise unless all settings are known, or do not change what is computed.
 
         Raises
         ------
@@ -157,14 +157,14 @@ class Checkpoint:
 
 @contextmanager
 def reading(path: Path, what: str = "weights") -> Iterator[None]:
-    """Let what goes wrong while a file or a folder is read name it."""
+    """Make errors while a file or a folder is read name it."""
     try:
         yield
     except DataError:
         raise
     except Exception as error:
-        said = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError(f"{path} cannot be read as {what}: {said}") from error
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DataError(f"{path} cannot be read as {what}: {reason}") from error
 
 
 _pickled = partial(torch.load, map_location="cpu", weights_only=True, mmap=True)

@@ -20,9 +20,9 @@ from otspec.decode.drafters.published.checkpoint import SAYS_NOTHING, Checkpoint
 from otspec.decode.drafters.published.layer_settings import OF_ROPE, PARAMETERS, check_sizes, rope_of
 
 FAMILIES = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
-"""Whose layers are read, by the name in ``model_type``; which it is, the tensors say."""
+"""Whose layers are read, by the name in ``model_type``; the tensors show which it is."""
 VARIANTS = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")
-"""Of EAGLE-3, and False where nothing is said."""
+"""Of EAGLE-3, and False by default."""
 LAYERS = "eagle_aux_hidden_state_layer_ids"
 OF_EAGLE3 = {*VARIANTS, LAYERS, "draft_vocab_size", "target_hidden_size", "eagle_config", "embed_requires_grad"}
 SPECULATORS = {
@@ -30,7 +30,7 @@ SPECULATORS = {
     "transformer_layer_architecture",
 }
 FIRST = re.compile(r"^(midlayer|transformer)\.")
-"""What the first layer is called beside ``layers.0.``."""
+"""Names of the first layer beside ``layers.0.``."""
 Q = "layers.0.self_attn.q_proj.weight"
 
 
@@ -48,7 +48,7 @@ def eagle(checkpoint: Checkpoint) -> Eagle:
 def speculators_eagle(checkpoint: Checkpoint) -> Eagle:
     """The same of speculators, which wrote it in its early versions; the rest as in `eagle`."""
     if checkpoint.setting("layernorms", bool, False):
-        raise checkpoint.refusal("its setting 'layernorms' is on, and what is then fed back is nowhere said")
+        raise checkpoint.refusal("its setting 'layernorms' is on, and what is then fed back is nowhere specified")
     checkpoint.check_settings(checkpoint.config, {*SPECULATORS, "layernorms", "fusion_bias"})
     return _first_version(checkpoint, checkpoint.setting("transformer_layer_config", dict), set())
 
@@ -66,21 +66,21 @@ def speculators_eagle3(checkpoint: Checkpoint) -> Eagle:
     return _third_version(checkpoint, checkpoint.setting("transformer_layer_config", dict), set())
 
 
-def _first_version(checkpoint: Checkpoint, said: Mapping[str, Any], known: set[str]) -> Eagle:
-    layer = _layer(checkpoint, said, known)
+def _first_version(checkpoint: Checkpoint, config: Mapping[str, Any], known: set[str]) -> Eagle:
+    layer = _layer(checkpoint, config, known)
     bias = any(name.endswith("fc.bias") for name in checkpoint.names)
     width = layer["hidden_size"]
     model = Eagle.made_of(arithmetic="eagle1", feature_width=width, bias=bias, **_own(checkpoint), **layer)
     return checkpoint.fill(model, _own_name, {})
 
 
-def _third_version(checkpoint: Checkpoint, said: Mapping[str, Any], known: set[str]) -> Eagle:
-    layer = _layer(checkpoint, said, known)
+def _third_version(checkpoint: Checkpoint, config: Mapping[str, Any], known: set[str]) -> Eagle:
+    layer = _layer(checkpoint, config, known)
     outer = checkpoint.config
     inner = checkpoint.setting("eagle_config", dict, {})
     checkpoint.check_settings(inner, {*VARIANTS, LAYERS, "use_aux_hidden_state"}, "eagle_config")
     if inner.get("use_aux_hidden_state") is False:
-        raise checkpoint.refusal("its setting 'use_aux_hidden_state' is off: it looks at no layer but the last")
+        raise checkpoint.refusal("its setting 'use_aux_hidden_state' is off: it reads no layer but the last")
     features = checkpoint.setting(LAYERS, list, [], {**outer, **inner})
     if not all(type(one) is int for one in features):
         raise checkpoint.refusal(f"its setting {LAYERS!r} is {features!r}, and numbers of layers are wanted")
@@ -107,7 +107,7 @@ def _own(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _own_name(name: str) -> str | None:
-    """What an `Eagle` calls a tensor."""
+    """The name of a tensor in an `Eagle`."""
     name = FIRST.sub("layers.0.", name).replace("fusion_fc.", "fc.")
     if name in ("d2t", "t2d"):
         return None
@@ -120,7 +120,7 @@ def _tokens(checkpoint: Checkpoint, size: int, vocab: int) -> torch.Tensor:
     Raises
     ------
     DataError
-        If ``d2t`` does not say so, or ``t2d`` says something else.
+        If ``d2t`` does not name them, or ``t2d`` names others.
     """
     there = checkpoint.tensors
     if size < 1:
@@ -138,7 +138,7 @@ def _tokens(checkpoint: Checkpoint, size: int, vocab: int) -> torch.Tensor:
     return tokens
 
 
-def _layer(checkpoint: Checkpoint, said: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
+def _layer(checkpoint: Checkpoint, config: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
     """The configuration of its layers, of the family that its tensors are of.
 
     Raises
@@ -146,7 +146,7 @@ def _layer(checkpoint: Checkpoint, said: Mapping[str, Any], known: set[str]) -> 
     DataError
         If a setting is not known, or the layers are of no family that is read.
     """
-    kind = said.get("model_type", "llama")
+    kind = config.get("model_type", "llama")
     if kind not in FAMILIES:
         raise checkpoint.refusal(f"its layers are of a {kind!r}, and those of {', '.join(FAMILIES)} are read")
     names = {FIRST.sub("layers.0.", name) for name in checkpoint.names}
@@ -154,18 +154,18 @@ def _layer(checkpoint: Checkpoint, said: Mapping[str, Any], known: set[str]) -> 
     kind = "qwen3" if Q.replace("q_proj", "q_norm") in names else "qwen2" if biased == {"q"} else "llama"
     family = FAMILIES[kind]
     every = {name for one in FAMILIES.values() for name in one().to_dict()} | {*OF_ROPE, "qkv_bias", "attention_bias"}
-    checkpoint.check_settings(said, every | known)
-    if "sliding_attention" in (said.get("layer_types") or ()) or said.get("use_sliding_window"):
+    checkpoint.check_settings(config, every | known)
+    if "sliding_attention" in (config.get("layer_types") or ()) or config.get("use_sliding_window"):
         raise checkpoint.refusal("its layers attend to a window of tokens, and trees are read without one")
     defaults = family().to_dict()
     of_family = defaults.keys() - {"model_type", "layer_types", "sliding_window", *OF_ROPE, *SAYS_NOTHING}
-    settings = {name: value for name, value in said.items() if name in of_family and value is not None}
+    settings = {name: value for name, value in config.items() if name in of_family and value is not None}
     if kind == "llama":
         settings["attention_bias"] = bool(biased)
     for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"):
-        checkpoint.setting(name, int, within=said)
+        checkpoint.setting(name, int, within=config)
     check_sizes(checkpoint, settings, defaults)
-    if rope := rope_of(checkpoint, said):
+    if rope := rope_of(checkpoint, config):
         settings[PARAMETERS] = rope
     plain: dict[str, Any] = AutoConfig.for_model(kind, **settings).to_dict()
     return {name: value for name, value in plain.items() if name not in LEFT_OUT} | {"decoder": kind}

@@ -1,4 +1,4 @@
-"""Published formats of draft models, told by the config.json of a folder and the names of its tensors."""
+"""Published formats of draft models, recognised by the config.json of a folder and the names of its tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPECULATORS: Mapping[str, Read] = {"eagle": eagle_formats.speculators_eagle, "ea
 TYPES: Mapping[str, Read] = {"medusa": head_formats.medusa, "mlp_speculator": head_formats.mlp}
 """By ``model_type``."""
 WRAPPED = "eagle"
-"""What vLLM calls a configuration with another inside."""
+"""vLLM's type of a configuration with another inside."""
 
 
 def read_published(folder: Path) -> Any:
@@ -52,7 +52,7 @@ def _reader(checkpoint: Checkpoint) -> Any:
 
 
 def _by_names(checkpoint: Checkpoint) -> Read | None:
-    """EAGLE's layers have no type of their own: they say that they are a Llama."""
+    """EAGLE's layers have no type of their own: theirs is that of a Llama."""
     names = checkpoint.names
     if "fc.weight" not in names:
         return None

@@ -19,13 +19,13 @@ OF_MEDUSA = {
 }
 BLOCK = re.compile(r"^(\d+)\.(\d+)\.linear\.(weight|bias)$|^blocks\.(\d+)\.layers\.(\d+)\.(weight|bias)$")
 HEAD = re.compile(r"^(\d+)\.(\d+)\.weight$|^lm_heads\.(\d+)\.weight$")
-"""What FasterDecoding's Medusa and vLLM call residual blocks and heads."""
+"""Names of residual blocks and heads in FasterDecoding's Medusa and in vLLM."""
 OF_MLP = {
     *("vocab_size", "emb_dim", "inner_dim", "n_predict", "tie_weights", "scale_input"),
     *("top_k_tokens_per_head", "n_candidates", "num_lookahead_tokens", "hidden_size"),
 }
 PARTS = {"proj": "project", "emb": "embedding", "ln": "norm", "head": "out"}
-"""What IBM's speculators call what, and ours."""
+"""Names of parts in IBM's speculators, and in ours."""
 STAGE = re.compile(r"^(?:speculator\.)?(proj|emb|ln|head)\.(\d+)\.(weight|bias)$")
 
 
@@ -51,9 +51,9 @@ def medusa(checkpoint: Checkpoint) -> MedusaHeads:
         raise checkpoint.refusal("it has no tensor '0.1.weight' or 'lm_heads.0.weight', the first head's rows")
     count = len({name for name in weights if name.endswith("out.weight")})
     blocks = len({name for name in weights if name.startswith("each.0.blocks.") and name.endswith("weight")})
-    said = config.get("medusa_num_heads") or config.get("num_heads") or 0
-    if said > count:
-        raise checkpoint.refusal(f"by its settings it has {said} heads, and there are tensors of {count}")
+    heads = config.get("medusa_num_heads") or config.get("num_heads") or 0
+    if heads > count:
+        raise checkpoint.refusal(f"by its settings it has {heads} heads, and there are tensors of {count}")
     rows, width = weights["each.0.out.weight"].shape
     model = MedusaHeads(MedusaConfig(blocks, vocab_size=rows, features=[], feature_width=width, heads=count))
     biases = {name: torch.zeros_like(value) for name, value in model.state_dict().items() if name.endswith("bias")}
@@ -64,7 +64,7 @@ def medusa(checkpoint: Checkpoint) -> MedusaHeads:
 
 
 def _medusa_name(name: str) -> str | None:
-    """What `MedusaHeads` call a tensor of Medusa's; None of one that is none."""
+    """The name of a tensor of Medusa's in `MedusaHeads`; None of one that is none."""
     name = re.sub(r"^(base_model\.)?medusa_heads?\.", "", name)
     if found := BLOCK.match(name):
         head, block, kind = (part for part in found.groups() if part is not None)
@@ -97,7 +97,7 @@ def mlp(checkpoint: Checkpoint) -> PublishedMlp:
 
 
 def _stage_name(name: str, *, tied: bool) -> str:
-    """What a `PublishedMlp` calls a tensor."""
+    """The name of a tensor in a `PublishedMlp`."""
     found = STAGE.match(name)
     if found is None:
         return name

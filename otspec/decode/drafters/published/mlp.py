@@ -1,6 +1,6 @@
 """IBM's MLP speculator with the arithmetic that is published: its norms take away no mean [wertheimer2024accelerating].
 
-`otspec.decode.drafters.heads.model.MlpSpeculator` has layer norms, as the paper says.
+`otspec.decode.drafters.heads.model.MlpSpeculator` has layer norms, as in the paper.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PublishedMlp(MlpSpeculator):
     config_class: type[MlpConfig] = PublishedMlpConfig
 
     def begin(self, features: torch.Tensor) -> torch.Tensor:
-        """The hidden state, scaled if the configuration says so."""
+        """The hidden state, scaled if the configuration is `scaled`."""
         return _normed(features) / 2**0.5 if self.config.scaled else features
 
     def step(self, state: torch.Tensor, tokens: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -39,7 +39,7 @@ def write_published(
     target : str, optional
         The folder of its target, for speculators.
     ahead : int, optional
-        How many tokens are drafted in a row unless an engine is told otherwise, for speculators; by default 3.
+        How many tokens in a row engines draft where they are set to no other number, for speculators; by default 3.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def write_published(
         raise ProblemError(f"no format {form!r}; known: {', '.join(FORMATS)}")
     if not isinstance(model, Eagle) or not model.is_served:
         raise ProblemError(
-            f"a {type(model).__name__} cannot be written as {form}, as what it computes is not what engines compute; "
+            f"a {type(model).__name__} cannot be written as {form}, as engines do not compute what it computes; "
             "train one that is: otspec train eagle1, or eagle3"
         )
     settings = FORMATS[form](model.config, target, ahead or 3)

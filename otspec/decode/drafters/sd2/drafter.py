@@ -17,8 +17,8 @@ class SteeredDrafter(ConditionedDrafter, ModelDrafter):
     """Drafts from a `Steered` model: what one step drafts is steered by the last token that the target has read.
 
     Keys and values stay as they were when they were made.  Each token of a prompt is steered by the one before it, and
-    so is each that became text before the draft model has read it: in training, too, no token is steered by what the
-    target thinks at that token itself.
+    so is each that became text before the draft model has read it: in training, too, no token is steered by the
+    target's hidden states at that token itself.
     """
 
     model: Steered
@@ -37,7 +37,7 @@ class SteeredDrafter(ConditionedDrafter, ModelDrafter):
         return texts
 
     def commit(self, accepted: Sequence[Sequence[int]], rows: Sequence[int]) -> None:
-        """Keep what was read, and what the target thought of the rest where nothing was."""
+        """Keep what was read, and the target's hidden states at the rest where nothing was."""
         self._left = None if self.context.trial else [self._seen[row] for row in rows]
         super().commit(accepted, rows)
 

@@ -29,18 +29,18 @@ PLACES = ("up", "after")
 """Where W_s g is added: to the up-projection, or, which is worse, to what the MLP gives."""
 
 UP = ("up_proj", "c_fc", "fc1", "dense_h_to_4h", "fc_in")
-"""What up-projections are called, in a SwiGLU and in an MLP that is not gated."""
+"""Names of up-projections, in a SwiGLU and in an MLP that is not gated."""
 GATE_UP = "gate_up_proj"
-"""What they are called where they are one with the gate, which comes first."""
+"""Their name where they are one with the gate, which comes first."""
 
 
 class SteeredSettings:
-    """What a `Steered` model's configuration says besides.
+    """The settings of a `Steered` model besides those of its decoder.
 
     Parameters
     ----------
     features : sequence of int
-        After how many of the target's layers its hidden states are looked at: low, middle, high.
+        After how many of the target's layers its hidden states are read: low, middle, high.
     feature_width : int
         Their width.
     place : str
@@ -79,7 +79,7 @@ class Projection(NamedTuple):
         return cls(path, outputs - before, before)
 
     def module(self, layer: nn.Module, place: str) -> nn.Module:
-        """What gives, in a layer, what is added to: the projection, or the MLP around it."""
+        """The module of a layer whose output is shifted: the projection, or the MLP around it."""
         return layer.get_submodule(self.path if place == "up" else self.path.rpartition(".")[0])
 
 
@@ -130,7 +130,7 @@ class Steered(ConditionedLayers):
         ----------
         draft : PreTrainedModel
         features : sequence of int
-            After how many of the target's layers its hidden states are looked at.
+            After how many of the target's layers its hidden states are read.
         width : int
             Their width.
         place : str

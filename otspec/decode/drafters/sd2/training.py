@@ -1,4 +1,4 @@
-"""How steered draft models are made and asked while they learn [berdozsteering]."""
+"""How steered draft models are made and called in training [berdozsteering]."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Restriction:
 
     @classmethod
     def of(cls, draft_tokens: Any, draft_kernel: Any, vocab: int) -> Restriction | None:
-        """What the settings of `otspec.generate` say; None if nothing.
+        """The restriction by the settings of `otspec.generate`; None if they set none.
 
         Parameters
         ----------
@@ -57,7 +57,7 @@ class Restriction:
         if draft_kernel is not None:
             if draft_tokens is not None:
                 raise ProblemError(
-                    "draft_tokens and draft_kernel are both given; the kernel's rows say which tokens are kept, so "
+                    "draft_tokens and draft_kernel are both given; the kernel's rows are the tokens that are kept, so "
                     "leave out draft_tokens"
                 )
             affinity = draft_kernel if isinstance(draft_kernel, Affinity) else affinity_from_matrix(draft_kernel)
@@ -143,7 +143,7 @@ class Restriction:
         stored = matrix.tocoo()
         places = torch.from_numpy(np.array([stored.col, stored.row], dtype=np.int64))
         values = torch.from_numpy(stored.data / totals[stored.row])
-        with torch.sparse.check_sparse_tensor_invariants():  # versions of torch warn unless they are told which
+        with torch.sparse.check_sparse_tensor_invariants():  # versions of torch warn unless this is set
             kernel = torch.sparse_coo_tensor(places, values, matrix.shape[::-1]).coalesce().to(device)
         return DraftVocabulary(tokens, own, kernel)
 

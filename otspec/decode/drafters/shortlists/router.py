@@ -57,11 +57,11 @@ class Network:
 
 @dataclass(frozen=True, eq=False)
 class Router:
-    """Clusters of tokens, and who chooses among them: DynaSpec [zhang2025dynaspec].
+    """Clusters of tokens, and a network that chooses among them: DynaSpec [zhang2025dynaspec].
 
     The likeliest clusters, as many as the budget of a slot's level, are its shortlist.  They are chosen from the slot's
-    last token and what the draft model gave before it, so from the slot's own prefix, and any router, even a wrong one,
-    keeps the law of the text.  Suppressed tokens, and those that the target does not know, are in no cluster.
+    last token and what the draft model gave before it, so from the slot's own prefix, and no router, not even a wrong
+    one, changes the law of the text.  Suppressed tokens, and those that the target does not know, are in no cluster.
 
     Make one with `otspec.decode.train_router`, or `load` it.
 
@@ -83,7 +83,7 @@ class Router:
 
     def __post_init__(self) -> None:
         if self.budget.most > self.count:
-            raise ProblemError(f"the budget is {self.budget.most} clusters, and the router has {self.count}; ask less")
+            raise ProblemError(f"the budget is {self.budget.most} clusters, and the router has {self.count}; pass less")
 
     @property
     def count(self) -> int:

@@ -32,7 +32,7 @@ class Level(NamedTuple):
     number: int
     """Tokens drafted before: 0 at the root."""
     history: Callable[[], History]
-    """Asked for where laws depend on it.  It needs a model without a head."""
+    """Called where laws depend on it.  It needs a model without a head."""
 
 
 class DraftHead(Protocol):
@@ -40,11 +40,11 @@ class DraftHead(Protocol):
 
     @property
     def model(self) -> PreTrainedModel:
-        """What reads: the draft model, or a twin of it with fewer rows in its head, or none."""
+        """The model that reads: the draft model, or a twin of it with fewer rows in its head, or none."""
 
     @property
     def support(self) -> int | None:
-        """How many tokens a law is expected to keep at most; None for all."""
+        """How many tokens a law is expected to have at most; None for all."""
 
     @property
     def columns(self) -> torch.Tensor | None:
@@ -54,7 +54,7 @@ class DraftHead(Protocol):
     def known_by(self) -> object:
         """What laws depend on beside what the model gives, to be compared; None where that is more than numbers.
 
-        A graph of a draft is replayed by every head that says the same of the same model.
+        A graph of a draft is replayed by every head that returns the same for the same model.
         """
 
     def logits(self, output: torch.Tensor, level: Level) -> torch.Tensor:
@@ -69,7 +69,7 @@ class DraftHead(Protocol):
             What the model gave after the last token of each slot's prefix.
         level : Level
             A law may depend on its own slot's prefix and on nothing else that was drawn: paths are drawn independently
-            of each other, and that is what verification is told.
+            of each other, and verification relies on that.
         """
 
 

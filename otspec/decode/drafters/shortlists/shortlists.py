@@ -29,7 +29,7 @@ class Budget:
         0 is a fixed budget.  Otherwise, from t = 2 on, it is ``most // (falling * (t + 1))``: 1 is the schedule K_fr of
         tokens [zhang2025dynaspec, appendix A.1], 2 the schedule k_c of clusters [zhang2025dynaspec, section 4.2].
     least : int
-        What it does not fall below.  As printed, both schedules come down to 0, and then nothing could be drafted.
+        The least budget.  As printed, both schedules come down to 0, and then nothing could be drafted.
 
     Raises
     ------
@@ -85,7 +85,7 @@ class Frequent:
     Raises
     ------
     ProblemError
-        If the order is not one of different tokens, or has fewer than the budget asks for.
+        If the order is not one of different tokens, or has fewer than the budget.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class Frequent:
         checked = Budget.of(budget)
         if checked.most > ranked.size:
             raise ProblemError(
-                f"the budget is {checked.most} tokens, and order ranks {ranked.size}; rank more, or ask less"
+                f"the budget is {checked.most} tokens, and order ranks {ranked.size}; rank more, or pass less"
             )
         object.__setattr__(self, "order", ranked.astype(np.int64))
         object.__setattr__(self, "budget", checked)
@@ -123,7 +123,7 @@ class Frequent:
         Raises
         ------
         ProblemError
-            If the order has tokens that the model has not, the model's head cannot be computed apart from the rest, or
+            If the order has tokens that the model lacks, the model's head cannot be computed apart from the rest, or
             sampling suppresses all tokens of the order.
         """
         if self.order.max() >= vocabulary(model):

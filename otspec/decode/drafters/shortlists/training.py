@@ -51,7 +51,7 @@ def train_router(
 
     Clusters are those of spherical k-means on the rows of the head, of unequal sizes.  The router is trained by binary
     cross-entropy on hard labels: at each position of the texts a cluster is positive if it has one of the draft model's
-    likeliest tokens there.  Of a model that is fed a target's hidden states, every position is looked at as a root of
+    likeliest tokens there.  Of a model that is fed a target's hidden states, every position is taken as a root of
     drafts, and `DRAFTS` of them after it as well, each on the model's own outputs, as in decoding.  A steered model
     reads as it learnt to: each token is steered by the target's states some tokens before, at a random offset.
 
@@ -59,8 +59,8 @@ def train_router(
     ----------
     draft : PreTrainedModel
     texts : sequence of sequences of int
-        Such as will be decoded, best of all texts that the target has sampled.  All positions of each are looked at, as
-        far as the draft model knows positions.
+        Such as will be decoded, best of all texts that the target has sampled.  All positions of each are learnt from,
+        as far as the draft model has positions.
     target : PreTrainedModel, optional
         Whose hidden states such a draft model is fed, or steered by; without it a steered one is read as it is alone.
     clusters : int
@@ -82,7 +82,7 @@ def train_router(
     ProblemError
         If a number is no count or more than there are tokens, there is no text, or a token in one that the model does
         not know, the head cannot be computed apart from the rest, the draft model is fed by a target and there is none,
-        or there is one and it looks at none.
+        or there is one and it reads none.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def train_router(
     if target is not None and not fed:
         if not isinstance(draft, Steered):
             raise ProblemError(
-                f"a {type(draft).__name__} looks at no target, and a router learns from it alone; leave out target"
+                f"a {type(draft).__name__} reads no target, and a router learns from it alone; leave out target"
             )
         shifts = partial(_shifts, draft, target, torch.Generator().manual_seed(seed))
     vocab = vocabulary(draft)
@@ -179,8 +179,8 @@ class Examples(NamedTuple):
     """Shape (N, M), bool."""
 
 
-class Said(NamedTuple):
-    """What a draft model says at some places of a text, and what its router would be asked by."""
+class Places(NamedTuple):
+    """A draft model's likeliest tokens at some places of a text, and the inputs of its router there."""
 
     tokens: torch.Tensor
     """Shape (N,)."""
@@ -190,10 +190,10 @@ class Said(NamedTuple):
     """So many likeliest tokens at each, shape (N, L)."""
 
 
-def _labelled(said: Said, cluster_of: torch.Tensor, count: int, likeliest: int) -> Examples:
-    """The clusters of what is likeliest."""
-    positive = torch.zeros(len(said.tokens), count, dtype=torch.bool, device=said.tokens.device)
-    return Examples(said.tokens, said.before.float(), positive.scatter_(1, cluster_of[said.likeliest(likeliest)], True))
+def _labelled(at: Places, cluster_of: torch.Tensor, count: int, likeliest: int) -> Examples:
+    """The clusters of the likeliest tokens."""
+    positive = torch.zeros(len(at.tokens), count, dtype=torch.bool, device=at.tokens.device)
+    return Examples(at.tokens, at.before.float(), positive.scatter_(1, cluster_of[at.likeliest(likeliest)], True))
 
 
 def _after_none(outputs: torch.Tensor) -> torch.Tensor:
@@ -213,7 +213,7 @@ def _shifts(draft: Steered, target: PreTrainedModel, generator: torch.Generator,
 
 def _read(
     draft: PreTrainedModel, text: Sequence[int], shifts: Callable[[Sequence[int]], torch.Tensor] | None = None
-) -> list[Said]:
+) -> list[Places]:
     """Every position of a text that a draft model reads, steered or not."""
     twin, head = without_head(draft)
     text = _cut(draft, text)
@@ -224,10 +224,10 @@ def _read(
     def likeliest(count: int) -> torch.Tensor:
         return torch.cat([head(part).topk(count).indices for part in outputs.split(AT_ONCE)])
 
-    return [Said(tokens, _after_none(outputs), likeliest)]
+    return [Places(tokens, _after_none(outputs), likeliest)]
 
 
-def _read_fed(draft: PreTrainedModel, target: PreTrainedModel, text: Sequence[int]) -> list[Said]:
+def _read_fed(draft: PreTrainedModel, target: PreTrainedModel, text: Sequence[int]) -> list[Places]:
     """Every position of a text as a root of drafts, and those after it."""
     text = _cut(draft, text)
     if len(text) < 2:
@@ -238,13 +238,13 @@ def _read_fed(draft: PreTrainedModel, target: PreTrainedModel, text: Sequence[in
     before = [_after_none(one.features[0]) for one in steps if one.features is not None]
     found = []
     for number, step in enumerate(steps):
-        said = step.logits[0, number:]  # tokens before have not so many drafts behind a root
-        if draft.config.masks:  # all depths are asked for at the root
-            router_inputs = tokens[: len(said)], before[0][: len(said)]
+        logits = step.logits[0, number:]  # tokens before have not so many drafts behind a root
+        if draft.config.masks:  # all depths are drafted at the root
+            router_inputs = tokens[: len(logits)], before[0][: len(logits)]
         else:
             router_inputs = tokens[number:], before[max(number - 1, 0)][number:]
-        if len(said):
-            found.append(Said(*router_inputs, partial(_likeliest, said)))
+        if len(logits):
+            found.append(Places(*router_inputs, partial(_likeliest, logits)))
     return found
 
 
