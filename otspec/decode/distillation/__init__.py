@@ -1,4 +1,4 @@
-"""What draft models learn from: text that the target writes, what it says along it, and what the loss is."""
+"""What draft models learn from: text that the target writes, its laws and hidden states there, and the losses."""
 
 from otspec.extras import require
 

@@ -1,4 +1,4 @@
-"""How far draft laws are from the target's: what training makes small."""
+"""How far draft laws are from the target's: what training minimises."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from otspec.errors import ProblemError
 
 
 class Prediction(NamedTuple):
-    """What a draft model says at some positions."""
+    """A draft model's outputs at some positions."""
 
     logits: torch.Tensor
     """Of the tokens that it drafts, shape (..., k)."""
@@ -23,17 +23,17 @@ class Prediction(NamedTuple):
 
 
 class TeacherTargets(NamedTuple):
-    """What the target says there."""
+    """The target's outputs there."""
 
     log_law: torch.Tensor
     """Logarithms of the probabilities of the tokens that are drafted, shape (..., k); together they may have less
     than 1, as others are never drafted."""
     features: torch.Tensor | None = None
-    """Its hidden states as the head gets them, shape (..., width), where they are looked at."""
+    """Its hidden states as the head gets them, shape (..., width), where a loss reads them."""
 
 
 Loss = Callable[[TeacherTargets, Prediction], torch.Tensor]
-"""What target and draft model say to the mean over positions."""
+"""From the outputs of target and draft model to the mean over positions."""
 
 
 LEAST = math.log(torch.finfo(torch.float32).tiny)
@@ -126,7 +126,7 @@ class Refusal:
 
 
 STEPS = 8
-"""Level sets of p / q that are looked at, to an octave."""
+"""Level sets of p / q that are tried, to an octave."""
 OCTAVES = (-32, 8)
 """Of p / q, beyond which all is one."""
 
@@ -165,14 +165,14 @@ LOSSES: Mapping[str, Loss] = {"kl": kl, "reverse-kl": reverse_kl, "jsd": jsd, "t
 
 
 class Counted(NamedTuple):
-    """Losses of one kind, told apart by a number."""
+    """Losses of one kind, with a number as parameter."""
 
     made: Callable[[int], Loss]
     most: int
     """The largest number."""
     letter: str
     what: str
-    """That it is the number of."""
+    """What it counts."""
 
 
 COUNTED: Mapping[str, Counted] = {
@@ -181,7 +181,7 @@ COUNTED: Mapping[str, Counted] = {
 }
 """By the word before the colon."""
 DIGITS = 8
-"""That are read of a number: more of them are more than any may be."""
+"""Digits that are read of a number: no number has more."""
 
 OF_FEATURES = ("eagle",)
 """Those that compare hidden states: for draft models whose outputs stand for the target's."""

@@ -17,7 +17,7 @@ def on_policy_batch(
 ) -> TeacherBatch:
     """Some of the target's texts as the draft model goes on with them [zhou2024distillspec], at temperature 1.
 
-    It goes on from a random place, the same in all of them, as it does in decoding; so nothing need be known of where
+    It goes on from a random place, the same in all of them, as it does in decoding; so it need not be known where
     prompts end.
 
     Parameters

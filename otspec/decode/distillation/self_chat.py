@@ -1,6 +1,6 @@
-"""Who has the floor in a conversation that a model writes by itself, questions and answers [xu2024magpie].
+"""Whose turn it is in a conversation that a model writes by itself, questions and answers [xu2024magpie].
 
-A model that was tuned to answer, given nothing but the beginning of a user's turn, writes what a user would ask.  What
+A model that was tuned to answer, given nothing but the beginning of a user's turn, writes a question of a user.  What
 the chat template has between two turns is put in where a turn has ended.
 """
 
@@ -22,11 +22,11 @@ class Speakers:
     """What stands before, between and after turns, in tokens."""
 
     opening: tuple[int, ...]
-    """Before what a user asks first."""
+    """Before the first question."""
     answer: tuple[int, ...]
-    """Between what is asked and the answer; its first token ends a turn."""
+    """Between a question and its answer; its first token ends a turn."""
     question: tuple[int, ...]
-    """Between an answer and what is asked next; its first token ends a turn."""
+    """Between an answer and the next question; its first token ends a turn."""
 
     @classmethod
     def of(cls, tokenizer: Any) -> Speakers:
@@ -39,7 +39,7 @@ class Speakers:
         """
         if not getattr(tokenizer, "chat_template", None):
             raise ProblemError(
-                "the tokenizer of the target has no chat template, by which it would ask itself; pass --prompts FILE"
+                "the tokenizer of the target has no chat template, which its own questions need; pass --prompts FILE"
             )
         roles = ("user", "assistant", "user")
         messages = [{"role": role, "content": mark} for role, mark in zip(roles, MARKS, strict=True)]
@@ -58,7 +58,7 @@ class Speakers:
         return cls(*parts)
 
     def begin(self, count: int) -> Floor:
-        """So many conversations, in which the user has the floor."""
+        """So many conversations, each at the user's turn."""
         return Floor(self, count)
 
 
@@ -78,7 +78,7 @@ class Floor:
 
     @property
     def answering(self) -> list[bool]:
-        """Whether the model speaks for itself, of each."""
+        """Of each, whether it is the model's own turn."""
         return [turn % 2 == 1 for turn in self._turns]
 
     def observe(self, drawn: Sequence[int]) -> list[int]:

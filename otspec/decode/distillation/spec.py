@@ -1,4 +1,4 @@
-"""How a draft model of some kind is made, and how it is asked while it learns."""
+"""How a draft model of some kind is made, and how it is called in training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from otspec.laws import IntArray
 
 
 class DraftModelInit(NamedTuple):
-    """What a draft model that is to learn is made of."""
+    """What a draft model that is to be trained is made of."""
 
     target: PreTrainedModel
     draft: Any = None
@@ -29,18 +29,18 @@ class DraftModelInit(NamedTuple):
 
 
 Begin = Callable[[DraftModelInit], PreTrainedModel]
-"""Makes what learns."""
+"""Makes the model that learns."""
 
 
 class OutputFn(Protocol):
-    """How a draft model is asked about a batch."""
+    """How a draft model is called with a batch."""
 
     def __call__(
         self, model: Any, batch: TeacherBatch, generator: torch.Generator, passes: int
     ) -> Sequence[Prediction]:
-        """What it says after the tokens of a batch but the last, first as the first draft, then as the second, ...
+        """Its predictions after the tokens of a batch but the last, as the first draft, as the second, ...
 
-        The i-th, from 0 on, is of shape (B, N - i, ...) at least: what it says after all tokens, or after the last of
+        The i-th, from 0 on, is of shape (B, N - i, ...) at least: predictions after all tokens, or after the last of
         them, as there are no i drafts behind the first.
 
         Parameters
@@ -50,30 +50,30 @@ class OutputFn(Protocol):
         generator : Generator
             For what is random about it.
         passes : int
-            How many drafts in a row, if it is asked about several.
+            How many drafts in a row, if it predicts several.
         """
 
 
 @dataclass(frozen=True)
 class DraftModelSpec:
-    """How a draft model of some kind is made and asked."""
+    """How a draft model of some kind is made and called."""
 
     summary: str
     begin: Begin
     """Makes it."""
     layers: Callable[[PreTrainedModel], Sequence[int]]
-    """What it looks at of the target."""
+    """The target's layers whose features it receives."""
     answers: OutputFn
     ahead: int | None = None
     """How many drafts in a row it learns; None: one, as the next is made in the same way."""
     measured: int = 1
-    """How many of them are measured, where the model does not say."""
+    """How many of them are measured, where the model does not set that."""
     decay: float = 1.0
-    """What a draft counts for in the loss, over the one before it."""
+    """The weight of a draft in the loss, over that of the one before it."""
     loss: str = "kl"
-    """What is made small if nothing else is said, a name of `otspec.decode.distillation.losses.LOSSES`."""
+    """The loss by default, a name of `otspec.decode.distillation.losses.LOSSES`."""
     optimiser: str = "adamw"
-    """What changes its weights if nothing else is said, one of `otspec.decode.training.optimiser.OPTIMISERS`."""
+    """The optimiser by default, one of `otspec.decode.training.optimiser.OPTIMISERS`."""
     drafts_features: bool = False
     """Whether its outputs stand for the target's hidden states."""
     of_target: bool = False
@@ -89,7 +89,7 @@ class DraftModelSpec:
     another precision."""
 
     def learning(self, model: PreTrainedModel) -> list[Parameter]:
-        """The weights of a model that learn; its others are held still."""
+        """The weights of a model that learn; the others are frozen."""
         for name, weights in model.named_parameters():
             if not self.learns(name):
                 weights.requires_grad_(False)
@@ -101,7 +101,7 @@ class DraftModelSpec:
             raise ProblemError(f"the share of on-policy text is {share}; it is a number from 0 to 1, such as 0.5")
         if share and self.layers(target):
             raise ProblemError(
-                "on-policy text is written by the draft model alone, and this kind looks at its target's hidden states "
+                "on-policy text is written by the draft model alone, and this kind needs its target's hidden states "
                 "to draft; train the draft model itself (distilled)"
             )
 

@@ -17,7 +17,7 @@ from otspec.decode.models.head import without_head
 from otspec.laws import IntArray
 
 MEMORY = 4 << 30
-"""Bytes of logits and hidden states that are kept rather than computed anew in every epoch, on a CPU; of a GPU's own
+"""Bytes of logits and hidden states that are cached rather than computed anew in every epoch, on a CPU; of a GPU's own
 memory it is a share of what is free."""
 SHARE = 0.4
 SEEDS = 2**63
@@ -38,14 +38,14 @@ class TeacherBatch(NamedTuple):
     """Its hidden states at each token but the last, shape (B, N, layers, width), float32."""
 
     def wanted(self, count: int) -> TeacherTargets:
-        """What the target says after the last so many of these tokens."""
+        """The target's outputs after the last so many of these tokens."""
         return TeacherTargets(
             self.log_law[:, -count:], self.features[:, -count:, -1] if self.features.numel() else None
         )
 
 
 class TeacherOutputs(NamedTuple):
-    """What the target said of some texts, and what is kept of it."""
+    """The target's outputs along some texts, as they are cached."""
 
     output: torch.Tensor
     """What its head gave, shape (B, N, V); or what it got, (B, N, width), where some tokens are drafted only."""
@@ -68,11 +68,11 @@ class TeacherData:
         Texts of a batch; a rest is left to the next epoch.
     seed : int
     memory : int, optional
-        Bytes to keep the target's answers, where the target is and in half precision, or in single precision once some
-        are beyond what half precision has; beyond, it is asked in every epoch.  By default `MEMORY`, or `SHARE` of what
-        is free on a GPU.
+        Bytes for a cache of the target's outputs, where the target is and in half precision, or in single precision
+        once some are beyond half precision; beyond, it is called in every epoch.  By default `MEMORY`, or `SHARE` of
+        what is free on a GPU.
     draft_tokens : array of int, shape (k,), optional
-        The tokens that are drafted, ascending: of a large vocabulary no more is computed, or kept, than these need.
+        The tokens that are drafted, ascending: of a large vocabulary no more is computed, or cached, than these need.
     """
 
     def __init__(
@@ -103,12 +103,12 @@ class TeacherData:
 
     @property
     def keeps(self) -> bool:
-        """Whether there is room for what the target says of all texts."""
+        """Whether there is room for the target's outputs along all texts."""
         return self._numbers * self._dtype.itemsize <= self._most
 
     @property
     def digest(self) -> str:
-        """Of the texts, to tell them from others."""
+        """Digest of the texts, by which they are identified."""
         return hashlib.sha256(self.texts.numpy().tobytes()).hexdigest()[:16]
 
     @property
@@ -117,11 +117,11 @@ class TeacherData:
         return max(len(self.texts) // self.batch, 1)
 
     def batches_in(self, steps: int) -> int:
-        """How many batches of so many the target is asked for."""
+        """How many batches of so many the target computes."""
         return min(steps, self.an_epoch) if self.keeps else steps
 
     def again(self, seed: int) -> TeacherData:
-        """The same texts in another order; the target's answers are kept once for both."""
+        """The same texts in another order; the target's outputs are cached once for both."""
         other = copy(self)
         other.seed = seed
         return other
@@ -135,7 +135,7 @@ class TeacherData:
                 yield shuffled[start : start + self.batch]
 
     def batch_of(self, rows: Sequence[int]) -> TeacherBatch:
-        """Some texts, by their rows, and what the target says of them."""
+        """Some texts, by their rows, and the target's outputs along them."""
         tokens = self.texts[list(rows)].to(self.target.device)
         if missing := [row for row in rows if row not in self._cached]:
             answers = self._outputs(self.texts[missing].to(self.target.device))
@@ -152,7 +152,7 @@ class TeacherData:
         return taught
 
     def batch_on(self, tokens: torch.Tensor) -> TeacherBatch:
-        """Other texts, shape (B, N + 1), of which nothing is kept, likewise."""
+        """Other texts, shape (B, N + 1), likewise, of which nothing is cached."""
         return self._taught(tokens, self._outputs(tokens))
 
     def _taught(self, tokens: torch.Tensor, answers: TeacherOutputs) -> TeacherBatch:

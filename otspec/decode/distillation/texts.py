@@ -25,7 +25,7 @@ from otspec.vocab import frequency_prune
 from otspec.writing import named
 
 ASKING = "ask_temperature"
-"""Where a file of texts says at which temperature the target asked itself."""
+"""The field of a file of texts with the temperature of the target's own questions."""
 AT_ONCE = {"cpu": 64, "cuda": 2048}
 """Texts that are written at once, by device: a GPU takes hardly longer for many than for few."""
 
@@ -57,15 +57,15 @@ def own_texts(
     batch : int, optional
         Texts that are written at once, by default `AT_ONCE`; with other numbers, other texts.
     speakers : Speakers, optional
-        Who has the floor in turn: the target writes what a user asks and what it answers [xu2024magpie].
+        The marks of turns: the target writes a user's questions and its answers [xu2024magpie].
     temperatures : sequence of float
         Of one text after the other.
     ask_temperature : float
-        At which the target writes what a user asks: at 1 much of it is noise, for a small model.
+        At which the target writes a user's questions: at 1 much of them is noise, for a small model.
     path : Path, optional
         A .safetensors file that is written after every batch; an earlier one of the same request is gone on with.
     progress : callable
-        Told how many texts there are, after each batch.
+        Called with the number of texts, after each batch.
 
     Returns
     -------
@@ -88,10 +88,10 @@ def own_texts(
             raise ProblemError(f"temperatures are {list(every)}; texts are drawn at finite ones above 0")
     batch = batch or AT_ONCE.get(target.device.type, AT_ONCE["cpu"])
     described = {"target": fingerprint(target), "seed": str(seed), "batch": str(batch), "length": str(length)}
-    said: list[Any] = [list(map(int, one)) for one in prompts]
-    said += [] if speakers is None else [list(one) for one in astuple(speakers)]
-    said += [] if list(temperatures) == [1.0] else [list(temperatures)]
-    described["prompts"] = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+    parts: list[Any] = [list(map(int, one)) for one in prompts]
+    parts += [] if speakers is None else [list(one) for one in astuple(speakers)]
+    parts += [] if list(temperatures) == [1.0] else [list(temperatures)]
+    described["prompts"] = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     if speakers is not None:
         described[ASKING] = str(float(ask_temperature))
     found = _found(path, described)
@@ -162,7 +162,7 @@ def continued(
         Tokens of each, prompt included.
     speakers : Speakers, optional
     ask_temperature : float
-        Of what a user asks.
+        Of a user's questions.
 
     Returns
     -------
@@ -190,7 +190,7 @@ def _found(path: Path | None, described: dict[str, str]) -> IntArray:
     if path is None or not path.exists():
         return none
     texts, about = _read(path)
-    about = {ASKING: "1.0", **about}  # of files of before nothing is said
+    about = {ASKING: "1.0", **about}  # former files do not have it
     if different := [name for name, value in described.items() if about.get(name) != value]:
         name = different[0]
         raise DataError(f"{path} holds texts whose {name} is {about.get(name)}, not {described[name]}; remove it")
@@ -198,7 +198,7 @@ def _found(path: Path | None, described: dict[str, str]) -> IntArray:
 
 
 def _read(path: Path) -> tuple[IntArray, dict[str, str]]:
-    """The texts of a file, and what it says of them."""
+    """The texts of a file, and its record of them."""
     safetensors: Any = require("safetensors")
     try:
         with safetensors.safe_open(path, framework="numpy") as file:

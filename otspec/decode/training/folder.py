@@ -1,4 +1,4 @@
-"""A draft model trained into a folder: its weights, its curve, and what is known of it."""
+"""A draft model trained into a folder: its weights, its curve, and the record of its training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from otspec.decode.training.specs import KINDS
 from otspec.writing import named
 
 RECORD, CURVE, CHECKPOINT = "training.json", "curve.jsonl", "checkpoint.pt"
-"""What is known of it, once it is trained; a point a line; where a run that was killed goes on."""
+"""The record, once it is trained; a point a line; where a run that was killed goes on."""
 
 
 def train_into(
@@ -49,18 +49,18 @@ def train_into(
         A name of `KINDS`.
     models : Models
         Target and draft model, if the kind is made of one or goes on from one; that learns in place, in float32, as
-        weights change by less than half precision tells apart.
+        weights change by less than half precision resolves.
     names : pair of str
-        What the user calls the two.
+        The user's names for the two.
     data, held_out : TeacherData
-        What is learnt from, and what the curve is measured on, with the layers at least that the kind looks at.
+        The texts to learn from, and those that the curve is measured on, with at least the layers that the kind needs.
     config : TrainingConfig
     every : int
         Steps between two points of the curve.
     earlier : mapping, optional
-        What is known of the draft model, if it goes on from an earlier training (`read_record`).
+        The record of the earlier training that the draft model goes on from (`read_record`), if there is one.
     said : mapping, optional
-        What else belongs into the record.
+        More entries of the record.
     report : callable
         Gets the points of the curve.
     forecast : callable, optional
@@ -69,7 +69,7 @@ def train_into(
     Returns
     -------
     dict
-        What is in training.json.
+        The record, as in training.json.
     """
     spec = KINDS[name]
     config = config.of(spec)

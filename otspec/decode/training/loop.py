@@ -54,7 +54,7 @@ class TrainingConfig:
     """Share of the steps that learn from text of the draft model's own, as it is by then [zhou2024distillspec]."""
 
     def of(self, spec: DraftModelSpec) -> TrainingConfig:
-        """The same, with what the kind says where nothing else is said."""
+        """The same, with the kind's defaults where nothing else is set."""
         return replace(
             self,
             loss=self.loss or spec.loss,
@@ -98,7 +98,7 @@ class Point:
         for what, value in (("loss", loss if step else 0.0), *(("acceptance", one) for one in by_draft)):
             if not math.isfinite(value):
                 raise DataError(
-                    f"the {what} is {value} at step {step}: what the target says is beyond its precision, or the rate "
+                    f"the {what} is {value} at step {step}: the target's outputs are beyond its precision, or the rate "
                     "is too high; take --dtype float32 or bfloat16 where it was float16, or a lower --rate"
                 )
         return cls(step, loss, sum(by_draft) / len(by_draft), tuple(by_draft), round(seconds, 1))
@@ -124,12 +124,12 @@ class Forecast:
         config: TrainingConfig,
         every: int,
     ) -> Forecast:
-        """Ask the target once, and learn once without a step; the parameters are those of `train`."""
+        """Call the target once, and learn once without a step; the parameters are those of `train`."""
         config = config.of(spec)
         rows = next(data.order())
-        asking = -time.perf_counter()
+        calling = -time.perf_counter()
         batch = data.batch_of(rows)
-        asking += time.perf_counter()
+        calling += time.perf_counter()
         writing = -time.perf_counter()
         if config.on_policy:
             on_policy_batch(model, data, rows, np.random.default_rng(config.seed))
@@ -147,7 +147,7 @@ class Forecast:
         return cls(
             sum(weights.numel() for weights in spec.learning(model)),
             config.steps * batch.tokens.numel(),
-            batches_in_all * asking
+            batches_in_all * calling
             + config.on_policy * config.steps * writing
             + (config.steps + points * batches * FORWARD) * learning,
         )
@@ -244,7 +244,7 @@ def _leave(checkpoint: Path, state: Mapping[str, Any]) -> None:
     part = checkpoint.with_name(checkpoint.name + ".part")
     try:
         torch.save(dict(state), part)
-    except RuntimeError as error:  # all that torch says of a full disk is where in the file it was
+    except RuntimeError as error:  # all that torch reports of a full disk is a place in the file
         raise DataError(f"{part} cannot be written, the disk may be full: {error}") from error
     part.replace(checkpoint)
 
@@ -260,9 +260,9 @@ def _gone_on_with(checkpoint: Path, of: Mapping[str, Any], device: torch.device)
     state: dict[str, Any] = torch.load(checkpoint, map_location=device)
     if missing := {*of, "curve", "model", "optimiser"} - state.keys():
         raise DataError(f"{checkpoint} has no {min(missing)!r}: another version wrote it; remove it to start anew")
-    for name, said in (("config", ""), ("batch", "batches of ")):
+    for name, what in (("config", ""), ("batch", "batches of ")):
         if state[name] != of[name]:
-            raise DataError(f"{checkpoint} is of {said}{state[name]}, not of {said}{of[name]}; remove it to start anew")
+            raise DataError(f"{checkpoint} is of {what}{state[name]}, not of {what}{of[name]}; remove it to start anew")
     if state["texts"] != of["texts"]:
         raise DataError(f"{checkpoint} has learnt from other texts than these; remove it to start anew")
     if state["begun"] != of["begun"]:
@@ -299,7 +299,7 @@ def _narrow(model: PreTrainedModel, target: PreTrainedModel) -> torch.autocast:
 
 
 def save(model: PreTrainedModel, tokenizer: Any, out: Path, record: dict[str, object]) -> None:
-    """Leave the model with its tokenizer as `from_pretrained` wants them, and what is known of it in training.json."""
+    """Write the model with its tokenizer as `from_pretrained` wants them, and its record into training.json."""
     save_model(model, tokenizer, out)
     write_text(out / "training.json", json.dumps(record, indent=2) + "\n")
 

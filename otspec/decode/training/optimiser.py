@@ -62,6 +62,6 @@ class Optimiser:
         return [one.state_dict() for one in self._each]
 
     def load_state_dict(self, state: list[dict[str, Any]]) -> None:
-        """Go on from what `state_dict` gave."""
+        """Go on from what `state_dict` returned."""
         for one, held in zip(self._each, state, strict=True):
             one.load_state_dict(held)

@@ -15,7 +15,7 @@ from otspec.errors import DataError, ProblemError
 
 
 def read_record(folder: Path, name: str) -> Mapping[str, Any]:
-    """What is known of the draft model in a folder, from which one of the kind of that name is to go on.
+    """The record of the draft model in a folder, from which one of the kind of that name is to go on.
 
     Raises
     ------
@@ -30,7 +30,7 @@ def read_record(folder: Path, name: str) -> Mapping[str, Any]:
         record["target"][1], record["ahead"]
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise DataError(
-            f"{folder} has no {RECORD} of `otspec train`, which tells what to go on from: {error}; pass a folder of its"
+            f"{folder} has no {RECORD} of `otspec train`, which training goes on from: {error}; pass a folder of its"
         ) from error
     if kind not in (known := family(name)):
         raise ProblemError(f"{folder} holds a draft model of kind {kind!r}; {name} goes on from {' or '.join(known)}")
@@ -45,9 +45,9 @@ def with_earlier(models: Models, folder: Path, record: Mapping[str, Any], dtype:
     models : Models
     folder : Path
     record : mapping
-        What is known of it, as `read_record` gives it.
+        Its record, as `read_record` returns it.
     dtype : str
-        What its weights are held in, one of `otspec.decode.pair.loading.DTYPES`.
+        The type of its weights, one of `otspec.decode.pair.loading.DTYPES`.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def with_earlier(models: Models, folder: Path, record: Mapping[str, Any], dtype:
     if (seen := list(getattr(draft.config, "features", layers))) != layers:
         raise ProblemError(
             f"{folder} holds a model that reads layers {seen} of its target, and {record['kind']} reads {layers}; "
-            "what was eagle3 in a former version is shared: write so into its training.json"
+            "what was eagle3 in a former version is shared: write that into its training.json"
         )
     found = with_draft(models, draft.train(), tokenizer)  # what does not learn may be packed, and cannot learn any more
     draft.eval()

@@ -35,7 +35,7 @@ def test_what_a_template_has_around_turns() -> None:
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        (None, "has no chat template, by which it would ask itself"),
+        (None, "has no chat template, which its own questions need"),
         ("{{ messages[0].content }}", "does not show three turns in a row: a turn is not there as it was written"),
         ("{{ raise_exception('no') }}", "does not show three turns in a row: no"),
         ("S{% for m in messages %}{{ m.content }}{% endfor %}", "has nothing before a turn, or nothing that ends it"),

@@ -319,7 +319,7 @@ def test_a_draft_model_learns_from_text_of_its_own(monkeypatch: pytest.MonkeyPat
 
 def test_what_a_kind_cannot_learn_by_is_refused() -> None:
     for name, config, why in (
-        ("sd2", replace(CONFIG, on_policy=0.5), "this kind looks at its target's hidden states"),
+        ("sd2", replace(CONFIG, on_policy=0.5), "this kind needs its target's hidden states"),
         ("distilled", replace(CONFIG, on_policy=1.5), "share of on-policy text is 1.5"),
         ("eagle", replace(CONFIG, loss="eagle"), "loss 'eagle' is of hidden states that a model drafts"),
     ):
