@@ -87,7 +87,7 @@ DECODE: Rows = [
 ALONE: Rows = [
     ("decode --prompt a", "or a --method without one: vanilla, generate, "),
     ("decode --prompt a --draft none --drafter eagle", "no draft model 'eagle' of"),
-    ("decode --method vanilla --prompts q.jsonl --no-chat --turns all", "takes a chat template; pass --turns first"),
+    ("decode --method vanilla --prompts q.jsonl --no-chat --turns all", "needs a chat template; pass --turns first"),
     ("decode --method vanilla --prompts q.jsonl --turns some", "--turns: 'some'; pass first or all"),
     ("record --prompts text.txt --out r.safetensors", "no draft model for"),
     ("tune --prompts text.txt", "and ways to draft with one are compared; pass --draft"),

@@ -74,7 +74,7 @@ REFUSED: list[tuple[str | None, list[tuple[str, ...]], bool, str]] = [
     ("{{ raise_exception('no such role') }}", [("a",)], True, f"{FAILS}no such role; pass --no-ch"),
     ("{{ messages[0].nothing.at_all }}", [("a",)], True, FAILS),
     ("{% if false %}a{% endif %}", [("a",)], True, "prompt 1 is empty"),
-    (TEMPLATE, [("a",), ("b", "c")], False, "has 2 turns, and what is asked after an answer takes a chat"),
+    (TEMPLATE, [("a",), ("b", "c")], False, "has 2 turns, and a turn after an answer needs a chat"),
 ]
 """Templates, what is asked by them or without, and what is said."""
 

@@ -65,7 +65,7 @@ def test_a_map_of_one_device_is_no_spread(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"max_memory": {"cpu": "100KB"}}, r"the embedding of 'shipped', .* kept off its devices \(disk\); give the"),
+        ({"max_memory": {"cpu": "100KB"}}, r"the embedding of 'shipped', .* offloaded .* \(disk\); give the"),
         ({"device_map": "everywhere"}, "'shipped' cannot be spread over devices: .* found everywhere"),
         ({"device_map": "auto", "device": "cpu"}, "device 'cpu' holds all of the target, and device_map spreads it"),
     ],
@@ -78,7 +78,7 @@ def test_what_cannot_be_spread_is_refused_in_a_sentence(options: dict[str, Any],
 def test_a_head_that_is_kept_off_its_devices_is_not_lent(spread: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     away = torch.nn.Linear(128, 2048, bias=False, device="meta")
     monkeypatch.setattr(spread.target, "get_output_embeddings", lambda: away)
-    with pytest.raises(ProblemError, match="borrows the target's head, which is kept off its devices"):
+    with pytest.raises(ProblemError, match="borrows the target's head, which is offloaded from its devices"):
         lent_head(spread.target, torch.float32)
 
 

@@ -1,7 +1,7 @@
 """Methods of decoding: a drafter and a verifier each, for `otspec.decode.run(target, STRATEGY, input_ids, ...)`.
 
 `multi_draft` is ours: trees from a draft model, verified by any rule.  `dynamic_tree` takes a draft model's likeliest
-tokens, `prompt_lookup` copies drafts from the text, `lookahead` keeps what the target guessed behind it.  The others
+tokens, `prompt_lookup` copies drafts from the text, `lookahead` drafts what the target guessed behind it.  The others
 are there to compare with: `vanilla` has no drafts, `typical` is a lossy verifier; `speculative` and `block` below are
 `multi_draft` with one path.
 `plain`, `assisted` and `assisted_lookup` are transformers' own methods, measured alike.

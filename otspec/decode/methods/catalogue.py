@@ -53,7 +53,7 @@ class Method:
 
 DRAFTS = tuple(one.name for one in fields(DraftSettings))
 OF_DRAFT_MODEL = tuple(DraftModelOptions.__annotations__)
-"""The settings of drafts, and those of them that say how the draft model draws."""
+"""The settings of drafts, and those of them for how the draft model draws."""
 
 METHODS: Mapping[str, Method] = {
     "multi-draft": Method("drafted trees, verified jointly or node by node", DRAFTS, MultiDraft),
@@ -111,7 +111,7 @@ def method_of(name: str, settings: Mapping[str, Any], batch: int = 1) -> Method:
 def strategy_of(
     name: str, draft: DraftModels, settings: Mapping[str, Any], matching: Matching | None = None
 ) -> Strategy:
-    """What decodes by the method of that name, one of ours; where the draft model has another tokenizer, as told."""
+    """The strategy of that name, one of ours; where the draft model has another tokenizer, with their matching."""
     method = METHODS[name]
     assert method.strategy is not None
     return method.strategy(draft, **settings, **({"matching": matching} if method.drafts else {}))
@@ -126,7 +126,7 @@ def decoder(name: str, models: Models, settings: Mapping[str, Any]) -> Decode:
         A key of `METHODS`.
     models : Models
     settings : mapping
-        What the method takes; its own defaults stand for the rest.
+        Those of the method, which has defaults for the rest.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What drafts, by the names that commands have for it."""
+"""Drafters, by the names that commands have for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from otspec.errors import DataError, ProblemError
 from otspec.vocab import frequency_prune, load_affinity
 
 SHARE = 4
-"""One token in so many is kept where nothing else is said: 32 768 of 128 256 in [zhao2025frspec]."""
+"""One token in so many is kept by default: 32 768 of 128 256 in [zhao2025frspec]."""
 
 
 BESIDE = re.compile(r"[+,] ?prompt-lookup(?::(\d+))?$")
@@ -28,7 +28,7 @@ BESIDE = re.compile(r"[+,] ?prompt-lookup(?::(\d+))?$")
 SHORT = re.compile(r"\+((?:fr|pa-fr|dynaspec|dynaspec-f)(?::.*)?)$")
 """What is written behind a draft model of which a head for some tokens only is computed."""
 COPIED = 8
-"""Tokens of that path at most, where nothing else is said."""
+"""Tokens of that path at most, by default."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +37,9 @@ class DrafterRequest:
 
     models: Models
     target: str
-    """What the user calls it."""
+    """The user's name for it."""
     draft: str
-    """What the user calls the draft model, or several."""
+    """The user's name for the draft model, or for several."""
     count: int | None = None
     """How many tokens, or clusters of them, are kept."""
     frequencies: Any = None
@@ -52,24 +52,24 @@ class DrafterRequest:
 
 @dataclass(frozen=True, eq=False)
 class Drafting:
-    """A draft model in its place, and how it is asked."""
+    """A draft model in its place, and the settings of its drafts."""
 
     models: Models
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Of `otspec.generate`."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The same in the words of the command."""
+    """The same as options of the command."""
 
 
 def drafting(name: str, request: DrafterRequest) -> Drafting:
-    """What drafts by that name.
+    """The drafter of that name.
 
     Parameters
     ----------
     name : str
         One of `DRAFTERS`, with a count behind a colon if need be (``"fr:512"``); or a draft model: ``"shipped"``, a
         folder, or a name on the hub.  With ``+prompt-lookup`` behind it one path of each tree is copied from the text,
-        of at most 8 tokens, or as many as a colon says (``"eagle+prompt-lookup:4"``); a comma does for the plus.  A
+        of at most 8 tokens, or as many as follow a colon (``"eagle+prompt-lookup:4"``); a comma does for the plus.  A
         drafter that shortens the head may stand behind one with a model of its own (``"eagle+fr:512"``).
     request : DrafterRequest
 
@@ -153,8 +153,8 @@ def _foreign(request: DrafterRequest) -> Drafting:
     """TLI: the shipped target's draft model with another tokenizer, on the tokens in common."""
     if request.target != SHIPPED:
         raise DataError(
-            f"no draft model with another tokenizer comes with {request.target}; pass one as --draft FOLDER: that its "
-            "tokenizer is another is seen, and TLI then needs no name"
+            f"no draft model with another tokenizer comes with {request.target}; pass one as --draft FOLDER: its "
+            "other tokenizer is recognised, and TLI then needs no name"
         )
     other = shipped.foreign(request.models.target.dtype)
     return Drafting(with_draft(request.models, other.draft, other.tokenizer), {}, {"drafter": "tli"})

@@ -27,7 +27,7 @@ from otspec.settings import Conflict, refuse
 from otspec.verification import Match, Shape, shape_of_choices
 
 PATHS, DEPTH = 4, 8
-"""K and L where nothing else is said."""
+"""K and L by default."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +35,9 @@ class DynamicTree:
     """Drafts a model's likeliest tokens; tokens sampled from the target are kept while they agree with one.
 
     Every level goes on from the K likeliest prefixes of the level above, each by its K likeliest tokens, and of all
-    that were looked at the K L likeliest are drafted.  Likely is by the draft model's own probabilities, at temperature
+    these the K L likeliest are drafted.  Likely is by the draft model's own probabilities, at temperature
     1, of a token and all drafted before it.  The tree follows from the text, so it is verified as fixed drafts are.
-    A model that drafts all depths at once, as Medusa's heads do, is asked once, and the likeliest prefixes of all are
+    A model that drafts all depths at once, as Medusa's heads do, is called once, and the likeliest prefixes of all are
     drafted.  With tokens or a shortlist of its own, the tree is of these: with a router it is DynaSpec's
     [zhang2025dynaspec, Algorithm 1].
 
@@ -64,8 +64,8 @@ class DynamicTree:
     Raises
     ------
     ProblemError
-        If a number is no count, there are several draft models, or the one has another tokenizer, or what is computed
-        of its tokens is said twice.
+        If a number is no count, there are several draft models, or the one has another tokenizer, or two settings
+        choose which of its tokens are computed.
     """
 
     draft: DraftModels
@@ -83,7 +83,7 @@ class DynamicTree:
         DraftSettings(**{name: getattr(self, name) for name in of_drafts})  # checks
         if self.size is not None:
             as_count("size", self.size)
-        refuse([Conflict("tree", "size", "both say what is drafted")], vars(self))
+        refuse([Conflict("tree", "size", "both set the shape of the drafts")], vars(self))
         if not isinstance(self.draft, PreTrainedModel):
             raise ProblemError("a dynamic tree is of one draft model; pass it alone, not in a list")
         if self.matching is not None and self.tree is None:

@@ -23,7 +23,7 @@ from otspec.schemes import IID
 from otspec.verification import Shape, shape_of_choices
 
 PATHS, DEPTH = 1, 3
-"""K and L where nothing else is said: of all that docs/decoding.md has figures of, what is rarely slower than
+"""K and L by default: of all that docs/decoding.md has figures of, what is rarely slower than
 plain decoding, on a CPU or a GPU.  `otspec tune` finds what is fastest for a pair at hand."""
 SIBLINGS = 4
 """Children of a node whose law draws several jointly."""
@@ -37,10 +37,10 @@ class MultiDraft:
     draft : PreTrainedModel
         Or several, whose paths are independent: as many of each, with ``law="independent"``.
     matching : Matching, optional
-        What the target's tokens have to do with the draft model's, where that has another tokenizer:
+        The matching of the target's tokens with the draft model's, where that has another tokenizer:
         `otspec.decode.matching_of`.  Then all token ids among the settings are the target's.
     lossless : bool
-        What a verifier of one's own is labelled.
+        The label of a verifier of one's own.
     **settings
         Those of `otspec.decode.DraftSettings`.
 
@@ -130,7 +130,7 @@ class MultiDraft:
         return Prepared(beside(drafter, settings.prompt_lookup), verifier(settings.solver, shape, law))
 
     def _shape(self, law: DraftLaw) -> Shape:
-        """As tree or branching says, or K paths of L tokens; siblings that are drawn jointly are several."""
+        """The shape by tree or branching, or K paths of L tokens; siblings that are drawn jointly are several."""
         settings = self.settings
         if settings.tree is not None:
             return shape_of_choices(settings.tree)

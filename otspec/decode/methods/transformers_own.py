@@ -17,7 +17,7 @@ from otspec.decode.step.harness import Generation, check_prompts, sampling_setti
 from otspec.errors import ProblemError
 
 ENDINGS = ("stopping_criteria", "stop_strings")
-"""What ends a text at a token that nothing in the sequence tells from padding."""
+"""Settings that end a text at a token that nothing in the sequence distinguishes from padding."""
 
 
 def measured(
@@ -58,7 +58,7 @@ def measured(
     RunSettings(seed=seed, temperature=temperature, top_k=top_k, top_p=top_p)  # raises where one is out of its range
     if len(input_ids) > 1 and (endings := [name for name in ENDINGS if settings.get(name)]):
         raise ProblemError(
-            f"{endings[0]} and {len(input_ids)} prompts: transformers pads what has ended and does not say where; "
+            f"{endings[0]} and {len(input_ids)} prompts: transformers pads what has ended and does not return where; "
             "pass one prompt at a time"
         )
     settings |= {} if own_config else left_out(target, settings)
@@ -83,8 +83,8 @@ def measured(
 def ending_tokens(target: PreTrainedModel, settings: Mapping[str, Any]) -> set[int]:
     """The tokens that end a text, as `generate` finds them."""
     configs = (settings.get("generation_config"), target.generation_config)
-    said = [settings.get("eos_token_id"), *(config.eos_token_id for config in configs if config is not None)]
-    eos: Any = next((one for one in said if one is not None), [])
+    named = [settings.get("eos_token_id"), *(config.eos_token_id for config in configs if config is not None)]
+    eos: Any = next((one for one in named if one is not None), [])
     return set(torch.as_tensor(eos).flatten().tolist())
 
 

@@ -1,4 +1,4 @@
-"""Typical acceptance: drafts that the target finds likely enough are taken as they are [cai2024medusa].  Lossy."""
+"""Typical acceptance: drafts that are likely enough under the target's law are taken [cai2024medusa].  Lossy."""
 
 from __future__ import annotations
 

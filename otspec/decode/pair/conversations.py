@@ -1,4 +1,4 @@
-"""Conversations: what is asked turn by turn, by the chat template of a tokenizer, after the model's own answers."""
+"""Conversations: prompts turn by turn, by the chat template of a tokenizer, after the model's own answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Decode = Callable[[Sequence[Sequence[int]], int], Generation]
 
 @dataclass(frozen=True, eq=False)
 class Conversation:
-    """What a model is asked, turn by turn.
+    """The prompts to a model, turn by turn.
 
     Examples
     --------
@@ -29,7 +29,7 @@ class Conversation:
     first: Sequence[int]
     """Tokens of the first prompt."""
     turns: Sequence[str] = ()
-    """What the user says, the first included; empty where the prompt is all there is."""
+    """The user's turns, the first included; empty where the prompt is all there is."""
     tokenizer: Any = None
     """Has the template that later prompts are made by."""
 
@@ -56,7 +56,7 @@ class Turn(NamedTuple):
 def conversations_of(
     tokenizer: Any, questions: Sequence[Sequence[str]], template: bool, first: bool = False
 ) -> list[Conversation]:
-    """Conversations from what users say in them.
+    """Conversations from the users' turns.
 
     Parameters
     ----------
@@ -77,12 +77,12 @@ def conversations_of(
     questions = [turns[:1] if first else turns for turns in questions]
     if template and not getattr(tokenizer, "chat_template", None):
         raise ProblemError(
-            "the tokenizer of the target has no chat template; pass --no-chat to have prompts as they are"
+            "the tokenizer of the target has no chat template; pass --no-chat to pass prompts as they are"
         )
     if not template:
         if several := next((turns for turns in questions if len(turns) > 1), None):
             raise ProblemError(
-                f"a conversation has {len(several)} turns, and what is asked after an answer takes a chat template; "
+                f"a conversation has {len(several)} turns, and a turn after an answer needs a chat template; "
                 "pass --turns first, or --chat with a target whose tokenizer has one"
             )
         return [Conversation(row) for row in encode(tokenizer, [turns[0] for turns in questions])]
@@ -126,7 +126,7 @@ def check_lengths(conversations: Sequence[Conversation], models: Models, new: in
             turns, way = (f"{one.count} turns", "--turns first") if one.count > 1 else ("one turn", "--prompt-tokens")
             raise ProblemError(
                 f"conversation {number} has {prompt} tokens in {turns} and may get {one.count} x {new} more, and the "
-                f"target knows {room} positions; shorten it, ask for fewer new tokens, or pass {way}"
+                f"target has {room} positions; shorten it, request fewer new tokens, or pass {way}"
             )
 
 
@@ -159,7 +159,7 @@ def all_prompts(
     conversations, decode, tokenizer
         As of `converse`.
     answered : bool
-        Whether each prompt is followed by its answer; otherwise what is asked last is not answered.
+        Whether each prompt is followed by its answer; otherwise the last turn is not answered.
     """
     found = []
     for one in conversations:

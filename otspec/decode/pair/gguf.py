@@ -1,4 +1,4 @@
-"""Models in GGUF files: transformers reads them, and what it read is kept in the user's cache.
+"""Models in GGUF files: transformers reads them, and what it read is stored in the user's cache.
 
 Weights are dequantised once, in float32, and the tokenizer splits text as the file names it.  A folder of the cache is
 what `save_pretrained` writes, and is known by the contents of its file and the `VERSION` of what reads it.
@@ -92,7 +92,7 @@ def _unpack(file: Path, folder: Path) -> None:
             set_pre_tokenizer(tokenizer, name)
         except DataError as error:
             raise DataError(f"{file} cannot be read: {error}") from error
-    del read.config.quantization_config  # transformers saves nothing that says it is quantised
+    del read.config.quantization_config  # transformers saves no model as quantised
     plain = type(read)(read.config)
     plain.load_state_dict(read.state_dict(), assign=True)
     plain.generation_config = read.generation_config
@@ -123,11 +123,11 @@ def _read_once(gguf: Any) -> Iterator[None]:
 def _pre_tokenizer(fields: Any) -> str | None:
     """The name of what splits text before byte pairs are merged; None where a tokenizer is of another kind."""
 
-    def said(key: str) -> str | None:
+    def value(key: str) -> str | None:
         field = fields.get(f"tokenizer.ggml.{key}")
         return None if field is None else bytes(field.parts[field.data[0]]).decode()
 
-    return said("pre") or DEFAULT if said("model") == "gpt2" else None
+    return value("pre") or DEFAULT if value("model") == "gpt2" else None
 
 
 def _smollm2() -> Path:

@@ -42,7 +42,7 @@ class Models(NamedTuple):
     more_drafts: tuple[PreTrainedModel, ...] = ()
     """Draft models besides the first, of one tokenizer with it."""
     matching: Matching | None = None
-    """What the target's tokens have to do with the draft model's, where that has another tokenizer."""
+    """The matching of the target's tokens with the draft model's, where that has another tokenizer."""
 
     @property
     def drafts(self) -> PreTrainedModel | list[PreTrainedModel] | None:
@@ -85,8 +85,8 @@ def load_models(
     DataError
         If there is no such model, or it cannot be read.
     ProblemError
-        If there is no such device or dtype, a device is given beside a map of devices, the target cannot be spread as
-        it says, or the two models cannot decode together.
+        If there is no such device or dtype, a device is given beside a map of devices, the target cannot be spread
+        by that map, or the two models cannot decode together.
     MissingExtra
         If a target is to be spread, and accelerate is not installed.
     """
@@ -182,7 +182,7 @@ def load_reader(name: str, device: str | None = None, dtype: str | None = None) 
 
 
 def save_model(model: PreTrainedModel, tokenizer: Any, folder: Path) -> None:
-    """Leave a model with its tokenizer as `from_pretrained` wants them, of transformers 4 and of engines too."""
+    """Write a model with its tokenizer as `from_pretrained` wants them, of transformers 4 and of engines too."""
     with named(folder):
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
@@ -265,7 +265,7 @@ def _load(name: str, role: str, dtype: str, spread: Spread | None = None) -> tup
     DataError
         If there is no such model, or it cannot be read, or a draft model is to be a target.
     ProblemError
-        If it cannot be spread as is asked for.
+        If it cannot be spread as requested.
     """
     file = gguf.file_of(name)
     place = name if file is None else gguf.unpacked(file)

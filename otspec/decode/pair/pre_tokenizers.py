@@ -81,7 +81,7 @@ RULES = {name: rules for names, rules in _RULES.items() for name in names.split(
 """The regular expressions that each name stands for, first to last."""
 
 WHOLE = frozenset({"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken"})
-"""Names whose pieces are one token where the vocabulary has them, whatever the merges say."""
+"""Names whose pieces are one token where the vocabulary has them, whatever the merges are."""
 
 
 def pre_tokenizer(name: str) -> PreTokenizer:
@@ -109,7 +109,7 @@ def pre_tokenizer(name: str) -> PreTokenizer:
 
 
 def set_pre_tokenizer(tokenizer: Any, name: str) -> None:
-    """Have a byte-level tokenizer of transformers split text as its file says.
+    """Have a byte-level tokenizer of transformers split text by the rules of its file.
 
     Raises
     ------

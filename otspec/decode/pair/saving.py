@@ -32,9 +32,9 @@ def save(
     target : str, optional
         The folder of the target that speculators name.
     ahead : int, optional
-        How many drafts in a row speculators name; 3 unless said otherwise.
+        How many drafts in a row speculators name; by default 3.
     dtype : str, optional
-        What weights are held in, ``"float32"`` by default; ``"bfloat16"`` takes half the room.
+        The type of the weights, ``"float32"`` by default; ``"bfloat16"`` takes half the room.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def save(
     if place.is_file() or (place.is_dir() and any(place.iterdir())):
         raise DataError(f"{place} is there already; delete it, or name another folder")
     if form is None and (target is not None or ahead is not None):
-        raise ProblemError("target and ahead are what speculators say of a draft model; pass form as well")
+        raise ProblemError("target and ahead are settings of the format speculators; pass form as well")
     if form is None:
         models = load_models(name, None, "cpu", dtype, packed=False)
         save_model(models.target, models.tokenizer, place)

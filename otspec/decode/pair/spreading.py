@@ -49,7 +49,7 @@ class Spread:
         return {"device_map": self._map, "max_memory": self._memory, "offload_folder": self._folder}
 
     def settle(self, model: PreTrainedModel, name: str) -> None:
-        """See whether the model can be decoded with as it lies, and say what that costs.
+        """Check that the model can be decoded with as it is spread, and warn of what that costs.
 
         Raises
         ------
@@ -60,15 +60,15 @@ class Spread:
         places = list(dict.fromkeys(map(str, devices)))
         if model.get_input_embeddings().weight.is_meta:
             raise ProblemError(
-                f"the embedding of {name!r}, by which text comes in, is kept off its devices ({', '.join(places)}); "
-                "give the first device more memory, or name one for the embedding in the device map"
+                f"the embedding of {name!r}, by which text comes in, is offloaded from its devices "
+                f"({', '.join(places)}); give the first device more memory, or name one for it in the device map"
             )
         if self._going.detach():
             weakref.finalize(model, shutil.rmtree, self._folder, ignore_errors=True)
         if is_spread(model):
             warnings.warn(
                 f"{name!r} is spread over {', '.join(places)}: its passes are transformers' own, launched layer by "
-                "layer, not our fused ones, packed weights or CUDA graphs, and what is kept off a device is loaded "
-                "anew in each",
+                "layer, not our fused ones, packed weights or CUDA graphs, and what is offloaded from a device is "
+                "loaded anew in each",
                 stacklevel=4,
             )

@@ -1,4 +1,4 @@
-"""What a pair of models says, kept in files: positions along the target's own text, and drafted trees."""
+"""The laws of a pair of models, stored in files: positions along the target's own text, and drafted trees."""
 
 from otspec.extras import require
 

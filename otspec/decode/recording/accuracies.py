@@ -44,7 +44,7 @@ def accuracies(
     """At depth d and rank i: how often the i-th likeliest token is the text's, where all drafts before are.
 
     The target writes texts.  At every place of each the drafter is made to draft what the text has next, so that at
-    depth d it has read d - 1 tokens of it, and its own law tells the rank of the next.
+    depth d it has read d - 1 tokens of it, and its own law gives the rank of the next.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def accuracies(
                 np.add.at(hits, (level, found[text, level]), 1)
         progress(len(own))
     if not places:
-        raise ProblemError(f"no text has {depth} new tokens; ask for more of them, or for a tree less deep")
+        raise ProblemError(f"no text has {depth} new tokens; request more of them, or a tree less deep")
     return np.array([isotonic_regression(row / places, increasing=False).x for row in hits])
 
 
@@ -125,7 +125,7 @@ def _ranks(
     while going:
         now = [texts[row][: length[row]] for row in going]
         if (deepest := drafter.depth(np.array([len(text) for text in now]))) < depth:
-            raise ProblemError(f"the draft model drafts {deepest} tokens at most, and depth is {depth}; ask for less")
+            raise ProblemError(f"the draft model drafts {deepest} tokens at most, and depth is {depth}; pass less")
         forced.begin([texts[row][length[row] : length[row] + depth] for row in going], models.target.device)
         drafter.draft(now, depth)
         found.append(np.stack(forced.ranks, axis=1))
@@ -143,7 +143,7 @@ def _ranks(
 
 
 class Forced:
-    """A draft law that draws the tokens of a text, level by level, and notes how likely they were."""
+    """A draft law that draws the tokens of a text, level by level, and records how likely they were."""
 
     def __init__(self) -> None:
         self.law = DraftLaw("forced", self._draw, IID)
@@ -170,5 +170,5 @@ class Whole(Sampling):
 
     @property
     def by_values(self) -> bool:
-        """No: tokens are told by their ids."""
+        """No: tokens are identified by their ids."""
         return False

@@ -91,7 +91,7 @@ def own_logits(
     rng : Generator
         For the places.
     temperature : float
-        At which it samples, from its whole law; the logits are what the models say.
+        At which it samples, from its whole law; the logits are the models' own.
     """
     texts, after = own_places(target, prompts, new, rng, temperature)
     if needs_features(draft):
@@ -116,7 +116,7 @@ def drafting(
     sampling: Sampling,
     generator: torch.Generator,
 ) -> tuple[LevelDrafter, Target]:
-    """A drafter that has read texts, with the hidden states of the target that it looks at; and the target."""
+    """A drafter that has read texts, with the hidden states of the target that it receives; and the target."""
     models, vocab = (draft,), vocabulary(target)
     drafter = drafter_of(models, shape, draft_law("iid"), sampling, vocab, generator, draft_vocabulary_of(models))
     assert isinstance(drafter, LevelDrafter)
@@ -128,7 +128,7 @@ def drafting(
 
 
 def _by_a_drafter(target: PreTrainedModel, draft: PreTrainedModel, texts: Sequence[Sequence[int]]) -> Logits:
-    """Logits after texts, where the draft model looks at more than these."""
+    """Logits after texts, where the draft model reads more than these."""
     sampling = Sampling(LogitsProcessorList(), do_sample=True)
     drafter, reading = drafting(target, draft, texts, Shape.paths(1, 1), sampling, torch.Generator(target.device))
     root = Topology.merge(Shape(()), np.empty(0, dtype=np.int64))
@@ -148,7 +148,7 @@ class Recording:
 
     models: Models
     names: tuple[str, str]
-    """What the user calls target and draft."""
+    """The user's names for target and draft."""
     prompts: Sequence[Sequence[int]]
     """Tokens of each."""
     positions: Count
@@ -160,10 +160,10 @@ class Recording:
     stored: str = "float16"
     """A name of `STORED`."""
     top_k: int | None = None
-    """Keep the draft model's likeliest tokens alone, and the mass of the rest."""
+    """Store the draft model's likeliest tokens alone, and the mass of the rest."""
     batch: Count = BATCH
     rest_at: Sequence[float] = (1.0,)
-    """With `top_k`, the temperatures that the mass of the rest is kept at."""
+    """With `top_k`, the temperatures at which the mass of the rest is stored."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -171,12 +171,12 @@ class Recording:
             raise ProblemError("no prompts, or an empty one; texts go on with prompts, so pass some")
         if not self.rest_at or not all(0 < temperature < math.inf for temperature in self.rest_at):
             raise ProblemError(
-                f"the rest is to be kept at the temperatures {list(self.rest_at)}; pass finite ones above 0"
+                f"the rest is stored at temperatures, and they are {list(self.rest_at)}; pass finite ones above 0"
             )
         if self.stored not in STORED:
             raise ProblemError(f"logits cannot be stored as {self.stored!r}; known: {', '.join(STORED)}")
         if self.top_k is not None and not 1 <= self.top_k < self.vocab:
-            raise ProblemError(f"top_k is {self.top_k}; of {self.vocab} tokens keep 1 to {self.vocab - 1}, or all")
+            raise ProblemError(f"top_k is {self.top_k}; of {self.vocab} tokens store 1 to {self.vocab - 1}, or all")
         if self.models.matching is not None:
             raise ProblemError(
                 f"{self.names[1]} has another tokenizer than {self.names[0]}, and its laws are over other tokens; pass "
@@ -226,7 +226,7 @@ class Recording:
 
     @property
     def format(self) -> str:
-        """What the header says that the file holds."""
+        """The format of the file, for its header."""
         return RECORDED_FORMAT if self.top_k is None else TOP_FORMAT
 
     @property
@@ -280,7 +280,7 @@ class Recording:
 
 
 def check_room(prompts: Sequence[Sequence[int]], new: int, models: Models) -> None:
-    """Raise unless all models know positions for each prompt and so many tokens after it."""
+    """Raise unless all models have positions for each prompt and so many tokens after it."""
     longest = max(map(len, prompts), default=0) + new
     if longest > (room := min(map(positions, (models.target, *listed(models.drafts))))):
         raise ProblemError(f"a prompt and {new} tokens after it are {longest}, and a model reads {room}; shorten one")
@@ -363,7 +363,7 @@ def record(recording: Recording, path: Path, progress: Callable[[int], None] = l
     Returns
     -------
     dict
-        What the header of the file says: provenance, the mean acceptance of one draft, and the error of storing.
+        The header of the file: provenance, the mean acceptance of one draft, and the error of storing.
 
     Raises
     ------

@@ -47,8 +47,8 @@ class TreeRecording(Recording):
     Raises
     ------
     ProblemError
-        As for `Recording`, and if a tree is too large for memory, or the models cannot be asked about trees, or the
-        temperature is 0.
+        As for `Recording`, and if a tree is too large for memory, or the models cannot read trees, or the temperature
+        is 0.
     """
 
     paths: int = 1
@@ -84,7 +84,7 @@ class TreeRecording(Recording):
 
     @property
     def format(self) -> str:
-        """What the header says that the file holds."""
+        """The format of the file, for its header."""
         return TREES_FORMAT if self.top_k is None else TOP_TREES_FORMAT
 
     @property
@@ -120,10 +120,10 @@ class TreeRecording(Recording):
         laws = drafts.over(self.vocab).split([tree.inner for tree in drafts.trees])
         roots = replace(drafts, laws=sampling.roots).over(self.vocab)
         found: dict[str, list[torch.Tensor]] = {name: [] for name in self.layout}
-        for tree, said, drawn_from, root in zip(
+        for tree, seen, drawn_from, root in zip(
             drafts.trees, logits.split([tree.size for tree in drafts.trees]), laws, roots, strict=True
         ):
-            for name, values in self._stored(tree, said, drawn_from, root.cpu(), error).items():
+            for name, values in self._stored(tree, seen, drawn_from, root.cpu(), error).items():
                 found[name].append(values)
         error.draft_l1_max = max(error.draft_l1_max, sampling.off)
         return found

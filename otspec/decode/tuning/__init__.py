@@ -4,7 +4,7 @@
 
 Inside: `candidates` are the ways to decode that it considers; `passes` times the passes of both models, and `trials`
 decodes a little by each; from both `costs` predicts the speed-up of every candidate, and `race` measures that of the
-best of them beside plain decoding.  `identity` says what was measured, and `report` shows it.
+best of them beside plain decoding.  `identity` names the machine that was measured on, and `report` shows all of it.
 """
 
 from otspec.extras import require

@@ -51,14 +51,14 @@ class PassTimes:
 
 @dataclass(frozen=True)
 class Trial:
-    """What decoding by a family, at depths that varied from step to step, has shown; of plain decoding, depth 0."""
+    """Figures of decoding by a family, at depths that varied from step to step; of plain decoding, depth 0."""
 
     steps: Mapping[int, float]
     """Seconds of a whole step by its depth."""
     start: float
     """Seconds of a text besides its steps: preparation, and reading the prompt."""
     acceptance: tuple[float, ...] = ()
-    """Entry d - 1: share of the steps asked for d tokens or more that accepted d or more."""
+    """Entry d - 1: of the steps that may draft d tokens or more, the share that accepted d or more."""
     nodes: tuple[float, ...] = ()
     """Entry d - 1: distinct drafted prefixes of d tokens, on average."""
 
@@ -106,7 +106,7 @@ class CostModel:
     ----------
     target : PassTimes
     draft : PassTimes, optional
-        None for what drafts from the target's hidden states: no pass of it is timed alone, and all are in the rest.
+        None for a model that needs the target's hidden states: no pass of it is timed alone, and all are in the rest.
     plain : Trial
     trials : mapping
     text : int

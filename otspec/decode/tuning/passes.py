@@ -65,7 +65,7 @@ class Passes:
 
 @torch.no_grad()
 def pass_times(
-    models: Sequence[tuple[Passes, Sequence[int]]], seconds: float, now: Now, tell: Callable[[], None] = lambda: None
+    models: Sequence[tuple[Passes, Sequence[int]]], seconds: float, now: Now, report: Callable[[], None] = lambda: None
 ) -> list[PassTimes]:
     """The median time of a pass for several models, and numbers of rows of each.
 
@@ -77,7 +77,7 @@ def pass_times(
     models : sequence of (Passes, numbers of rows)
     seconds : float
     now : Now
-    tell : callable
+    report : callable
         Called once a round.
     """
     found: list[dict[int, list[float]]] = [{count: [] for count in sorted(rows)} for _, rows in models]
@@ -90,7 +90,7 @@ def pass_times(
             for count, spent in times.items():
                 spent.append(passes.time(count))
         rounds += 1
-        tell()
+        report()
     return [PassTimes(tuple(times), tuple(float(np.median(spent)) for spent in times.values())) for times in found]
 
 

@@ -1,4 +1,4 @@
-"""The fastest candidates and plain decoding in turn on the same prompts: what is really gained."""
+"""The fastest candidates and plain decoding in turn on the same prompts: the measured gain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FEWEST = 6
 """Prompts at least: of three, an interval of several candidates is wider than what drafts gain."""
 
 Timed = Callable[[Candidate, int], float]
-"""Decodes a prompt, by its number, and says how many seconds each token took."""
+"""Decodes a prompt, by its number, and returns how many seconds each token took."""
 
 
 @dataclass(frozen=True)

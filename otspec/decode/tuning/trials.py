@@ -37,7 +37,7 @@ def depths_of(most: int) -> list[int]:
 
 
 class VaryingDrafter(WrappedDrafter):
-    """A drafter whose depth is told anew at every step, and which counts the nodes of its trees.
+    """A drafter whose depth is set anew at every step, and which counts the nodes of its trees.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class VaryingDrafter(WrappedDrafter):
         self._levels = levels
 
     def depth(self, lengths: IntArray) -> int:
-        """The next depth, if the drafter goes so far; asked once a step, when it begins."""
+        """The next depth, if the drafter goes so far; called once a step, when it begins."""
         self._levels.append([])
         return min(super().depth(lengths), next(self._depths))
 
@@ -75,7 +75,7 @@ class Varying:
 
     @property
     def lossless(self) -> bool:
-        """As without it: a depth that does not look at the drafts changes no law."""
+        """As without it: a depth that does not depend on the drafts changes no law."""
         return self.strategy.lossless
 
     @property
@@ -103,14 +103,14 @@ class TimedStep(NamedTuple):
 
 
 class StepTimes:
-    """A streamer that notes when tokens came: of one text, at the end of every step."""
+    """A streamer that records when tokens came: of one text, at the end of every step."""
 
     def __init__(self, now: Now) -> None:
         self.now = now
         self.at: list[float] = []
 
     def put(self, value: torch.Tensor) -> None:
-        """Note the time; at first the prompt comes."""
+        """Record the time; at first the prompt comes."""
         self.at.append(self.now())
 
     def end(self) -> None:
@@ -118,7 +118,7 @@ class StepTimes:
 
 
 class TrialRuns:
-    """What the runs of one family add up to.
+    """The sums over the runs of one family.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class TrialRuns:
         found: defaultdict[int, list[float]] = defaultdict(list)
         for step in self.steps:
             found[step.depth].append(step.seconds)
-        # A drafter of few tokens goes less deep than it is asked to.
+        # A drafter of few tokens goes less deep than requested.
         wanted = {0} if self.most == 0 else set(depths_of(max(found, default=self.most)))
         timed = {depth: float(np.median(times)) for depth, times in found.items()}
         steps = {depth: timed[depth] for depth in timed.keys() & wanted} or timed
@@ -167,7 +167,7 @@ class TrialRuns:
         starts = [spent - steps[depth] for depth, spent in self._starts if depth in steps]
         drafted = [sum(len(levels) > level for levels in self._levels) for level in range(self.most)]
         drafted = drafted[: drafted.index(0)] if 0 in drafted else drafted
-        accepted = [*self.metrics.accepted, *[0] * len(drafted)]  # copies may be shorter than asked for
+        accepted = [*self.metrics.accepted, *[0] * len(drafted)]  # copies may be shorter than requested
         return Trial(
             steps,
             max(float(np.median(starts)), 0.0) if starts else 0.0,
@@ -188,7 +188,7 @@ def trials(
     seed: int,
     seconds: float,
     now: Now,
-    tell: Callable[[], None] = lambda: None,
+    report: Callable[[], None] = lambda: None,
 ) -> int:
     """Run every trial on one prompt, then on the next, while there is time; how many prompts there were.
 
@@ -198,6 +198,6 @@ def trials(
     while rounds == 0 or now() - began < seconds:
         for one in runs:
             one.run(decode, prompts[rounds % len(prompts)], seed + rounds)
-            tell()
+            report()
         rounds += 1
     return rounds

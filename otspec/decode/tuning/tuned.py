@@ -1,4 +1,4 @@
-"""The outcome of tuning: settings that are kept in a small file, with what they were measured for."""
+"""The outcome of tuning: settings in a small file, with the models, sampling and machine that they are for."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Mark(NamedTuple):
     """Which model was measured."""
 
     name: str
-    """What the user called it."""
+    """The user's name for it."""
     fingerprint: str
 
     @classmethod
@@ -44,7 +44,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True)
 class Tuned:
-    """The fastest lossless way to decode that was found for a pair of models, and what it was found for.
+    """The fastest lossless way to decode that was found for a pair of models, and the conditions that it is for.
 
     Examples
     --------
@@ -59,13 +59,13 @@ class Tuned:
     method: str
     """One of `METHODS_OF`: ``"vanilla"`` where drafts do not pay."""
     settings: Mapping[str, Any]
-    """What the method takes: paths, depth, solver, law, draft_temperature, draft_top_k, those that are given."""
+    """Those of the method that are set: paths, depth, solver, law, draft_temperature, draft_top_k."""
     why: str
-    """A sentence."""
+    """The reason, a sentence."""
     target: Mark
     draft: Mark
     sampling: Mapping[str, Any]
-    """Temperature, top_k and top_p, those that are given."""
+    """Those that are set of temperature, top_k and top_p."""
     machine: Mapping[str, Any] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
     """Speed-up over plain decoding, predicted and measured, and times."""
@@ -99,12 +99,12 @@ class Tuned:
         """Decode prompts, shape (B, length), with these settings; all else is as `otspec.generate` takes it.
 
         Temperature, top_k and top_p are those that were measured, unless one of them is passed.  Where something
-        differs from what was measured there is a warning: the text keeps its law, but another choice may be faster.
+        differs from what was measured there is a warning: the text still has its law, but another choice may be faster.
 
         Raises
         ------
         ProblemError
-            If the models are others, or as `otspec.generate` does.
+            If these are other models, or as `otspec.generate` does.
         """
         self.check_models(target, draft)
         sampled = {name: value for name, value in settings.items() if name in SAMPLING and value is not None}
@@ -121,7 +121,7 @@ class Tuned:
         Raises
         ------
         ProblemError
-            If one is another.
+            If one is another model.
         """
         for role, mark, model in (("target", self.target, target), ("draft model", self.draft, draft)):
             if model is not None and fingerprint(model) != mark.fingerprint:

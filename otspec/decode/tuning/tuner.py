@@ -44,7 +44,7 @@ SHARES = (0.1, 0.4, 0.5)
 """Of the seconds: passes, trials, race."""
 
 Progress = Callable[[str, float], None]
-"""Is told what is being done, and the share of the time that is spent."""
+"""Called with what is being done, and the share of the time that is spent."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def tune(
     Parameters
     ----------
     target, draft : PreTrainedModel
-        Causal language models; the draft model may look at the target's hidden states.
+        Causal language models; the draft model may receive the target's hidden states.
     prompts : sequence of lists of int
         Tokens of texts such as will be decoded.
     temperature, top_k, top_p : optional
@@ -141,7 +141,7 @@ def tune(
         Of each text.
     seed : int
     names : pair of str
-        What target and draft are called in the settings.
+        The names of target and draft in the settings.
     tokenizer, draft_tokenizer : PreTrainedTokenizerBase, optional
         As in `otspec.generate`.
     now : callable
@@ -188,7 +188,7 @@ def tune(
 
     began, (for_passes, for_trials, for_race) = now(), (share * seconds for share in SHARES)
 
-    def tell(stage: str) -> None:
+    def at(stage: str) -> None:
         progress(stage, min((now() - began) / seconds, 1.0))
 
     text = [*rows[0], *([rows[0][-1]] * (max_new_tokens // 2))]
@@ -197,10 +197,10 @@ def tune(
     timed = [(Passes(target, text, siblings=False, depth=depth + 1, now=now), doubling(widest))]
     if not needs_features(draft):  # others have no pass without it
         timed.append((Passes(draft, text, siblings=True, depth=1, now=now), sorted({1, *drafted})))
-    target_times, *draft_times = pass_times(timed, for_passes, now, lambda: tell("timing passes"))
+    target_times, *draft_times = pass_times(timed, for_passes, now, lambda: at("timing passes"))
 
     runs: dict[Family | None, TrialRuns] = {way.family: TrialRuns(strategy(way), way.depth, now) for way in ways}
-    decoded = trials(runs.values(), decode, rows, seed, for_trials, now, lambda: tell("trying every family"))
+    decoded = trials(runs.values(), decode, rows, seed, for_trials, now, lambda: at("trying every family"))
     shown = {family: one.trial() for family, one in runs.items()}
     plain = shown.pop(None)
     model = CostModel(
@@ -208,7 +208,7 @@ def tune(
     )
 
     def raced_once(candidate: Candidate, number: int) -> float:
-        tell("racing the best")
+        at("racing the best")
         started = now()
         generation = decode(strategy(candidate), rows[number % len(rows)], seed=seed + number)
         return (now() - started) / generation.metrics.tokens
@@ -274,8 +274,8 @@ def _depth_within(depth: int, max_new_tokens: int) -> int:
 
 
 def _within(prompt: Sequence[int], target: PreTrainedModel, draft: PreTrainedModel, new: int) -> list[int]:
-    """The end of a prompt, where the whole and the new tokens are more than the models know positions for."""
+    """The end of a prompt, where the whole and the new tokens are more than the models have positions for."""
     room = min(positions(target), positions(draft)) - new
     if room < 1:
-        raise ProblemError(f"max_new_tokens is {new}, and the models leave no position for a prompt; ask for fewer")
+        raise ProblemError(f"max_new_tokens is {new}, and the models leave no position for a prompt; pass fewer")
     return list(prompt[-int(min(room, len(prompt))) :])
