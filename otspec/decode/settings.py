@@ -178,7 +178,7 @@ class DraftSettings:
     """
 
     draft_shortlist: Selection | None = None
-    """In place of these two: which tokens the draft model computes differs from node to node [zhang2025dynaspec].
+    """The tokens that the draft model computes at each node, in place of these two settings [zhang2025dynaspec].
 
     An `otspec.decode.Frequent` takes the most frequent ones, fewer the deeper a node is; an `otspec.decode.Router`
     chooses clusters of tokens by the context.  `docs/shortlists.md` has what each gains.
@@ -293,7 +293,7 @@ class RunSettings:
     """Keep the likeliest tokens of both models that have this mass."""
 
     seed: Seed | None = None
-    """Makes the run repeatable; by default torch's global generator gives one.
+    """The seed of the run, which makes it repeatable; by default torch's global generator gives one.
 
     All texts of a batch draw from one generator.
     """

@@ -63,7 +63,7 @@ class Drafter(ABC):
     def launch_next(self, drafts: Launched, outcome: Outcome, states: torch.Tensor | None) -> None:
         """Launch the drafts of the next step before the host knows what this one accepts, where that can be done.
 
-        If the text goes on, `launch` is what comes next, as deep as in this step.
+        If the text goes on, `launch` is called next, as deep as in this step.
 
         Parameters
         ----------

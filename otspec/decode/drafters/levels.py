@@ -206,7 +206,7 @@ class LevelDrafter(Drafter):
         return levels
 
     def likely(self, output: torch.Tensor, level: Level) -> torch.Tensor:
-        """Logarithms of the model's own probabilities, shape (..., V), from what it gave, (..., ...).
+        """Logarithms of the model's own probabilities, shape (..., V), from its output, (..., ...).
 
         Where logits are no numbers all tokens are unlikely, and each still less likely than its parent.
         """
@@ -326,7 +326,7 @@ class LevelDrafter(Drafter):
         return [min(token, self._own_vocab - 1) for token in tokens]
 
     def _own_chances(self, output: torch.Tensor, level: Level, tokens: torch.Tensor) -> torch.Tensor:
-        """The model's own probabilities of tokens, shape (B, 1), after what it gave, (B, 1, ...)."""
+        """The model's own probabilities of tokens, shape (B, 1), from its output, (B, 1, ...)."""
         logits = self.head.logits(output, level).float()
         return logits.softmax(dim=-1).gather(-1, tokens.clamp(min=0).unsqueeze(-1)).squeeze(-1)
 

@@ -44,7 +44,7 @@ class DynamicTree:
     Parameters
     ----------
     draft : PreTrainedModel
-        Also one that the target steers or feeds, or heads.
+        The draft model; it may be one that the target steers or feeds, or heads.
     paths : int, optional
         K; by default 4.
     depth : int, optional

@@ -35,7 +35,7 @@ class MultiDraft:
     Parameters
     ----------
     draft : PreTrainedModel
-        Or several, whose paths are independent: as many of each, with ``law="independent"``.
+        The draft model, or several with independent paths: as many of each, with ``law="independent"``.
     matching : Matching, optional
         The matching of the target's tokens with the draft model's, where that has another tokenizer:
         `otspec.decode.matching_of`.  Then all token ids among the settings are the target's.

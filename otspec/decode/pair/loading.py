@@ -29,7 +29,7 @@ SHIPPED = "shipped"
 """Name of the package's own pair, of its target and of its draft model."""
 
 DTYPES = ("auto", "float32", "float64", "bfloat16", "float16")
-"""What weights may be held in; auto is what they were saved in."""
+"""Types that weights may be held in; auto is the type that they were saved in."""
 
 
 class Models(NamedTuple):
@@ -46,7 +46,7 @@ class Models(NamedTuple):
 
     @property
     def drafts(self) -> PreTrainedModel | list[PreTrainedModel] | None:
-        """All that draft."""
+        """All draft models."""
         return self.draft if self.draft is None or not self.more_drafts else [self.draft, *self.more_drafts]
 
 
@@ -240,7 +240,7 @@ def device_of(name: str | None) -> torch.device:
 
 
 def _kind(dtype: str | None, place: torch.device) -> str:
-    """What weights are held in there."""
+    """The type that weights are held in there."""
     kind = ("float32" if place.type == "cpu" else "auto") if dtype is None else dtype
     if kind not in DTYPES:
         raise ProblemError(f"no dtype {kind!r}; known: {', '.join(DTYPES)}")

@@ -71,7 +71,7 @@ class Generation:
     scores: list[list[TokenLogprob]] = field(default_factory=list)
     """Of each text the log-probabilities of every new token, with ``logprobs=k``."""
     metrics_of_texts: list[Metrics] = field(default_factory=list)
-    """The same as `metrics` of each text, without times; none of transformers' own methods."""
+    """The metrics of each text, without times; empty for transformers' own methods."""
 
     @property
     def logprobs(self) -> list[list[float]]:
@@ -97,7 +97,7 @@ def run(
     Parameters
     ----------
     target : PreTrainedModel
-        The model whose texts are wanted.
+        The model that the texts are of.
     strategy : Strategy
         Drafts and verifies.
     input_ids : Tensor of int, shape (B, length)

@@ -64,7 +64,7 @@ def train_into(
     report : callable
         Gets the points of the curve.
     forecast : callable, optional
-        Gets what the training will take, before it begins; not where it goes on.
+        Called with the expected cost of the training before it begins; not where it goes on.
 
     Returns
     -------

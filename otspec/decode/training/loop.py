@@ -38,11 +38,11 @@ class TrainingConfig:
 
     steps: int = 600
     rate: float = 1e-3
-    """At its height; it begins and ends at a tenth.  2e-5 to 5e-5 for models of billions of parameters."""
+    """The largest learning rate; it begins and ends at a tenth.  2e-5 to 5e-5 for models of billions of parameters."""
     warm_up: float = 0.1
-    """Share of the steps."""
+    """The share of the steps in which the rate rises."""
     clip: float = 0.5
-    """Of the norm of the gradient."""
+    """The largest norm of the gradient; a larger one is scaled down."""
     loss: str | None = None
     """As `otspec.decode.distillation.losses.loss_named` takes it; None: as the kind has it."""
     seed: int = 0

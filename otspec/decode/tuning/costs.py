@@ -21,7 +21,7 @@ class PassTimes:
     Raises
     ------
     ProblemError
-        If there are none, not as many of both, rows that do not ascend, or seconds that are none.
+        If there are no times, unequal numbers of rows and seconds, rows that do not ascend, or invalid seconds.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a step of a candidate is expected to give and to take, seconds throughout."""
+    """The expected tokens and seconds of a step of a candidate."""
 
     candidate: Candidate
     tokens: float
@@ -91,7 +91,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class CostModel:
-    """Predicts what each candidate takes.
+    """Predicts the times of each candidate.
 
     A step of K paths of L tokens is a draft pass over the text's last token, L - 1 draft passes of K rows, or of one
     along a stem (none of them where drafts are copied), a target pass over all distinct prefixes, and the rest: drawing
@@ -120,7 +120,7 @@ class CostModel:
     text: int
 
     def predict(self, candidate: Candidate) -> Prediction:
-        """What a candidate is expected to take."""
+        """The expected times of a candidate."""
         family, depth = candidate.family, candidate.depth
         trial = self.plain if family is None else self.trials[family]
         measured = sorted(trial.steps)

@@ -135,7 +135,7 @@ def tune(
     draft_top_k : sequence of int
         Truncations of the drafts to try, besides none.
     seconds : float
-        How long to measure.  Slow models take longer: everything is measured a few times.  What is compiled is not
+        How long to measure.  Slow models take longer: everything is measured a few times.  Compilation is not
         counted.
     max_new_tokens : int
         Of each text.

@@ -30,7 +30,7 @@ def device_rule(verifier: PathVerifier, device: torch.device, verify_on: str | N
     Raises
     ------
     ProblemError
-        If `verify_on` is no place, or the device has to verify by a rule that it does not have.
+        If there is no such place, or the device is to verify by a rule that it does not have.
     """
     if verify_on not in PLACES:
         raise ProblemError(f"verify_on is {verify_on!r}; pass 'device', 'host', or None for what suits the models")
@@ -83,7 +83,7 @@ def verify_on_device(
     Raises
     ------
     ProblemError
-        If a law is none.
+        If a law is invalid.
     """
     shape, node = drafts.trees[0].shape, _nodes_of_slots(drafts.trees)
     tokens = np.stack([tree.token[mine] for mine, tree in zip(node, drafts.trees, strict=True)])

@@ -100,7 +100,7 @@ class StepVerifier(ABC):
         Raises
         ------
         ProblemError
-            If a law of the target is none.
+            If a law of the target is invalid.
         """
 
     def launch(self, drafts: Launched, seen: torch.Tensor) -> Judge | None:

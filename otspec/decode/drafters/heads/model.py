@@ -29,7 +29,7 @@ class HeadsConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers is un
     Parameters
     ----------
     vocab_size : int
-        The target's.
+        The target's number of tokens.
     features : sequence of int
         After how many of the target's layers its hidden states are read: after all of them, which is known once the
         target is; empty before.
@@ -141,7 +141,7 @@ def _about(target: PreTrainedModel, heads: int) -> dict[str, Any]:
 
 
 class MedusaConfig(HeadsConfig):
-    """Of `MedusaHeads`.
+    """The configuration of `MedusaHeads`.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class MedusaConfig(HeadsConfig):
     bias : bool
         Whether heads end with a bias, as the target's does.
     final_logit_softcapping : float, optional
-        The target's.
+        The target's soft cap.
     **config
         As in `HeadsConfig`.
     """
@@ -224,7 +224,7 @@ class MedusaHeads(Heads):
 
 
 class MlpConfig(HeadsConfig):
-    """Of an `MlpSpeculator`.
+    """The configuration of an `MlpSpeculator`.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ STAGE = re.compile(r"^(?:speculator\.)?(proj|emb|ln|head)\.(\d+)\.(weight|bias)$
 
 
 def medusa(checkpoint: Checkpoint) -> MedusaHeads:
-    """Medusa's heads: as many as there are tensors of, which is what its own code goes by.
+    """Medusa's heads: as many as there are tensors of, which its own code counts too.
 
     Raises
     ------

@@ -18,7 +18,7 @@ EPS = 1e-6
 
 
 class PublishedMlpConfig(MlpConfig):
-    """Of a `PublishedMlp`.
+    """The configuration of a `PublishedMlp`.
 
     Parameters
     ----------

@@ -286,7 +286,7 @@ def has_no_head(model: PreTrainedModel) -> bool:
 
 
 def can_stand(model: PreTrainedModel) -> bool:
-    """Whether a pass of the model can be repeated at other inputs: what it depends on is what `Reader.read` takes."""
+    """Whether a pass of the model can be repeated at other inputs: it depends on nothing but those of `Reader.read`."""
     shared = getattr(model.config.get_text_config(), "num_kv_shared_layers", None)  # these read others' caches
     return not model.training and not shared and is_untouched(model)
 
