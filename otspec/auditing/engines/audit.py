@@ -6,13 +6,14 @@ import importlib
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
 
 from otspec.auditing.engines.adapters.function import Completes, as_engine
-from otspec.auditing.engines.engine import DEFAULT_PROMPTS, Engine, EngineDied, Sampling, Text, as_text
+from otspec.auditing.engines.engine import DEFAULT_PROMPTS, Engine, EngineDied, Sampling, Text, as_text, one_line
 from otspec.auditing.engines.exact_law import ExactLawTest
 from otspec.auditing.engines.format_checks import compare, finding_of
 from otspec.auditing.engines.judge import LAW, Batch, Judge, PromptCell, conclude, next_batch
@@ -25,7 +26,7 @@ from otspec.auditing.evidence import at_look
 from otspec.auditing.outcome import Test
 from otspec.auditing.report import settings_text
 from otspec.auditing.settings import Progress, check_progress, no_progress
-from otspec.errors import ProblemError
+from otspec.errors import DataError, ProblemError, UnknownSolver
 
 LOOKS = 4
 """A bias of the law is not believed before so many: until then requests may turn out not to be independent."""
@@ -51,12 +52,14 @@ class Source:
 
         def make() -> list[Text]:
             try:
-                return self._engine.texts(prompt, count, length, sampling, seed, drafts=kind == "drafted")
-            except (ProblemError, ImportError):
+                drawn = self._engine.texts(prompt, count, length, sampling, seed, drafts=kind == "drafted")
+                return [as_text(one) for one in drawn]
+            except (DataError, ImportError, ProblemError, UnknownSolver):
                 raise
             except Exception as error:
                 request = f"{count} texts of {length} tokens after {prompt!r}, {sampling}, {kind}"
-                raise EngineDied(f"{self._engine.name} died at {request}: {type(error).__name__}: {error}") from error
+                said = f"{type(error).__name__}: {one_line(error)}"
+                raise EngineDied(f"{self._engine.name} died at {request}: {said}") from error
 
         drawn = self._texts.get((kind, *place, count), make)
         if len(drawn) != count:
@@ -146,16 +149,12 @@ def audit_engine(
     check_progress(progress)
     if not (isinstance(samplings, Sequence) and samplings and all(isinstance(one, Sampling) for one in samplings)):
         raise ProblemError("there is no sampling; pass a list of one such as Sampling(1.0), or several")
-    if isinstance(prompts, str) or not prompts or not all(isinstance(prompt, str) for prompt in prompts):
+    listed = isinstance(prompts, Sequence) and not isinstance(prompts, str)
+    if not (listed and prompts and all(isinstance(prompt, str) for prompt in prompts)):
         raise ProblemError("there are no prompts; pass a list of texts")
-    drawn, distinct = (
-        (sampling for sampling in dict.fromkeys(samplings) if not sampling.greedy),
-        list(dict.fromkeys(prompts)),
-    )
-    cells = [
-        PromptCell(number, prompt, sampling)
-        for number, (sampling, prompt) in enumerate(itertools.product(drawn, distinct))
-    ]
+    drawn, distinct = [one for one in dict.fromkeys(samplings) if not one.greedy], list(dict.fromkeys(prompts))
+    pairs = enumerate(itertools.product(drawn, distinct))
+    cells = [PromptCell(number, prompt, sampling) for number, (sampling, prompt) in pairs]
     if cells and settings.texts < len(cells):
         raise ProblemError(
             f"texts is {settings.texts}, and there are {len(cells)} pairs of prompt and sampling; ask for more"
@@ -170,11 +169,13 @@ def audit_engine(
         **dict(about or {}),
     }
     judge: Judge = TwoSampleTest(cells, settings) if laws is None else ExactLawTest(cells, settings, laws)
-    with Texts(store, header) as texts:
+    with Texts(None if store is None else Path(store), header) as texts:
         source = Source(audited, texts, settings)
         divergences = list(_greedy(source, distinct, laws, settings))
         tests, looks = watch(judge, source.batch(judge), settings.texts // max(len(cells), 1), settings, progress)
-        acceptance = audited.acceptance()
+        acceptance = None
+        with suppress(Exception):  # which says nothing of the texts: they are not lost with it
+            acceptance = audited.acceptance()
     found = finding_of(divergences, len(distinct))
     outcome = conclude(judge, tests, looks, divergences, found, acceptance, settings)
     return EngineAudit(outcome, settings, audited.name, audited.version, audited.method, acting)

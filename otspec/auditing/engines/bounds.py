@@ -26,15 +26,10 @@ def lower_known(batches: Sequence[Sequence[Draws]], length: int, miss: float) ->
     """
     halves = [_halves(prompt) for prompt in batches]
     total = sum(_size(second) for _, second in halves)
-    each = miss / (2 * length)
-    return np.array(
-        [
-            max(_by_nodes(halves, place) / total, _by_ranks(halves, place) / total) - rate_radius(total, each)
-            if total
-            else 0.0
-            for place in range(length)
-        ]
-    ).clip(min=0.0)
+    if not total:
+        return np.zeros(length)
+    off = [max(_by_nodes(halves, place), _by_ranks(halves, place)) / total for place in range(length)]
+    return (np.array(off) - rate_radius(total, miss / (2 * length))).clip(min=0.0)
 
 
 def upper_known(batches: Sequence[Sequence[Draws]], length: int, miss: float) -> FloatArray:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -90,9 +90,16 @@ def as_text(text: Any) -> Text:
         return Text((), text)
     found = text if isinstance(text, Text) else Text(text, "")
     try:
-        return found._replace(tokens=tuple(operator.index(token) for token in found.tokens))
-    except TypeError as error:
-        raise ProblemError(f"{text!r} is no text; pass a string, its tokens by number, or an otspec Text") from error
+        logs = None if found.logprobs is None else tuple(map(float, found.logprobs))
+        return found._replace(tokens=tuple(map(operator.index, found.tokens)), logprobs=logs)
+    except (TypeError, ValueError) as error:
+        said = one_line(repr(text))
+        raise ProblemError(f"{said} is no text; pass a string, its tokens by number, or an otspec Text") from error
+
+
+def untold(texts: Sequence[Text]) -> bool:
+    """Whether texts have characters, and none of them a token."""
+    return any(one.text for one in texts) and not any(one.tokens for one in texts)
 
 
 class Acceptance(NamedTuple):
@@ -104,18 +111,6 @@ class Acceptance(NamedTuple):
     accepted: int
     per_position: tuple[int, ...] = ()
     """How often the first, second, ... drafted token was accepted."""
-
-    def since(self, earlier: Acceptance | None) -> Acceptance:
-        """What came after an earlier count."""
-        if earlier is None:
-            return self
-        pairs = zip_longest(self.per_position, earlier.per_position, fillvalue=0)
-        return Acceptance(
-            self.steps - earlier.steps,
-            self.drafted - earlier.drafted,
-            self.accepted - earlier.accepted,
-            tuple(now - before for now, before in pairs),
-        )
 
 
 @runtime_checkable

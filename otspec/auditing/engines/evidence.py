@@ -108,12 +108,8 @@ class Positions:
         for place, position in enumerate(self.each):
             rows = np.flatnonzero(draws.decided[:, place])
             for row in rows:
-                position.add(
-                    draws.texts[row][:place],
-                    int(draws.tokens[row, place]),
-                    float(draws.p[row, place]),
-                    int(draws.support[row, place]),
-                )
+                p, support = float(draws.p[row, place]), int(draws.support[row, place])
+                position.add(draws.texts[row][:place], int(draws.tokens[row, place]), p, support)
             position.ranks += np.bincount(bins_of(draws.ranks[rows, place]), minlength=BINS)
 
 

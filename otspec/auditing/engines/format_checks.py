@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from otspec.auditing.engines.draws import ENDED, Draws, whole
-from otspec.auditing.engines.engine import Text
+from otspec.auditing.engines.engine import Text, untold
 from otspec.auditing.engines.laws import Laws
 from otspec.auditing.engines.report import Divergence
 from otspec.auditing.outcome import Finding
@@ -22,7 +22,7 @@ class Ends:
         self._found: dict[str, tuple[int, str]] = {}
 
     def add(self, prompt: str, texts: Sequence[Text]) -> None:
-        """Look at texts with drafts."""
+        """Look at texts of a prompt."""
         for text in texts:
             if not (text.tokens or self._endless):
                 continue
@@ -36,10 +36,11 @@ class Ends:
                 why = ", and the exact law has no token that ends a text" if self._endless else ""
                 self._note("cut short", f"{len(text.tokens)} tokens of {self._length} after {prompt!r}{why}")
 
-    def findings(self) -> list[Finding]:
-        """Each kind of fault with the first text that shows it."""
+    def findings(self, plain: Ends) -> list[Finding]:
+        """Each kind of fault with the first text that shows it; no bias is what texts without drafts have as well."""
+        too = {kind: ", as texts without drafts are" if kind in plain._found else "" for kind in self._found}
         return [
-            Finding(f"{count} texts with drafts are {kind}: {example}", bias=True)
+            Finding(f"{count} texts with drafts are {kind}{too[kind]}: {example}", bias=not too[kind])
             for kind, (count, example) in self._found.items()
         ]
 
@@ -137,7 +138,7 @@ def compare(
     Both tokens are judged by the laws, if there are some: logits may be off by `tolerance`, or by more in the
     arithmetic of the laws (`Laws.rounding`).
     """
-    if not (plain.tokens and drafted.tokens):
+    if untold([plain]) or untold([drafted]):
         place = _first_difference(plain.text, drafted.text)
         if place is None:
             return None

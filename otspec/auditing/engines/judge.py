@@ -62,7 +62,8 @@ class Judge(ABC):
         self.threshold = math.log(len(TESTS) / settings.alpha)
         self.texts = self.plain_texts = 0
         self.undecided = 0
-        self.ends, self.logprobs = Ends(settings.length, ends), LogProbabilities(settings.tolerance)
+        self.ends, self.plain_ends = (Ends(settings.length, ends) for _ in range(2))
+        self.logprobs = LogProbabilities(settings.tolerance)
         self.coincidences = [Coincidences() for _ in cells]
         self.caught: int | None = None
         """How many texts there were when the control was caught."""
@@ -76,6 +77,7 @@ class Judge(ABC):
         self.texts += len(batch.drafted)
         self.plain_texts += len(batch.plain)
         self.ends.add(cell.prompt, batch.drafted)
+        self.plain_ends.add(cell.prompt, batch.plain)
         self.compare(cell, batch)
 
     @abstractmethod
@@ -105,7 +107,7 @@ class Judge(ABC):
 
     def findings(self) -> list[Finding]:
         """What texts show whatever their law."""
-        return [*self.ends.findings(), *self.logprobs.findings()]
+        return [*self.ends.findings(self.plain_ends), *self.logprobs.findings()]
 
     def by_sampling(self) -> dict[Sampling, list[PromptCell]]:
         """The cells of each sampling."""

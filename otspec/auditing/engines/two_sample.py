@@ -13,12 +13,13 @@ from dataclasses import replace
 import numpy as np
 
 from otspec.auditing.engines import bounds
-from otspec.auditing.engines.engine import Sampling, Text
+from otspec.auditing.engines.engine import Sampling, Text, untold
 from otspec.auditing.engines.judge import INDEPENDENCE, LAW, Batch, Judge, PromptCell
 from otspec.auditing.engines.report import Control, Place
 from otspec.auditing.engines.settings import EngineAuditSettings
 from otspec.auditing.evidence import log_average_and_product
 from otspec.auditing.outcome import Test
+from otspec.errors import ProblemError
 from otspec.laws import FloatArray
 
 SMOOTHINGS = 4.0 ** np.arange(1, 6)
@@ -178,7 +179,11 @@ class TwoSampleTest(Judge):
         """Decide at the first batch whether tokens or characters are compared."""
         if self._cuts is not None:
             return
-        self._by_tokens = any(text.tokens for text in (*batch.plain, *batch.drafted))
+        sides = (batch.plain, batch.drafted)
+        self._by_tokens = any(one.tokens for side in sides for one in side) and not any(map(untold, sides))
+        alone = (any(one.tokens for one in side) and not any(one.text for one in side) for side in sides)
+        if not self._by_tokens and any(alone):
+            raise ProblemError("some texts are tokens alone, and some characters alone; tell all in one way")
         self._cuts = range(1, self.settings.length * (1 if self._by_tokens else CHARACTERS) + 1)
         self._pairs, self._control = ([Pairs(self._cuts) for _ in self.cells] for _ in range(2))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 
 from otspec.auditing.engines import EngineVerdict, FunctionLaws, Laws, Sampling, Text, audit_engine
@@ -97,7 +98,9 @@ def test_greedy_text_that_follows_the_draft() -> None:
 
 
 class Forgetful(Faulty):
-    """Forgets truncations on the path of the drafts."""
+    """Forgets truncations on the path of the drafts, and fails when it is asked what became of them."""
+
+    acceptance: Any = 0
 
     def texts(self, prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool) -> list[Text]:
         cut = Sampling(sampling.temperature) if drafts else sampling
@@ -158,6 +161,10 @@ def cut_short(text: Text) -> Text:
     return text._replace(tokens=text.tokens[:1]) if text.ended == "length" else text
 
 
+def slightly(before: tuple[int, ...]) -> Any:
+    return 0.92 * np.array(markov(before)) + 0.08 * np.eye(3)[0]
+
+
 def without_end(text: Text) -> Text:
     return text._replace(tokens=text.tokens[:-1]) if text.tokens[-1] == END else text
 
@@ -185,7 +192,8 @@ VERDICTS: dict[str, tuple[Callable[[], Faulty], dict[str, Any], str, str]] = {
     "longer": (lambda: Faulty(drawn(longer)), {"laws": LAWS}, "not lossless", "longer than asked for"),
     "past": (lambda: Faulty(drawn(past_the_end), (END,)), {"laws": ENDING}, "not lossless", "text: at token 2 after"),
     "short": (lambda: Faulty(drawn(cut_short), (END,)), {"laws": ENDING}, "not lossless", "cut short"),
-    "short, no ends": (lambda: Faulty(ends=(END,)), {"laws": LAWS}, "not lossless", "no token that ends a text"),
+    "short, no ends": (lambda: Faulty(drawn(cut_short)), {"laws": LAWS}, "not lossless", "no token that ends a text"),
+    "short without drafts too": (lambda: Faulty(ends=(END,)), {"laws": LAWS}, "no evidence", "short, as texts without"),
     "ends": (lambda: Faulty(ends=(END,)), {"laws": ENDING}, "no evidence", ""),
     "hidden": (lambda: Faulty(lambda t, s: [*map(without_end, t)], (END,)), {"laws": ENDING}, "no evidence", ""),
     "logprobs": (partial(Faulty, with_logprobs=True), {"laws": LAWS}, "no evidence", ""),
@@ -200,6 +208,16 @@ VERDICTS: dict[str, tuple[Callable[[], Faulty], dict[str, Any], str, str]] = {
     "characters": (partial(Faulty, in_characters=True), {"texts": 4000}, "no evidence", ""),
     "characters, biased": (
         *(partial(Faulty, in_characters=True, drafted=biased_at(2)), {"texts": 4000}, "not lossless", ""),
+    ),
+    "tokens without drafts only": (
+        lambda: Faulty(lambda t, s: [x._replace(tokens=()) for x in t]),
+        {},
+        "no evidence",
+        "",
+    ),
+    "plain text, slightly": (
+        *(partial(Faulty, plain=slightly, drafted=slightly), {"laws": LAWS, "texts": 1500, "seed": 14}, "cannot tell"),
+        "texts without drafts have not the exact law either",
     ),
     "plain text": (
         *(partial(Faulty, plain=biased_at(2), drafted=biased_at(2)), {"laws": LAWS}, "cannot tell"),

@@ -35,7 +35,7 @@ REFUSED: list[Refused] = [
     (request(all_texts=1), "all_texts is 1; pass True or False"),
     (request(texts=3, prompts=["a", "b", "c", "d"]), "texts is 3, and there are 4 pairs of prompt and sampling"),
     (request(prompts=[]), "there are no prompts"),
-    (request(prompts="ab"), "there are no prompts"),
+    *((request(prompts=wrong), "there are no prompts") for wrong in ("ab", iter("ab"))),
     (request(samplings=[]), "there is no sampling"),
     (request(samplings=Sampling()), "there is no sampling; pass a list of one such"),
     (request(laws=markov), "laws is <function markov .*; pass FunctionLaws"),
@@ -43,6 +43,8 @@ REFUSED: list[Refused] = [
     (request(Faulty(plain=lambda before: [0.0] * 9 + [1.0])), "holds token 9, and the exact law has 3 tokens"),
     (lambda: Sampling(top_k=1.5), "top_k = 1.5; it is a number of tokens"),  # type: ignore[arg-type]
     (lambda: audit_texts([[0.7]], laws=LAWS), r"\[0.7\] is no text; pass a string"),
+    (request(Faulty(lambda texts, sampling: [Text(("a",), "")])), r"tokens=\('a',\).* is no text"),  # type: ignore[arg-type]
+    (lambda: audit_texts(["ab"] * 9, [[0, 1]] * 9), "tokens alone, and some characters alone; tell all in one way"),
     (request(progress=3), "progress is 3; pass a function"),
     (lambda: Sampling(temperature=-1.0), "temperature = -1.0; it is finite and >= 0"),
     (lambda: Sampling(top_k=-2), "top_k = -2; it is a number of tokens"),
