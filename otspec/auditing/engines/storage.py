@@ -69,9 +69,10 @@ class Texts:
     def _open(self, path: Path, header: dict[str, Any]) -> None:
         content = path.read_bytes() if path.exists() else b""
         whole = content[: content.rfind(b"\n") + 1]  # an interrupted line is drawn again
-        if not whole:
+        head = json.dumps(header).encode() + b"\n"
+        if head.startswith(content):
             with named(path), path.open("wb") as file:
-                file.write(json.dumps(header).encode() + b"\n")
+                file.write(head)
             return
         try:
             first, *lines = [json.loads(line) for line in whole.splitlines()]

@@ -44,7 +44,7 @@ def test_texts_of_another_audit_are_refused(tmp_path: Path) -> None:
         audit_engine(Faulty(), prompts=[""], laws=LAWS, store=store, about={"settings": {"drafts": 3}}, **FEW)
 
 
-@pytest.mark.parametrize("content", ["no JSON\n", "[1]\n", '{"a": 1}\n{"b": 2}\n'])
+@pytest.mark.parametrize("content", ["no JSON\n", "[1]\n", '{"a": 1}\n{"b": 2}\n', '{"a": 1}', "a note"])
 def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path: Path, content: str) -> None:
     store = tmp_path / "texts.jsonl"
     store.write_text(content)
