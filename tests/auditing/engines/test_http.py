@@ -43,6 +43,7 @@ class Script:
     """Requests that it answers before it cuts the line."""
     pages: dict[str, str] = field(default_factory=lambda: {"/version": '{"version": "0.32.0"}', "/metrics": METRICS})
     models: tuple[str, ...] = ("tiny",)
+    lacking: int = 404
     refuses: tuple[int, str] | None = None
     requests: list[dict[str, Any]] = field(default_factory=list)
 
@@ -73,7 +74,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         script: Script = self.server.script
         pages = script.pages | {"/v1/models": json.dumps({"data": [{"id": name} for name in script.models]})}
-        self.send(200, pages[self.path]) if self.path in pages else self.send(404, "no such page")
+        self.send(200, pages[self.path]) if self.path in pages else self.send(script.lacking, "no such page")
 
     def do_POST(self) -> None:
         script: Script = self.server.script
@@ -86,6 +87,9 @@ class Handler(BaseHTTPRequestHandler):
             self.send(script.busy.pop(), "later", Retry_After="3")
             return
         script.requests.append(body)
+        if self.path in script.pages:
+            self.send(200, script.pages[self.path])
+            return
         if script.refuses is not None:
             self.send(script.refuses[0], json.dumps({"error": {"message": script.refuses[1]}}))
             return
@@ -204,6 +208,9 @@ FAILING: dict[str, tuple[dict[str, Any], dict[str, Any], int, type[Exception], s
     ),
     "fails": ({"refuses": (500, "an issue")}, {}, 1, EngineDied, "failed at the request .* 500, an issue"),
     "refuses": ({"refuses": (400, "no min_p")}, {}, 1, ProblemError, "refuses the request .* 400, no min_p"),
+    "an error as an answer": ({"refuses": (200, "loading")}, {}, 1, EngineDied, "none of 1 texts of 'ab': .*loading"),
+    "no JSON": ({"pages": {"/v1/completions": "data: {"}}, {}, 1, EngineDied, "with no JSON .*: data: {"),
+    "no choices": ({"pages": {"/v1/completions": '{"choices": [3]}'}}, {}, 1, EngineDied, r"that are none: \[3\]"),
     "no texts": ({"most": 0}, {}, 1, EngineDied, "put out none of 1 texts of 'ab'"),
 }
 
@@ -225,9 +232,9 @@ def test_what_cannot_be_asked_is_one_line(servers: Servers) -> None:
         Http(url=f"http://127.0.0.1:{port}")
     with pytest.raises(ProblemError, match="url = 'localhost:8000'; it begins with http"):
         Http(url="localhost:8000")
-    for setting in ("together", "parallel", "attempts"):
-        with pytest.raises(ProblemError, match=f"{setting} = 0; it is at least 1"):
-            Http(url="http://127.0.0.1:1", **{setting: 0})  # type: ignore[arg-type]
+    for setting, value in (("together", 0), ("parallel", "4"), ("attempts", 1.5), ("timeout", 0), ("logprobs", "no")):
+        with pytest.raises(ProblemError, match=f"{setting} = {value!r}[;,]"):
+            Http(url="http://127.0.0.1:1", **{setting: value})  # type: ignore[arg-type]
     fake = servers()
     with pytest.raises(ProblemError, match="has no model 'tiny'; it has other"):
         Http(url=fake.url, plain_url=servers(models=("other",)).url, model="tiny")
@@ -238,6 +245,7 @@ def test_what_cannot_be_asked_is_one_line(servers: Servers) -> None:
 def test_servers_say_what_they_are_and_what_they_accepted(servers: Servers) -> None:
     fake = servers()
     assert Http(url=fake.url).acceptance() == Acceptance(7, 21, 9, (6, 3))
+    assert Http(url=servers(pages={}, lacking=403).url).acceptance() is None
     for pages, version in (
         ({"/version": '{"version": "0.32.0"}'}, "vLLM 0.32.0"),
         ({"/get_server_info": '{"version": "0.5.23"}'}, "SGLang 0.5.23"),
@@ -265,9 +273,9 @@ IDS, LOGPROBS = (5, 7), (-1.0, -2.0)
         "strings": ({"tokens": [" a", "token_id:7"], "token_logprobs": [*LOGPROBS]}, (), None),
         "strings in content": ({"content": [{"token": " a", "logprob": -1.0}]}, (), None),
         "one too few": ({"tokens": ["token_id:5", "token_id:7"], "token_logprobs": [-1.0]}, IDS, None),
-        "nothing": (None, (), None),
+        "nothing, of no text": (None, (), None),
     }
 )
 def test_tokens_are_told_in_several_ways(case: tuple[Any, tuple[int, ...], tuple[float, ...] | None]) -> None:
-    text = read_choice({"text": "ab", "logprobs": case[0], "finish_reason": None})
-    assert (text.tokens, text.logprobs, text.ended) == (*case[1:], "")
+    text = read_choice({"text": case[0] and "ab", "logprobs": case[0], "finish_reason": None})
+    assert text == (case[1], "ab" if case[0] else "", case[2], "")

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from otspec.auditing.engines.adapters.wire import Server, request_seeds
-from otspec.auditing.engines.engine import Acceptance, EngineDied, Sampling, Text
+from otspec.auditing.engines.engine import Acceptance, EngineDied, Sampling, Text, one_line
 from otspec.errors import ProblemError
 
 Json = Mapping[str, Any]
@@ -78,9 +78,14 @@ class Http:
         body: Json | None = None,
         pause: Callable[[float], None] | None = None,
     ) -> None:
-        for setting, value in (("together", together), ("parallel", parallel), ("attempts", attempts)):
-            if value < 1:
-                raise ProblemError(f"{setting} = {value}; it is at least 1")
+        given: dict[str, Any] = {"together": together, "parallel": parallel, "attempts": attempts, "timeout": timeout}
+        for setting, value in given.items():
+            rule = "a number of seconds above 0" if setting == "timeout" else "at least 1, and whole"
+            if not isinstance(value, (int, float) if setting == "timeout" else int) or not value > 0:
+                raise ProblemError(f"{setting} = {value!r}; it is {rule}")
+        both: Any = (logprobs, body or {})
+        if not (isinstance(both[0], bool) and isinstance(both[1], Mapping)):
+            raise ProblemError(f"logprobs = {logprobs!r}, body = {body!r}; they are True or False, and a mapping")
         self.method = method
         self._logprobs, self._together, self._parallel, self._body = logprobs, together, parallel, dict(body or {})
         servers = [Server(at, key, timeout, attempts, pause) for at in (url, plain_url) if at is not None]
@@ -137,9 +142,14 @@ class Http:
             answer = server.post("/v1/completions", {**fields, "n": wanted, "seed": seeds[len(found)]})
             choices = answer.get("choices") if isinstance(answer, Mapping) else None
             if not choices:
-                raise EngineDied(f"{server.url} put out none of {wanted} texts of {fields['prompt']!r}")
-            texts = [read_choice(choice) for choice in sorted(choices, key=lambda choice: choice.get("index", 0))]
-            if self._logprobs and any(choice.get("logprobs") is None for choice in choices):
+                raise EngineDied(
+                    f"{server.url} put out none of {wanted} texts of {fields['prompt']!r}: {one_line(answer)}"
+                )
+            try:
+                texts = [read_choice(choice) for choice in sorted(choices, key=lambda choice: choice.get("index") or 0)]
+            except (AttributeError, TypeError, ValueError) as error:
+                raise EngineDied(f"{server.url} puts out choices that are none: {one_line(choices)}") from error
+            if self._logprobs and any(choice.get("logprobs") is None and choice.get("text") for choice in choices):
                 raise ProblemError(f"{server.url} tells no log-probabilities; logprobs=False does without them")
             found += texts[:wanted]
         return found
@@ -161,7 +171,7 @@ def read_choice(choice: Json) -> Text:
     fits = tokens and len(logprobs) == len(tokens) and None not in logprobs
     return Text(
         tokens=tuple(tokens),
-        text=str(choice.get("text", "")),
+        text=str(choice.get("text") or ""),
         logprobs=tuple(float(one) for one in logprobs) if fits else None,
         ended=str(choice.get("finish_reason") or ""),
     )
@@ -185,7 +195,8 @@ def read_metrics(page: str) -> Acceptance | None:
 def _model(server: Server, name: str | None) -> str:
     """The model's name at a server, which has to have it."""
     listed = server.get("/v1/models")
-    has = [str(one.get("id")) for one in (listed.get("data") or ())] if isinstance(listed, Mapping) else []
+    data = listed.get("data") if isinstance(listed, Mapping) else ()
+    has = [str(one.get("id")) for one in data or () if isinstance(one, Mapping)]
     if name is None and len(has) == 1:
         return has[0]
     if name is None:

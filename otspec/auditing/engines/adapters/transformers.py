@@ -161,7 +161,7 @@ class Transformers(Plain):
                 kind = "draft model with another tokenizer"
                 self._how |= {"tokenizer": self.models.tokenizer, "assistant_tokenizer": self.models.draft_tokenizer}
             self.method = f"assisted: {kind}, {'adaptive' if drafts is None else f'{drafts} tokens'}"
-            self.method += "" if confidence is None else f", confidence {confidence:g}"
+            self.method += "" if confidence is None else f", confidence {confidence}"
 
     def texts(self, prompt: str, count: int, length: int, sampling: Sampling, seed: int, *, drafts: bool) -> list[Text]:
         """Texts without drafts all at once; with drafts one by one, as transformers knows no batch there."""

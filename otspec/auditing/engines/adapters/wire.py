@@ -30,7 +30,7 @@ class Server:
     def __init__(
         self, url: str, key: str | None, timeout: float, attempts: int, pause: Callable[[float], None] | None
     ) -> None:
-        if not url.startswith(("http://", "https://")):
+        if not str(url).startswith(("http://", "https://")):
             raise ProblemError(f"url = {url!r}; it begins with http:// or https://")
         self.url = url.rstrip("/").removesuffix("/v1")
         self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
@@ -46,19 +46,20 @@ class Server:
         """
         try:
             with self._open(page, None) as answer:
-                content = answer.read().decode()
-            return content if text else json.loads(content)
+                content = answer.read()
         except urllib.error.HTTPError as error:
             with error:
-                if error.code in (401, 403):
+                if error.code in (401, 403) and page.startswith("/v1/"):  # others are of its own business
                     raise ProblemError(f"{self.url} wants another key than key= is ({error.code})") from error
                 return None
-        except ValueError:
-            return None
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError) as error:
             raise ProblemError(
                 f"no server answers at {self.url} ({_why(error)}): start one, or mend the URL"
             ) from error
+        try:
+            return content.decode() if text else json.loads(content)
+        except ValueError:
+            return None
 
     def post(self, page: str, body: Mapping[str, Any]) -> Any:
         """What the server answers to JSON.
@@ -74,7 +75,8 @@ class Server:
         for attempt in range(self._attempts):
             try:
                 with self._open(page, json.dumps(body).encode()) as answer:
-                    return json.loads(answer.read())
+                    content = answer.read()
+                return json.loads(content)
             except urllib.error.HTTPError as error:
                 with error:
                     said = _message(error)
@@ -83,7 +85,10 @@ class Server:
                         verb = "failed at" if error.code >= 500 else "refuses"
                         raise kind(f"{self.url} {verb} {request}: {error.code}, {said}") from error
                     self._pause(_patience(error.headers.get("Retry-After"), attempt))
-            except (OSError, HTTPException, ValueError) as error:
+            except ValueError as error:
+                said = one_line(content.decode(errors="replace"))
+                raise EngineDied(f"{self.url} answers {request} with no JSON ({_why(error)}): {said}") from error
+            except (OSError, HTTPException) as error:
                 raise EngineDied(f"{self.url} died at {request}: {_why(error)}") from error
         raise ProblemError(f"{self.url} was too busy for {request}, {self._attempts} times: try later, or parallel=1")
 
