@@ -16,7 +16,7 @@ from otspec.auditing.engines.settings import EngineAuditSettings
 from otspec.auditing.settings import AuditSettings
 from otspec.cli import options
 from otspec.cli.groups import OptionsFrom, with_option_groups
-from otspec.cli.loading import load
+from otspec.cli.loading import file_of, load
 from otspec.cli.options import ARGUMENT, OutFile
 from otspec.cli.prompts import gather
 from otspec.cli.sampling import Config, say_own_config
@@ -65,6 +65,8 @@ def audit(request: AuditOptions) -> None:
     """
     from otspec.auditing import audit as run
 
+    names = (request.rule, request.scheme, request.drafter, request.shown)
+    options.check_apart(map(file_of, names), json=request.json)
     with progress_bar() as bar:
         task = bar.add_task("auditing", total=None)
         result = run(
@@ -112,6 +114,8 @@ WITHOUT = "none"
 
 OF_TARGET = ("transformers", "otspec")
 """Engines that can leave out a target's own generation configuration; a server has to be started without it."""
+
+PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 ALL = {"all": 0, "0": 0}
 """Words for no truncation, in lists of top-k."""
@@ -172,13 +176,14 @@ def audit_engine(request: EngineAuditOptions) -> None:
     from otspec.auditing.engines.engine import DEFAULT_PROMPTS
 
     EngineAuditSettings(**request.settings)
+    options.check_apart([request.prompts, file_of(request.engine)], json=request.json)
     own_config = request.config.get("own_config", True)
     samplings = _samplings(request.temperature, request.top_k, request.top_p, request.min_p)
     texts: Sequence[str] = DEFAULT_PROMPTS
     if request.prompt or request.prompts:
         texts = [one.turns[0] for one in gather(request.prompt or [], request.prompts)]
-    options = {name: getattr(request, name) for name in ("target", "draft", "drafts", "url", "plain_url", "model")}
-    settings = {name: value for name, value in options.items() if value is not None}
+    named = {name: getattr(request, name) for name in ("target", "draft", "drafts", "url", "plain_url", "model")}
+    settings = {name: value for name, value in named.items() if value is not None}
     settings |= dict(map(_setting, request.set_ or []))
     if not own_config and request.engine in OF_TARGET:
         settings["own_config"] = False
@@ -195,7 +200,7 @@ def audit_engine(request: EngineAuditOptions) -> None:
                 texts,
                 laws=laws,
                 store=None if request.json is None else request.json.with_name(f"{request.json.name}.texts.jsonl"),
-                about={"settings": settings},
+                about={"settings": {name: value for name, value in settings.items() if name != "key"}},  # a secret
                 progress=lambda done, most: bar.update(task, completed=done, total=most),
                 **request.settings,
             )
@@ -242,11 +247,11 @@ def _samplings(temperature: str, top_k: str | None, top_p: str | None, min_p: st
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """Name and value of ``name=value``: a number, true, false, or a word."""
+    """Name and value of ``name=value``: a number, true, false, or a word; True, False and None as Python has them."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip().isidentifier():
         raise ProblemError(f"--set {text!r} is no setting; write name=value")
     try:
-        return name.strip(), json_module.loads(value)
+        return name.strip(), json_module.loads(PYTHON.get(value, value))
     except ValueError:
         return name.strip(), value

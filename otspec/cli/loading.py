@@ -26,6 +26,12 @@ def load(name: str) -> Any:
     return found
 
 
+def file_of(name: str | None) -> Path | None:
+    """The file that a name as `load` takes it is read from, if that is a file here."""
+    source = (name or "").rpartition(":")[0]
+    return Path(source if source.endswith(".py") else f"{source.replace('.', '/')}.py") if source else None
+
+
 def load_module(name: str) -> ModuleType:
     """The module of this name, or in this file: ``package.module`` or ``path/to/file.py``."""
     return _file(Path(name)) if name.endswith(".py") else _module(name)

@@ -53,7 +53,7 @@ def mine(prompt, count, length, sampling, seed, *, drafts, off=0.0, target=None)
 
 
 class Mine(Function):
-    def __init__(self, off=0.0):
+    def __init__(self, off=0.0, key=None):
         super().__init__(mine, {"off": off})
 '''
 
@@ -74,8 +74,8 @@ VERDICTS = [
 ]
 QUICK = "--prompt a --texts 1500 --length 2 --greedy-length 2"
 ENGINE_VERDICTS = [
-    ("engine_of_mine:mine", 0, "NO EVIDENCE: 1,500 texts show none, and the control was caught at"),
-    ("engine_of_mine:mine --set off=0.2", 1, "NOT LOSSLESS: "),
+    ("engine_of_mine:mine --set off=False", 0, "NO EVIDENCE: 1,500 texts show none, and the control was caught at"),
+    ("engine_of_mine:mine --set off=0.2 --set target=None", 1, "NOT LOSSLESS: "),
     ("engine_of_mine:mine --texts 64", 3, "CANNOT TELL: nothing was found, but 64 texts do not suffice"),
     ("engine_of_mine:mine --temperature 0", 3, "CANNOT TELL: only greedy text was asked for"),
     ("engine_of_mine.py:Mine --set off=0.2", 1, "NOT LOSSLESS: "),
@@ -103,11 +103,12 @@ def test_the_verdict_on_an_engine_is_the_exit_status(otspec: Otspec) -> None:
 
 
 def test_the_result_in_a_file_and_texts_beside_it(otspec: Otspec) -> None:
-    line = f"audit-engine engine_of_mine.py:mine {QUICK} --json verdict.json --temperature 1,0.5"
+    line = f"audit-engine engine_of_mine.py:Mine {QUICK} --json verdict.json --temperature 1,0.5 --set key=secret"
     first = otspec(line)
     verdict, texts = json.loads(Path("verdict.json").read_text()), Path("verdict.json.texts.jsonl")
     assert verdict["verdict"] == "no evidence"
     assert {place["sampling"] for place in verdict["places"]} == {"T = 1", "T = 0.5"}
+    assert "secret" not in texts.read_text()
     size = texts.stat().st_size
     assert otspec(line).out == first.out
     assert texts.stat().st_size == size
@@ -116,6 +117,8 @@ def test_the_result_in_a_file_and_texts_beside_it(otspec: Otspec) -> None:
 
 
 WRONG = [
+    ("audit rules_of_mine:naive --json rules_of_mine.py", "--json rules_of_mine.py would be written over what is read"),
+    ("audit-engine engine_of_mine.py:mine --json engine_of_mine.py", "would be written over what is read"),
     ("audit kseq2", "'kseq2' is no solver and names no function; write module:function"),
     ("audit kseq:gamma=half", "gamma takes float"),
     ("audit nowhere:rule", "there is no module nowhere, here or installed"),
