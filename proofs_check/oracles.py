@@ -153,19 +153,21 @@ class Program:
     def solve(self) -> tuple[float, FloatArray]:
         """The optimal value and a solution; NaN where HiGHS finds none, which contradicts whatever rests on it."""
         upper, total = self.at_most or (None, None), self.equal or (None, None)
-        answer = linprog(
-            -self.gain,
-            A_ub=upper[0],
-            b_ub=None if upper[1] is None else upper[1] / UNIT,
-            A_eq=total[0],
-            b_eq=None if total[1] is None else total[1] / UNIT,
-            method="highs",
-            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-        )
-        if answer.x is None:
-            return float("nan"), np.full(self.gain.size, np.nan)
-        solution: FloatArray = np.asarray(answer.x) * UNIT
-        return float(self.gain @ solution), solution
+        strict = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+        for presolve in True, False:  # with it, totals that differ by rounding can count as infeasible
+            answer = linprog(
+                -self.gain,
+                A_ub=upper[0],
+                b_ub=None if upper[1] is None else upper[1] / UNIT,
+                A_eq=total[0],
+                b_eq=None if total[1] is None else total[1] / UNIT,
+                method="highs",
+                options={**strict, "presolve": presolve},
+            )
+            if answer.x is not None:
+                solution: FloatArray = np.asarray(answer.x) * UNIT
+                return float(self.gain @ solution), solution
+        return float("nan"), np.full(self.gain.size, np.nan)
 
 
 class Sums:
