@@ -17,7 +17,7 @@ from otspec.reporting.console import progress_bar
 from otspec.reporting.published import ACCEPTANCE
 from otspec.schemes import IID, Greedy
 
-KS = (10, 100, 1000, 10_000, 0)
+KS = (10, 100, 1000, 10_000, 100_000, 0)
 """Draft tokens kept in the paper's figures; 0 is the whole vocabulary."""
 NS = tuple(range(1, 11))
 """Drafts per position in the paper's figures."""
