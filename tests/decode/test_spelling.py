@@ -49,6 +49,7 @@ def test_texts_have_the_tokens_that_the_tokenizer_gives_them(kind: str) -> None:
         assert spelling.begin == tokenizer(text).input_ids[: len(spelling.begin)]
         compared += 1
     assert compared > 25
+    assert all(spelling.ids[spelling.bytes_of[number]] == number for number in spelling._whole.values())
 
 
 def test_special_tokens_written_out_are_text() -> None:

@@ -75,6 +75,7 @@ def sentence_piece(metaspace: bool = False) -> Any:
     )
     made.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
     made.add_special_tokens(["<unk>", "<s>", "</s>"])
+    made.add_tokens([AddedToken("▁▁", normalized=False)])  # as in Gemma's, which writes it for two spaces
     return PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
 
 

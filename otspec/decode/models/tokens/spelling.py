@@ -83,14 +83,14 @@ class Spelling:
         """The token of each spelling that there is one for; a byte's own where no other spells it."""
         as_bytes: dict[bytes, int] = {}
         whole: dict[str, int] = {}
-        for surface, number in backend.get_vocab(with_added_tokens=True).items():
+        vocabulary = backend.get_vocab(with_added_tokens=True).items()
+        # In no order of their own; of two tokens that spell the same the added one is that which is written.
+        for surface, number in sorted(vocabulary, key=lambda one: (one[1] in added, one[1])):
             if number in special:
                 continue
             if number in added:
-                spelt: bytes | None = added[number].content.encode()
-                whole[added[number].content] = number
-            else:
-                spelt = self._spelt(surface)
+                whole[surface] = number
+            spelt = surface.encode() if number in added and self._of_bytes else self._spelt(surface)
             if not spelt:
                 continue
             self.bytes_of[number] = spelt
