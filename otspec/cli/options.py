@@ -97,6 +97,15 @@ def check_apart(read: Iterable[Path | None], **written: Path | None) -> None:
             raise ProblemError(f"--{name} {path} would be written over {over}; name another file")
 
 
+def check_one_tokenizer(models: Any, target: str, draft: object) -> None:
+    """Raise if what reads the target's tokens as its own has another tokenizer."""
+    if models.matching is not None:
+        raise ProblemError(
+            f"{draft} has another tokenizer than {target}, whose tokens it would take for its own; pass a draft model "
+            "that shares it"
+        )
+
+
 def _writable(path: Path | None) -> Path | None:
     if path is None:
         return None

@@ -80,6 +80,7 @@ def router(request: RouterOptions) -> None:
     else:
         models = load_models(request.target, request.draft, request.place.device, request.place.dtype)
         assert models.draft is not None  # it has a name
+        options.check_one_tokenizer(models, request.target, request.draft)
         model, tokenizer = models.draft, models.tokenizer
     rows = [list(tokenizer(text, add_special_tokens=False, verbose=False).input_ids) for text in written]
     if prompts:

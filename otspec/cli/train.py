@@ -103,11 +103,14 @@ def train(request: TrainOptions) -> None:
         raise DataError(f"{request.out} holds a trained draft model already; remove it, or give another folder")
     progress_as_ours()
     from otspec.decode.distillation.texts import most_frequent
+    from otspec.decode.models.context import vocabulary
     from otspec.decode.training import TeacherData, train_into
 
     config, earlier = _config(request)
     models, learner, layers = _models(request, earlier)
     written = _texts(request, models, prompts)
+    if models.draft is not None:  # as in decoding, what it has no row for it reads as its last token
+        written = written.clip(max=vocabulary(models.draft) - 1)
     count = len(written) - HELD_OUT
     draft_tokens = getattr(models.draft, "draft_tokens", None)  # of one that goes on
     if request.draft_tokens is not None:
@@ -176,6 +179,7 @@ def _models(request: TrainOptions, earlier: Mapping[str, Any] | None) -> tuple[M
     models = load_models(request.target, learner, request.place.device, dtype, packed=chosen.shares)
     if request.from_ is not None and earlier is not None:
         learner, models = str(request.from_), with_earlier(models, request.from_, earlier, dtype)
+    options.check_one_tokenizer(models, request.target, learner)
     chosen.check_on_policy(request.on_policy, models.target)
     return models, learner, chosen.layers(models.target)
 

@@ -202,6 +202,10 @@ def test_a_draft_model_with_another_tokenizer(otspec: Otspec, saved: Pair) -> No
     for method, solver in (("multi-draft", None), ("single", "single")):
         again = generated(saved.target, "draft", "def zqz", seed=0, solver=solver, **spelled)
         assert decoded(otspec, f"{words} --method {method}")["new_tokens"] == again.new_tokens
+    Path("text.txt").write_text("def f(x)")
+    for line in ("train distilled --out new", "router text.txt --out new.safetensors"):
+        said = otspec(f"{line} --target {saved.target} --draft draft", 2).err
+        assert f"draft has another tokenizer than {saved.target}, whose tokens it would take for its own" in said
     word_piece().save_pretrained("draft")
     assert "neither works on bytes nor falls back on them" in otspec(f"decode {words}", 2).err
 

@@ -17,7 +17,7 @@ from otspec.decode.distillation.texts import AT_ONCE  # noqa: E402
 from otspec.decode.drafters.eagle.model import Eagle  # noqa: E402
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator  # noqa: E402
 from otspec.decode.drafters.sd2.model import Steered  # noqa: E402
-from otspec.decode.pair.loading import load_models  # noqa: E402
+from otspec.decode.pair.loading import load_models, save_model  # noqa: E402
 from otspec.errors import DataError  # noqa: E402
 from tests.cli.running import Otspec, Pair, lines_of  # noqa: E402
 
@@ -129,6 +129,15 @@ def test_all_of_a_model_goes_on_where_its_steering_has_learnt(otspec: Otspec, sa
     still = {name for name in after if torch.equal(after[name], steered[name])}
     assert still == {name for name in after if not name.startswith("steering.")}
     assert_drafts(otspec, saved.target, "second")
+
+
+def test_heads_with_rows_for_no_token(otspec: Otspec, saved: Pair, prompts: str) -> None:
+    """As of Qwen2.5, of 151 936 or 152 064; a random target writes such tokens."""
+    models = load_models(saved.target, None, "cpu")
+    models.target.resize_token_embeddings(models.target.config.vocab_size + 200, mean_resizing=False)
+    save_model(models.target, models.tokenizer, Path("wide"))
+    for target, draft, out in (("wide", saved.draft, "one"), (saved.target, "wide", "two")):
+        otspec(f"train distilled --target {target} --draft {draft} --out {out} --on-policy 0.5 {prompts} {SHORT}")
 
 
 def test_folders_that_nothing_can_go_on_from(otspec: Otspec, saved: Pair, prompts: str) -> None:

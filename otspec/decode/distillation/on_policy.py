@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 
 from otspec.decode.distillation.teacher import TeacherBatch, TeacherData
 from otspec.decode.distillation.texts import continued
+from otspec.decode.models.context import vocabulary
 
 
 def on_policy_batch(
@@ -36,5 +37,5 @@ def on_policy_batch(
     model.eval()
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(int(rng.integers(2**62)))
-        written = continued(model, begun, torch.ones(len(begun), device=model.device), length)
+        written = continued(model, begun, begun.new_ones(len(begun)), length, most=vocabulary(data.target))
     return data.batch_on(written)

@@ -150,6 +150,7 @@ def continued(
     length: int,
     speakers: Speakers | None = None,
     ask_temperature: float = 1.0,
+    most: int | None = None,
 ) -> torch.Tensor:
     """Texts that a model writes after prompts, by torch's own random numbers.
 
@@ -163,6 +164,8 @@ def continued(
     speakers : Speakers, optional
     ask_temperature : float
         Of a user's questions.
+    most : int, optional
+        So many of the first tokens alone are written.
 
     Returns
     -------
@@ -178,7 +181,7 @@ def continued(
     for at in range(size, length):
         own = 1.0 if floor is None else temperature.new_tensor(floor.answering)
         warmth = temperature * own + ask_temperature * (1 - own)
-        drawn = torch.multinomial((logits[:, -1].float() / warmth[:, None]).softmax(-1), 1)[:, 0]
+        drawn = torch.multinomial((logits[:, -1, :most].float() / warmth[:, None]).softmax(-1), 1)[:, 0]
         texts[:, at] = drawn if floor is None else drawn.new_tensor(floor.observe(drawn.tolist()))
         if at + 1 < length:
             logits = reader.read(Inputs(texts[:, at : at + 1], position[:, at : at + 1], start=at)).logits

@@ -63,6 +63,10 @@ def test_gradients_are_those_of_differences(name: str) -> None:
     wanted, said = _compared(*_laws())
     logits = said.logits.requires_grad_()
     assert torch.autograd.gradcheck(lambda inputs: loss_named(name)(wanted, Prediction(inputs)), logits)
+    more, fewer = torch.cat((logits, logits + 9), dim=-1), logits[..., :-1]  # rows of a head that the other has not
+    cut = torch.cat((fewer, torch.full_like(logits[..., :1], -torch.inf)), dim=-1)
+    for one, same in ((more, logits), (fewer, cut)):
+        assert loss_named(name)(wanted, Prediction(one)) == loss_named(name)(wanted, Prediction(same))
 
 
 @pytest.mark.parametrize("name", OF_LAWS)
