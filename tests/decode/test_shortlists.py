@@ -236,6 +236,9 @@ def test_saved_and_read_again(tmp_path: Path) -> None:
     for name in Network.__annotations__:
         torch.testing.assert_close(getattr(again.network, name), getattr(router.network, name), rtol=1e-3, atol=1e-3)
     assert Router.load(path, 1).budget == Budget(1)
+    train_router(tiny(), [[1], [2]], clusters=4, epochs=1).save(path)  # before their tokens all is 0
+    assert Router.load(path).network.hidden_weight.isfinite().all()
+    router.save(path)
     arrays, about = read_tensors(path, "a router of otspec")
     write_tensors(tmp_path / "gap.safetensors", {**arrays, "clusters": arrays["clusters"] * 2}, about)
     calls: list[Any] = [
@@ -290,5 +293,7 @@ def test_a_router_of_a_steered_model_learns_from_what_its_target_makes_of_it() -
     model = steered(draft)
     found = [train_router(model, texts, target=one, **settings).about["loss"] for one in (target, target, None)]
     assert found[0] == found[1] != found[2]
+    short = pair(8, positions=32)[0]
+    assert train_router(model, [[3, 1] * 30], target=short, **settings).about["positions"] == 32
     with pytest.raises(ProblemError, match="reads no target, and a router learns from it alone; leave out target"):
         train_router(draft, texts, target=target, **settings)

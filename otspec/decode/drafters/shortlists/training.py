@@ -60,7 +60,7 @@ def train_router(
     draft : PreTrainedModel
     texts : sequence of sequences of int
         Such as will be decoded, best of all texts that the target has sampled.  All positions of each are learnt from,
-        as far as the draft model has positions.
+        as far as both models have positions.
     target : PreTrainedModel, optional
         Whose hidden states such a draft model is fed, or steered by; without it a steered one is read as it is alone.
     clusters : int
@@ -121,6 +121,8 @@ def train_router(
         raise ProblemError(f"{clusters} clusters and {likeliest} likeliest tokens, and there are {vocab} tokens in all")
     if foreign := next((token for text in texts for token in text if not 0 <= token < vocab), None):
         raise ProblemError(f"token {foreign} of a text is none of the draft model's {vocab}; use its own tokenizer")
+    most = min(positions(model) for model in (draft, target) if model is not None)
+    texts = [text[: int(most)] if len(text) > most else text for text in texts]
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         cluster_of = spherical_clusters(without_head(draft)[1].weight, clusters, generator)
@@ -201,10 +203,6 @@ def _after_none(outputs: torch.Tensor) -> torch.Tensor:
     return torch.cat((torch.zeros_like(outputs[:1]), outputs[:-1]))
 
 
-def _cut(draft: PreTrainedModel, text: Sequence[int]) -> Sequence[int]:
-    return text[: int(positions(draft))] if len(text) > positions(draft) else text
-
-
 def _shifts(draft: Steered, target: PreTrainedModel, generator: torch.Generator, text: Sequence[int]) -> torch.Tensor:
     """What a target adds to a draft model's layers while it reads a text, as in training."""
     batch = TeacherData(target, np.array([[*text, text[-1]]]), draft.config.features, 1, memory=0).batch_of([0])
@@ -216,7 +214,6 @@ def _read(
 ) -> list[Places]:
     """Every position of a text that a draft model reads, steered or not."""
     twin, head = without_head(draft)
-    text = _cut(draft, text)
     tokens = torch.tensor(text, device=draft.device)
     steered = {} if shifts is None else {"shifts": shifts(text)}
     outputs = twin(input_ids=tokens[None], use_cache=False, **steered).logits[0]
@@ -229,7 +226,6 @@ def _read(
 
 def _read_fed(draft: PreTrainedModel, target: PreTrainedModel, text: Sequence[int]) -> list[Places]:
     """Every position of a text as a root of drafts, and those after it."""
-    text = _cut(draft, text)
     if len(text) < 2:
         return []
     batch = TeacherData(target, np.array([text]), draft.config.features, 1, memory=0).batch_of([0])
@@ -269,7 +265,9 @@ def _trained(
 
     some = features(torch.randperm(len(examples.tokens), generator=generator)[:8192].to(draft.device))
     # Embeddings and outputs differ in scale; what standardises them is part of the first layer afterwards.
-    mean, scale = some.mean(dim=0), some.std(dim=0, correction=0).clamp(min=1e-6)
+    # By the deviation of one that hardly changes, weights would become too large for float16, in which they are kept.
+    mean, scale = some.mean(dim=0), some.std(dim=0, correction=0)
+    scale = torch.where(scale > 1e-3 * mean.abs() + 1e-5, scale, 1.0)
     hidden, out = _layer(some.shape[1], width, generator), _layer(width, examples.positive.shape[1], generator)
     net = nn.Sequential(hidden, nn.SiLU(), out).to(draft.device)
     steps = epochs * -(-len(examples.tokens) // BATCH)
