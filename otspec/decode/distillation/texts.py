@@ -59,7 +59,7 @@ def own_texts(
     speakers : Speakers, optional
         The marks of turns: the target writes a user's questions and its answers [xu2024magpie].
     temperatures : sequence of float
-        Of one text after the other.
+        Of one text after the other, and of a prompt's texts one after the other.
     ask_temperature : float
         At which the target writes a user's questions: at 1 much of them is noise, for a small model.
     path : Path, optional
@@ -99,7 +99,7 @@ def own_texts(
         start = len(found)
         numbers = range(start, start + batch)
         rows = [list(prompts[number % len(prompts)])[-(length - 1) :] for number in numbers]
-        warmth = [temperatures[number % len(temperatures)] for number in numbers]
+        warmth = [temperatures[sum(divmod(number, len(prompts))) % len(temperatures)] for number in numbers]
         with torch.random.fork_rng(), torch.inference_mode():
             torch.manual_seed(int(np.random.SeedSequence((seed, start)).generate_state(1)[0]))
             found = np.concatenate((found, _written(target, rows, warmth, length, speakers, ask_temperature)))
@@ -196,7 +196,8 @@ def _found(path: Path | None, described: dict[str, str]) -> IntArray:
     about = {ASKING: "1.0", **about}  # former files do not have it
     if different := [name for name, value in described.items() if about.get(name) != value]:
         name = different[0]
-        raise DataError(f"{path} holds texts whose {name} is {about.get(name)}, not {described[name]}; remove it")
+        of = "digest of prompts, speakers and temperatures" if name == "prompts" else name
+        raise DataError(f"{path} holds texts whose {of} is {about.get(name)}, not {described[name]}; remove it")
     return texts
 
 

@@ -83,9 +83,9 @@ def test_texts_of_another_make_are_not_gone_on_with(tmp_path: Path) -> None:
     save_file({"texts": before.astype(np.int32)}, path, metadata=header)  # as it was before questions had a temperature
     assert np.array_equal(write(), before)
     made: list[tuple[dict[str, Any], str]] = [
-        ({"temperatures": (0.5,)}, "prompts is"),
-        ({"speakers": Speakers((5,), (2,), (1, 7, 5))}, "prompts is"),
-        ({"speakers": None}, "prompts is"),
+        ({"temperatures": (0.5,)}, "digest of prompts, speakers and temperatures is"),
+        ({"speakers": Speakers((5,), (2,), (1, 7, 5))}, "digest of prompts, speakers and temperatures is"),
+        ({"speakers": None}, "digest of prompts, speakers and temperatures is"),
         ({"ask_temperature": 0.6}, r"ask_temperature is 1\.0, not 0\.6; remove it"),
     ]
     for other, message in made:

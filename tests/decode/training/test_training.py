@@ -59,6 +59,8 @@ def test_texts_that_were_cut_off_are_gone_on_with(tmp_path: Path) -> None:
     assert shown == [6]
     with pytest.raises(DataError, match="texts whose seed is 0, not 1"):
         write(path=path, seed=1)
+    found = own_texts(tiny(), [[1, 2], [3]], 8, 9, temperatures=(1e-3, 1e3))  # each prompt at both
+    assert [np.array_equal(found[at], found[at + 4]) for at in range(4)] == [True, False, False, True]
     for prompts, length, why in (([[]], 5, "a prompt is empty"), ([[1]], 66, "at most 1 . 64 positions")):
         with pytest.raises(ProblemError, match=why):
             own_texts(tiny(), prompts, 2, length)
