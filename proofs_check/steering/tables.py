@@ -162,6 +162,23 @@ def highest(**pair: Any) -> float:
 
 
 @claim(
+    "steering-greedy-gains-more",
+    [
+        {"cells": [EFFICIENCY[f"{at}, {model}, {each}"]["mean"] for at in BOTH for each in ("pretrained", method)]}
+        for model in MODELS
+        for method in ("distilled", "SD^2")
+    ],
+    counterexample={"cells": ["1.88", "2.45", "2.36", "2.86"]},
+)
+def greedy_gains_more(cells: list[str]) -> float:
+    """Distilled and SD^2 drafters gain more tokens per block at T = 0 than at T = 1. [berdozsteering, Table 5, caption]
+
+    Instead: True of Qwen and Llama. Vicuna's gain less, 0.50 against 0.57 and 0.91 against 1.08.
+    """
+    return float(numbers(cells) @ (1, -1, -1, 1) + 4 * half_unit(cells[0]))
+
+
+@claim(
     "steering-no-gain-where-aligned",
     _pairs("pretrained", "distilled", **ALIGNED) + _pairs("pretrained", "SD^2", **ALIGNED),
     counterexample={"where": "T = 1, Qwen3 14B, HumanEval", "more": "4.89", "less": "5.25"},
