@@ -75,6 +75,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"rule": "naive", "scheme": lambda q: q}, "raises TypeError"),
     ({"rule": "naive", "shown": lambda q: q / 2}, "shown(q) sums to 0.5"),
     ({"rule": "naive", "shown": lambda q: 1 / 0}, "shown raises ZeroDivisionError"),
+    ({"rule": "naive", "drafter": lambda q, n: otspec.IID(q, n) if q.size < 5 else 1 / 0}, "raises ZeroDivisionError"),
 ]
 OF_PATHS: list[tuple[dict[str, Any], str]] = [
     ({"rule": lambda p, q: None}, "cannot tell the form of a rule of (p, q)"),

@@ -219,6 +219,8 @@ def _scheme(builder: Builder, q: FloatArray, n: int) -> DraftScheme:
     try:
         made = _made(_name(builder), builder, q, n)
     except ProblemError as error:
+        if isinstance(error.__cause__, Exception):  # of the user's own, which no instance is to blame for
+            raise
         raise Unsuitable(str(error)) from error
     if not isinstance(made, DraftScheme):
         raise ProblemError(f"{_name(builder)} returns {made!r}, which is not a draft scheme; see otspec.schemes")
