@@ -151,7 +151,7 @@ class EngineAudit(Report[EngineVerdict]):
         caught = "not caught" if control.caught is None else f"caught at {control.caught:,} texts"
         lines.append(("control", f"{caught}: {control.rule}{by}"))
         if outcome.acceptance is not None:
-            lines.append(("acceptance", _accepted(outcome.acceptance)))
+            lines.append(("acceptance", f"{_accepted(outcome.acceptance)}, since the engine started"))
         if outcome.undecided:
             lines.append(("left out", f"{outcome.undecided:,} tokens whose truncated law hangs on rounding"))
         return lines
