@@ -91,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send(200, script.pages[self.path])
             return
         if script.refuses is not None:
-            self.send(script.refuses[0], json.dumps({"error": {"message": script.refuses[1]}}))
+            self.send(script.refuses[0], json.dumps({"error": {"message": script.refuses[1]}}), Location="/on")
             return
         choices = [write(script, body, index) for index in range(min(body["n"], script.most))]
         self.send(200, json.dumps({"choices": choices}))
@@ -211,6 +211,8 @@ FAILING: dict[str, tuple[dict[str, Any], dict[str, Any], int, type[Exception], s
     "an error as an answer": ({"refuses": (200, "loading")}, {}, 1, EngineDied, "none of 1 texts of 'ab': .*loading"),
     "no JSON": ({"pages": {"/v1/completions": "data: {"}}, {}, 1, EngineDied, "with no JSON .*: data: {"),
     "no choices": ({"pages": {"/v1/completions": '{"choices": [3]}'}}, {}, 1, EngineDied, r"that are none: \[3\]"),
+    "moved": ({"refuses": (307, "on")}, {}, 1, ProblemError, "refuses .* 307, on; it leads to /on, so give the URL"),
+    "moved, lost": ({"refuses": (302, "on")}, {}, 1, ProblemError, "404, no such page; it leads to http://.*/on, so"),
     "no texts": ({"most": 0}, {}, 1, EngineDied, "put out none of 1 texts of 'ab'"),
 }
 

@@ -80,6 +80,8 @@ class Server:
             except urllib.error.HTTPError as error:
                 with error:
                     said = _message(error)
+                    at = error.headers.get("Location") if 300 <= error.code < 400 else error.url
+                    said += "" if at in (None, self.url + page) else f"; it leads to {at}, so give the URL of that"
                     if error.code not in BUSY:
                         kind = EngineDied if error.code >= 500 else ProblemError
                         verb = "failed at" if error.code >= 500 else "refuses"
