@@ -30,7 +30,7 @@ ALONE = 1 << 12
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Batch:
-    """The optimal plans of B positions, kept as arrays; ``batch[b]``, or ``batch.plan(b)``, is one of them.
+    """The optimal plans of B positions, as arrays; ``batch[b]``, or ``batch.plan(b)``, is one of them.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class Batch:
     bound: FloatArray
     """Shape (B,): certified upper bound on the acceptance of every rule."""
     places: Places
-    """Arrays of shape (B, ...), each row filled as `sizes` says."""
+    """Arrays of shape (B, ...), each row filled up to its `sizes`."""
     sizes: IntArray
     """Shape (B, 3): `otspec.kernels.interval.places.Sizes` of each position."""
 
@@ -118,7 +118,7 @@ class Batch:
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    """Threads beside the one that asks."""
+    """Threads beside the calling one."""
     return ThreadPoolExecutor(THREADS)
 
 

@@ -55,7 +55,7 @@ def verify_logits(
     """`otspec.verify` for logits: their laws are taken in float64, so that any precision of the logits will do.
 
     The settings are those of `otspec.Problem.from_logits`, and must be those by which the drafts were drawn: `top_k`
-    and `top_p` truncate the draft law, the target law is whole unless `target_top_k` or `target_top_p` say otherwise.
+    and `top_p` truncate the draft law, the target law is whole unless `target_top_k` or `target_top_p` truncates it.
     "Lossless" is meant for these laws: the drafts come from q as it results here, and the output has the law p.
 
     Parameters

@@ -22,7 +22,7 @@ REFUSED: list[Refused] = [
     (lambda: causal_bound(MODELS, 2, 2, windows=()), "windows is empty; pass the numbers of levels"),
     (lambda: causal_bound(MODELS, 2, 2, windows=3), "windows is 3; pass the numbers of levels"),  # type: ignore[arg-type]
     (lambda: verification.causal_tree_bound(MODELS, 4), "branching is 4; pass the number of children"),  # type: ignore[arg-type]
-    (lambda: accepted_length(TokenWise(), MODELS(0), (2, 1)), "pass one that knows the law of the path"),  # type: ignore[arg-type]
+    (lambda: accepted_length(TokenWise(), MODELS(0), (2, 1)), "pass one that has a law of the path"),  # type: ignore[arg-type]
     (lambda: accepted_length(Nested(), lambda seed: seed, (2, 1)), "the model is .*; pass otspec.verification.Model"),  # type: ignore
     (lambda: accepted_length(Nested(), MODELS(0), 3), "branching is 3; pass the number of children"),  # type: ignore[arg-type]
     (lambda: verification.bound(LARGE, 2, 2), "make more than 2000 prefixes"),

@@ -51,7 +51,7 @@ class CausalBound(Estimate):
     """
 
     window: int
-    """w: the least q/p is looked for among the last w levels."""
+    """w: the least q/p is taken over the last w levels."""
     cuts: tuple[float, ...]
     """c_1, ..., c_L: below which it counts."""
     samples: int
@@ -74,8 +74,8 @@ def causal_bound(
 
     It holds under two hypotheses only (`docs/paths.md`, Theorem 5):
 
-    * The verifier reads the laws after drafted prefixes, as every decoder does, and no others.  The *causal* ones, that
-      look at no law behind v or beside it before they decide on v, are some of those.
+    * The verifier reads the laws after drafted prefixes, as every decoder does, and no others.  The *causal* ones
+      among them read no law behind v or beside it before they decide on v.
     * The laws after different prefixes are *independent*, and those after prefixes of equal length have one
       distribution, as in `synthetic` and `recorded_model`.  The bound is on the mean over models, not on one of them.
 
@@ -112,7 +112,7 @@ def causal_bound(
 def causal_tree_bound(
     models: Models, branching: Sequence[int], samples: int = 1000, rng: Seed = 0, windows: Iterable[int] | None = None
 ) -> CausalBound:
-    """`causal_bound` for trees in which every drafted token of a level has so many children, all drawn independently.
+    """`causal_bound` for trees in which every node of level l has `branching[l]` children, all drawn independently.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def tree_ratios(model: Model, shape: Shape, rng: np.random.Generator) -> FloatAr
 
 
 def log_ratio(p: float, q: float) -> float:
-    """log q/p, rounded as `RESOLUTION` says; one of the two is positive."""
+    """log q/p, rounded to multiples of 1 / `RESOLUTION`; one of the two is positive."""
     if not q > 0.0 or not p > 0.0:
         return -RESOLUTION if p > 0.0 else RESOLUTION
     return float(np.rint((np.log(q) - np.log(p)) * RESOLUTION) / RESOLUTION)

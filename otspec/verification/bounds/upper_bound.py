@@ -27,7 +27,7 @@ ROUNDS = 200
 
 
 def bound(model: Model, count: int, length: int) -> float:
-    """Upper bound on the mean number of accepted tokens of every lossless verifier, however much it looks ahead.
+    """Upper bound on the mean number of accepted tokens of every lossless verifier, whatever its look-ahead.
 
     With A(v) the probability that the accepted prefix is v or goes on from v, a verifier can only be lossless if
     A(vx) <= A(v) p(x | v), and it can only accept what was drafted: sum of A(v) over prefixes S of which none begins
@@ -53,13 +53,13 @@ def bound(model: Model, count: int, length: int) -> float:
 
 
 def tree_bound(model: Model, branching: Sequence[int]) -> float:
-    """`bound` for trees in which every drafted token of a level has so many children, all drawn independently.
+    """`bound` for trees in which every node of level l has `branching[l]` children, all drawn independently.
 
     The sum of A(v) over prefixes S of which none begins another is at most P(the tree meets S), which is h(root) with
     h = 1 on S and h(v) = 1 - (1 - sum of q(x|v) h(vx))**b above it, b children being drawn after v.  Constraints of
     this kind are exponentially many.  With tangents in place of the powers a most violated one follows from one pass
     over the tree, and tangents are moved to where they touch.  Those not found leave the bound valid, up to the 1e-7
-    within which HiGHS keeps constraints.  Where several levels branch some may be missed: on models of 2 and 3 tokens
+    within which HiGHS meets constraints.  Where several levels branch some may be missed: on models of 2 and 3 tokens
     the bound is then up to 1e-5 above that with all constraints.
 
     Raises
@@ -103,7 +103,7 @@ def tree_bound(model: Model, branching: Sequence[int]) -> float:
     simple = [(0.0, drafts.meets(np.array([node]))[0]) for node in range(size)]
     simple[0] = (1.0, 1.0)
     for _ in range(ROUNDS):
-        found = linprog(  # type: ignore[call-overload]  # its stubs do not know sparse rows
+        found = linprog(  # type: ignore[call-overload]  # its stubs lack sparse rows
             -np.ones(size), A_ub=rows, b_ub=limits, bounds=simple, method="highs"
         )
         if found.x is None:
@@ -161,7 +161,7 @@ class Drafted:
 
 
 def at_least_one(mass: float, count: int) -> float:
-    """Probability that one of so many draws falls into a set of that probability."""
+    """Probability that one of `count` draws falls into a set of probability `mass`."""
     return -math.expm1(count * math.log1p(-mass)) if mass < 1.0 else 1.0
 
 

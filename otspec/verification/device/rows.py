@@ -31,10 +31,10 @@ class RowVerification(NamedTuple):
     accepted: Tensor
     """Shape (B,), int64: index of the accepted draft, or -1: the output is then a draw from the residual law."""
     valid: Tensor
-    """Shape (B,), bool: whether the row was a problem: two laws, and drafts that q can draw.  To read it is to wait for
+    """Shape (B,), bool: whether the row was a problem: two laws, and drafts that q can draw.  Reading it waits for
     the device."""
     logprobs: Tensor | None = None
-    """Shape (B,), float64, where asked for: the target's log-probabilities of the outputs; NaN in rows not valid."""
+    """Shape (B,), float64, where requested: the target's log-probabilities of the outputs; NaN in rows not valid."""
 
 
 def verify_rows(
@@ -186,7 +186,7 @@ def verify_truncated(
     support : Tensor of integers, shape (B, k)
         The tokens that may be drafted.
     q : Tensor, shape (B, k)
-        Their laws.  One of 0 pads a shorter list, with any token: what stands there again counts once.  A row that
+        Their probabilities.  Those of 0 pad a shorter list, with any tokens: a repeated one counts once.  A row that
         holds a token twice, both with a probability, is not valid.
     drafts : Tensor of integers, shape (B, n)
         Drafted tokens.

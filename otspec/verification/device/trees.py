@@ -69,9 +69,9 @@ def verify_trees(
     rng : torch.Generator or Tensor of float64, shape (B, S + L, 3)
         A generator on the device of the laws, or uniform numbers in [0, 1), independent of the drafts.  L is the number
         of levels, for links their `depth`.  Row s - 1 is for slot s, row S - 1 + i for the token after i accepted ones;
-        docs/device.md says what each is for.
+        docs/device.md explains each.
     rows : pair of Tensors of integers, shapes (B, S) and (B, I), optional
-        Laws are then rows of tensors of shape (R, V), and these say which: slots may share them.
+        Laws are then rows of tensors of shape (R, V), and these are their numbers: slots may share them.
     rule : str
         ``"nested"``, joint verification by labels on a grid; ``"block"``, block verification of the path of first
         children; or ``"interval"``, token by token.
@@ -123,7 +123,7 @@ def _of_no_trees(
     rng: torch.Generator | Tensor,
     rows: tuple[Tensor, Tensor] | None,
 ) -> TreeVerification:
-    """The verification of an empty batch, whose shapes and types are looked at as those of others are."""
+    """The verification of an empty batch, whose shapes and types are checked as those of others are."""
     check_tokens(tokens)
     laws_of_slots(target, draft, tokens, rows)
     levels = layout_of(topology, tokens).length
@@ -133,7 +133,7 @@ def _of_no_trees(
 
 
 def _rule(rule: str, sigma: float, by: str | None, kernels: bool | None, tokens: Tensor) -> tuple[TreeRule, bool]:
-    """The rule that is asked for, and whether kernels go over the laws."""
+    """The rule of that name, and whether kernels go over the laws."""
     if rule not in RULES:
         raise ProblemError(f"rule is {rule!r}; known: {', '.join(RULES)}")
     if isinstance(sigma, bool) or not isinstance(sigma, int | float) or not 0 <= sigma <= MOST_SIGMA:

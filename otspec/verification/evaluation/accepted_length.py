@@ -20,7 +20,7 @@ Models = Callable[[int], Model]
 """A law of models: from a seed to a model.  ``functools.partial(synthetic, "mixed", 1000)`` is one."""
 
 SEEDS = 2**62
-"""Models are asked for by seeds below this."""
+"""Seeds of models are below this."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def accepted_length(
     rule : PickRule
         `Nested`, `GreedyMultiPath` or `Block`.
     model : Model, or callable
-        One model; or a law of models, seed to model, over which the mean then is: every sample has one of its own.
+        One model; or a law of models, seed to model, over which the mean is taken: every sample has its own.
     branching : sequence of int
         How many children each drafted token of a level has: (K, 1, ..., 1) for K paths.
     samples : int
@@ -90,7 +90,7 @@ def accepted_length(
     Raises
     ------
     ProblemError
-        If the rule knows no law along a path, or the other arguments are not as above.
+        If the rule has no law along a path, or the other arguments are not as above.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def accepted_length(
     """
     if not isinstance(rule, PickRule):
         raise ProblemError(
-            f"the rule is {rule!r}; pass one that knows the law of the path it picks: Nested, GreedyMultiPath "
+            f"the rule is {rule!r}; pass one that has a law of the path it picks: Nested, GreedyMultiPath "
             "or Block. otspec.verification.tree_law and stop_law have the others'"
         )
     shape, rng = as_shape(branching), as_generator(rng)
@@ -181,7 +181,7 @@ def as_models(model: Any) -> Models:
 
 
 def law_of_models(models: Any) -> Models:
-    """A function of a seed whose models are checked when asked for."""
+    """A function of a seed whose models are checked on use."""
     if not callable(models):
         check_model(models)
 

@@ -1,4 +1,4 @@
-"""Synthetic language models whose laws depend on the whole prefix, drawn when first asked for."""
+"""Synthetic language models whose laws depend on the whole prefix, drawn on first use."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def synthetic(regime: str | Regime, vocab: int, seed: int = 0, remember: int = 1
     seed : int
         The laws are a function of it and the prefix.
     remember : int
-        How many prefixes' laws to keep at hand.
+        How many prefixes' laws to cache.
 
     Raises
     ------
@@ -103,12 +103,12 @@ def recorded_model(source: Source, seed: int = 0, top_k: int | None = None, reme
     top_k : int, optional
         Truncation of the draft.
     remember : int
-        How many prefixes' laws to keep at hand.
+        How many prefixes' laws to cache.
 
     Raises
     ------
     ProblemError
-        If the source is none, or seed, top_k or remember is no integer, or too small.
+        If `source` is no source, or seed, top_k or remember is no integer, or too small.
 
     Examples
     --------

@@ -60,13 +60,13 @@ def path_law(verifier: PathVerifier, model: Model, count: int, length: int) -> P
     Raises
     ------
     ProblemError
-        If there are more than `MAX_TREES` of them, or the arguments are no verifier, model and numbers.
+        If there are more than `MAX_TREES` of them, or an argument is of another type.
 
     Examples
     --------
     >>> from otspec.verification import TokenWise, path_law, synthetic
     >>> law = path_law(TokenWise("interval"), synthetic("tiny", vocab=2), 2, 2)
-    >>> law.deviation < 1e-9  # of its texts from those of the target: lossless
+    >>> law.deviation < 1e-9  # of the law of its texts from the target's: lossless
     True
     """
     if not isinstance(verifier, PathVerifier):
@@ -76,7 +76,7 @@ def path_law(verifier: PathVerifier, model: Model, count: int, length: int) -> P
 
 
 def tree_law(verifier: PathVerifier, model: Model, branching: Sequence[int]) -> PathLaw:
-    """`path_law` of trees in which every drafted token of a level has so many children, all drawn independently.
+    """`path_law` of trees in which every node of level l has `branching[l]` children, all drawn independently.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def text_law(law: Law, vocab: int, length: int) -> FloatArray:
 
 
 def drafted_trees(model: Model, count: int, length: int, exchangeable: bool) -> Iterator[tuple[float, Tree]]:
-    """Every drafted tree with its probability; one order for all where the order of the paths does not matter.
+    """Every drafted tree with its probability, in one order of the paths only where their order does not matter.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def drafted_trees(model: Model, count: int, length: int, exchangeable: bool) -> 
 
 
 def number_of_trees(vocab: int, shape: Shape, exchangeable: bool) -> int:
-    """How many trees of a shape there are, over so many tokens; siblings in one order if these do not matter.
+    """How many trees of a shape there are over `vocab` tokens; siblings in one order if orders do not matter.
 
     Above `MAX_TREES` it is some number that is not larger.
     """
@@ -256,7 +256,7 @@ def branching_trees(
 
 
 def checked(model: Model) -> Model:
-    """A model whose laws are checked, each once, when they are first asked for."""
+    """A model whose laws are checked, each once, on first use."""
     vocab = as_law("target()", model.target(())).size
 
     @cache

@@ -2,6 +2,6 @@
 
 For a position: `interval`, the optimal rule, and `buckets`, the same without a sort.  For a tree: `token_wise`,
 `block`, `nested` labels (on tensors among `groups` of tokens), `traversal`, `layer`, `hierarchical`,
-`pick_by_plan` for siblings that are drawn jointly, and `match` for fixed drafts.  `protocol` says what a rule for trees
-answers, `catalogue` has them by name.
+`pick_by_plan` for siblings that are drawn jointly, and `match` for fixed drafts.  `protocol` defines what a rule for
+trees returns, `catalogue` has them by name.
 """

@@ -28,7 +28,7 @@ JOINT: dict[str, Callable[[], PathVerifier]] = {
     "block": Block,
     "match": Match,
 }
-"""Rules for i.i.d. drafts by name, all lossless; `block` looks at the first path only, and `match` at no draft law."""
+"""Rules for i.i.d. drafts by name, all lossless; `block` reads the first path only, and `match` no draft law."""
 
 BY_PLAN = "pick_by_plan"
 """The joint rule for siblings that are drawn jointly: a child by the plan of each node, then block verification."""

@@ -11,8 +11,8 @@ from otspec.verification.rules.block.block import Block
 class Hierarchical(Block):
     """Hierarchical speculative decoding with capped branch resampling [zhou2026hierarchical]: block verification.
 
-    On every path that the draft model can draw, both stop after so many tokens with the same probability and add a
-    token of the same law, whatever the laws of the models.  With r(x_1 .. x_t) the ratio of the joint probabilities
+    On every path that the draft model can draw, both stop after each number of tokens with the same probability and
+    add a token of the same law, whatever the models' laws.  With r(x_1 .. x_t) the ratio of the joint probabilities
     p/q, the paper's capped ratio r* of a prefix is its r over the largest r of a shorter one, if that is above 1
     [zhou2026hierarchical, eq. (16)]; block verification's weight w_t = min(1, w_(t-1) p/q) is r over the largest r so
     far, so r* of the next token is w_t p/q, and eqs. (17) to (20) are block verification's.  This holds for the capped

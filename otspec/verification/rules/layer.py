@@ -53,7 +53,7 @@ class LayerVerification:
     mass, and all that no node of the frontier has, is the budget of its children: a child gets the budget times its
     score by the rule, capped such that its mean is at most the node's mass times p.  From the leaves back, the sweep
     stops at each node with the chance that makes up for what its children are short of.  `docs/paths.md` has
-    statement and proof; the published rule is known to us by its abstract only, and what it leaves open is ours.
+    statement and proof; of the published rule only the abstract is known to us, and what it leaves open is ours.
 
     One path, and one level, are verified as well as they can be: block verification, and the rule itself.
 
@@ -62,12 +62,12 @@ class LayerVerification:
     solver : str, Solver, a chain of them, or None
         As `otspec.solve` takes it: the rule for one position, for n i.i.d. drafts.
     remember : int
-        How many plans to keep, for callers that come back to the same few laws (enumeration).
+        How many plans to cache, for callers that come back to the same few laws (enumeration).
 
     Raises
     ------
     ProblemError
-        If `remember` is no integer >= 0; on verification, if the rule does not tell how it scores drafts.
+        If `remember` is no integer >= 0; on verification, if the rule does not score drafts.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class LayerVerification:
     >>> model = synthetic("tiny", vocab=3)
     >>> problem = otspec.Problem(model.target(()), otspec.IID(model.draft(()), n=2))
     >>> accepted = tree_law(LayerVerification("interval"), model, (2,)).mean_accepted
-    >>> print(f"{accepted:.3f} = {otspec.solve(problem).plan.acceptance:.3f}")  # of one level, it is the rule itself
+    >>> print(f"{accepted:.3f} = {otspec.solve(problem).plan.acceptance:.3f}")  # for one level, it is the rule itself
     0.651 = 0.651
     """
 
@@ -151,7 +151,7 @@ def scores(plan: Plan, drafts: IntArray) -> Scores:
     Raises
     ------
     ProblemError
-        If the plan does not tell.
+        If the plan does not score drafts.
     """
     if isinstance(plan, Coupling):
         plan = canonical_decomposition(plan)
@@ -169,6 +169,6 @@ def scores(plan: Plan, drafts: IntArray) -> Scores:
             left *= 1.0 - passes
         return Scores(score, plan.rule.accepted)
     raise ProblemError(
-        f"a {type(plan).__name__} does not tell what each draft gets; layer verification takes rules that pick a "
+        f"a {type(plan).__name__} does not score each draft; layer verification takes rules that pick a "
         'draft, such as solver="interval", or test them one by one, such as solver="kseq"'
     )

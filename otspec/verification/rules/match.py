@@ -15,7 +15,7 @@ from otspec.verification.trees.tree import Tree, check_tree
 class Match:
     """Walk down the tree by tokens of the target's law; the first that was not drafted ends the walk.
 
-    Lossless for any tree that was made without a look at what is drawn here, as each token is drawn from the target's
+    Lossless for any tree that does not depend on what is drawn here, as each token is drawn from the target's
     law after its prefix.  It reads no draft laws, and paths may end at different depths.  After a prefix whose children
     are fixed, no lossless rule accepts more often: the output lies among them with their target probability.
 

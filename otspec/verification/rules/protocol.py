@@ -1,4 +1,4 @@
-"""What every verifier of several drafted paths answers."""
+"""The methods of every verifier of several drafted paths."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PathVerification(NamedTuple):
     """The token after them; the target model goes on from there."""
 
     def logprobs(self, tree: Tree) -> FloatArray:
-        """The target's log-probabilities of what is put out, shape (accepted + 1,): one number of the tree a token.
+        """The target's log-probabilities of what is put out, shape (accepted + 1,): one for each token.
 
         Each is under the target's law after the tokens before it, whichever rule put it out, and from whatever law.
 

@@ -20,7 +20,7 @@ REACH = 8
 DIGITS, BIAS = 23, 127
 """Of a float32: the digits of its fraction, and the exponent of 1.  Single precision is enough for ratios."""
 RARE = 2.0**-20
-"""Tokens of less than this under both laws are told apart by whether p < q alone, and are with those of p/q = 3/4 and
+"""Tokens of less than this under both laws are classed by whether p < q alone, and are with those of p/q = 3/4 and
 3/2.  They are most tokens of a large vocabulary, and have little of its mass: kernels add them up without a trip to
 memory for each."""
 LESS, MORE = ((2 * exponent + 1) << (DIGITS - 1) for exponent in (BIAS - 1, BIAS))
@@ -46,7 +46,7 @@ class Piece(NamedTuple):
     """Some octaves: buckets are what leading digits exceed the lowest ones by, from 0 up to a number of them."""
 
     shift: int
-    """By so much p/q is shifted to have these digits last."""
+    """The shift of p/q that puts these digits last."""
     lowest: int
     buckets: int
 

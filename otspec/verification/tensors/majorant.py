@@ -22,7 +22,7 @@ NOISE, LEAST = 2.0**40, 2.0**33
 """In single precision and in units: a point that is no higher above a segment, over what the segment runs and rises, is
 rounding, or its segment is too short to matter."""
 KEY_BITS, HEIGHT_BITS, LOWEST = 31, 30, (127 + 32) << 23
-"""Of numbers that tell points by their segments, their heights and who comes first; of heights, beyond the lowest."""
+"""Of numbers that order points by their segments, their heights and who comes first; of heights, beyond the lowest."""
 
 
 class Curve(NamedTuple):
@@ -61,7 +61,7 @@ def segment(curve: Curve, left: Tensor, right: Tensor, goes_right: Callable[[Ten
     left, right : Tensor of int64, shape (B, m)
         Vertices to start from.
     goes_right : callable
-        Of vertices, shape (B, m): whether the segment that is looked for starts there, or further right.
+        Of vertices, shape (B, m): whether the segment sought starts there, or further right.
     """
     for _ in range(ROUNDS):
         slope = curve.slope(left, right)

@@ -15,7 +15,7 @@ from otspec.verification.tensors.arithmetic_kernels import running_maximum
 
 
 class Search(NamedTuple):
-    """What is fixed of a search for breakpoints, as a kernel hands it on; `majorant` says what these are."""
+    """What is fixed of a search for breakpoints, as a kernel hands it on; `majorant` defines these."""
 
     HALVINGS: int
     NOISE: float

@@ -9,12 +9,12 @@ from torch import Tensor
 
 
 class Counts(NamedTuple):
-    """Numbers of points that rows have each for themselves."""
+    """Numbers of points, one for each row."""
 
     each: Tensor
     """Shape (B, 1), int64, at least 1."""
     most: int
-    """What none of them exceeds."""
+    """A bound on all of them."""
 
 
 def mean_density(low: Tensor, high: Tensor, n: int | Counts) -> Tensor:

@@ -1,6 +1,6 @@
 """Triton's kernels that read laws: made where they are read, never stored; their totals; and what is drawn from them.
 
-A law comes as probabilities or as logits; the fields of `rows.Reading` tell how to read it.  All sums that decide on
+A law comes as probabilities or as logits; the fields of `rows.Reading` define how to read it.  All sums that decide on
 a token are in units, so that the order in which programs finish does not matter.
 
 In all modules of kernels, a comment beside arguments gives the shape of what they point to, or of what lanes hold.
@@ -24,7 +24,7 @@ def law_of(
     vocab,  # scalar
     LOGITS: tl.constexpr,
 ):  # fmt: skip
-    """Probabilities of some tokens of a row, float64: even ones where the row is not valid, 0 beyond the vocabulary."""
+    """Probabilities of some tokens of a row, float64: uniform where the row is not valid, 0 beyond the vocabulary."""
     inside = tokens < vocab
     read = tl.load(law.valid + row) != 0
     known = tokens < tl.where(read, vocab, 0)

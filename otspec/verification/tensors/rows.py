@@ -17,7 +17,7 @@ from otspec.laws import HALF_PRECISION
 from otspec.tolerances import FLOAT32_MASS_TOL, MASS_TOL
 
 TRITON = installed("triton")
-"""Looked up once: graphs are compiled from what asks for it."""
+"""Looked up once: graphs are compiled from code that reads it."""
 KERNELS = "triton"
 """The way to verify by kernels, as callers spell it."""
 BLOCK = 1024
@@ -53,7 +53,7 @@ class Rows(NamedTuple):
 
     read: Reading
     valid: Tensor
-    """Shape (R,), bool: rows that are laws.  Kernels take others to be even."""
+    """Shape (R,), bool: rows that are laws.  Kernels take others to be uniform."""
 
     @property
     def vocab(self) -> int:
@@ -115,7 +115,7 @@ def check_kernels(values: Tensor) -> None:
 
 
 def read_scaled(law: Tensor, scale: Tensor) -> Reading:
-    """Rows of probabilities, shape (R, V), given what they are multiplied by, (R,): nothing else is looked at."""
+    """Rows of probabilities, shape (R, V), given what they are multiplied by, (R,): nothing else is read."""
     return Reading(law, scale, scale, scale, scale)
 
 

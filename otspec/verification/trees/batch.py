@@ -56,9 +56,9 @@ class TreeVerification(NamedTuple):
     token: Tensor
     """Shape (B,), int64: the token after them; 0 in trees that are not valid."""
     valid: Tensor
-    """Shape (B,), bool: whether the tree was a problem.  To read it is to wait for the device."""
+    """Shape (B,), bool: whether the tree was a problem.  Reading it waits for the device."""
     logprobs: Tensor | None = None
-    """Shape (B, L + 1), float64, where asked for: the target's log-probabilities of the accepted tokens and of the one
+    """Shape (B, L + 1), float64, where requested: the target's log-probabilities of the accepted tokens and of the one
     after them, then NaN, as in trees that are not valid."""
 
     @property
@@ -71,14 +71,14 @@ class TreeBatch(NamedTuple):
     """B drafted trees of S slots, and both models' laws: the one type of trees as tensors, checked once by `of`.
 
     Trees that are not valid stay among the others, in place of a branch, as trees that nothing can go wrong with:
-    they have rows and tokens that there are, and laws that are even.
+    their rows and tokens exist, and their laws are uniform.
     """
 
     layout: Layout
     target: Rows
     """Laws of the target, R of them."""
     target_row: Tensor
-    """Shape (B, S), int64: which of them each slot has; a row that there is."""
+    """Shape (B, S), int64: which of them each slot has; a row that exists."""
     draft: Rows
     """Laws that tokens were drawn from, R' of them."""
     draft_row: Tensor
@@ -128,7 +128,7 @@ class TreeBatch(NamedTuple):
         Raises
         ------
         MissingExtra
-            If kernels are asked for, and Triton is not installed.
+            If kernels are requested, and Triton is not installed.
         ProblemError
             If shapes, types or devices do not fit together; with `check`, also if a tree is not a problem.
         """
@@ -166,7 +166,7 @@ class TreeBatch(NamedTuple):
         return self.tokens.shape[1]
 
     def split(self, size: int) -> list[TreeBatch]:
-        """The trees in batches of so many."""
+        """The trees in batches of `size`."""
         if len(self.tokens) <= size:
             return [self]
         found = []

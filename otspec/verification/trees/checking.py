@@ -119,7 +119,7 @@ def layout_of(topology: Sequence[int] | Links, tokens: Tensor) -> Layout:
 def checked_laws(laws: Tensor) -> Rows:
     """Laws of shape (R, V) and their totals: valid where that is 1, up to what laws of their type may be off.
 
-    `row_kernels.checked_rows` says so by kernels, whose sums of floats have another order.
+    `row_kernels.checked_rows` checks it by kernels, whose sums of floats have another order.
     """
     total = torch.where(laws.amin(dim=1) >= 0, laws.sum(dim=1, dtype=torch.float64), torch.nan)
     return rows_of(laws, total, (total - 1).abs() <= DRIFT[laws.dtype])
@@ -128,7 +128,7 @@ def checked_laws(laws: Tensor) -> Rows:
 def validate(
     layout: Layout, target: Rows, target_row: Tensor, draft: Rows, draft_row: Tensor, tokens: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Which trees are valid: their links, laws and tokens; and rows and tokens that there are.
+    """Which trees are valid: their links, laws and tokens; and rows and tokens that exist.
 
     Rows and tokens are the same where a tree is valid.
 
@@ -190,7 +190,7 @@ def check_trees(
     if not layout.valid[tree]:
         raise ProblemError(
             f"the links of tree {tree} are none of a tree: each slot is the first child or the next sibling of one "
-            "earlier slot at most, the root of none; or the tree is deeper or wider than `depth` and `width` say"
+            "earlier slot at most, the root of none; or the tree is deeper or wider than `depth` and `width`"
         )
     for slot in range(tokens.shape[1]):
         for name, laws, row, wanted in (

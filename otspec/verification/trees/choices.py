@@ -65,7 +65,7 @@ def choices_of(tree: str | Iterable[Sequence[int]]) -> list[Choice]:
 
 
 def shape_of_choices(tree: str | Iterable[Sequence[int]]) -> Shape:
-    """The shape of a static tree: each node has as many children as the choices say.
+    """The shape of a static tree: each node has as many children as in the choices.
 
     Where all nodes of a level have as many it is that of a `branching`.
 
@@ -105,7 +105,7 @@ def tree_text(choices: Iterable[Sequence[int]]) -> str:
 
 
 def best_choices(accuracy: Any, size: int) -> list[Choice]:
-    """The static tree of so many tokens of which the most are expected to be accepted: Medusa's [cai2024medusa].
+    """The static tree of `size` tokens with the largest expected accepted length: Medusa's [cai2024medusa].
 
     The accuracies of a node and of all before it are multiplied, as if they were independent: that is what the node
     adds to the expected accepted length.  A node never adds more than its parent, so to add the best one again and
@@ -151,7 +151,7 @@ def best_choices(accuracy: Any, size: int) -> list[Choice]:
     if len(found) < size:
         raise ProblemError(
             f"a tree of {size} tokens, and there are {len(found)} nodes of {len(rates)} levels and {rates.shape[1]} "
-            "ranks; ask for fewer, or measure more"
+            "ranks; take fewer, or measure more"
         )
     return choices_of(found)
 
@@ -162,7 +162,7 @@ def _gain(rates: FloatArray, choice: Choice) -> float:
 
 
 def _read(text: str) -> Any:
-    """What a spelling says: a list as Python or JSON has it, or ranks between dots, parted by commas."""
+    """The value of a spelling: a list in Python or JSON, or ranks between dots, parted by commas."""
     try:
         if text.strip().startswith(("[", "(")):
             return literal_eval(text.strip())

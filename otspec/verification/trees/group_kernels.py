@@ -79,7 +79,7 @@ def row_of(
     rows,  # (N,)
     place, count,  # scalars: the slot, and how many rows there are
 ):  # fmt: skip
-    """The row of a slot, or another one that there is."""
+    """The row of a slot, or another one that exists."""
     return tl.minimum(tl.maximum(tl.load(rows + place), 0), count - 1).to(tl.int64)
 
 
@@ -157,7 +157,7 @@ def add_to_groups(
 ):  # fmt: skip
     """Histograms of p and q over the groups of each slot, as they came, in units, and their totals after them.
 
-    The totals are in units, which run over if it is no law, and in a million of them, which do not, and tell that.
+    The totals are in units, which run over if it is no law, and in a million of them, which do not, and show that.
     Most tokens are rare.  Those are added up where they are read, and the others only marked, a bit for each tile.
     Then every lane goes on from one that it has marked to the next, for which all lanes together take few rounds.
     """
@@ -201,7 +201,7 @@ def add_to_groups(
             marks ^= lowest
             here = tl.load(p + tokens, mask=marked, other=0.0)
             there = tl.load(q + tokens, mask=marked & (tokens < q_end), other=0.0)
-            drafted = there > 0  # what is not is in the last group, and its p is not asked for
+            drafted = there > 0  # what is not is in the last group, and its p is not read
             amount, length = all_units_of(here), all_units_of(there)
             length |= drafted.to(tl.int64)
             group = bucket_of(quotient(here.to(tl.float32), there.to(tl.float32), drafted), PIECES)

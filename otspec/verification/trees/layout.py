@@ -1,7 +1,7 @@
 """Where the slots of drafted trees hang: B trees of one branching, or each with links of its own.
 
 A slot holds one drafted token, and slot 0, the root, the text so far.  Siblings that drew the same token are slots of
-their own: independent drafts are told by their number.
+their own: independent drafts are identified by their number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_CACHED = 32
 _CACHED: dict[Hashable, Any] = {}
 """Layouts of branchings, and rows: some sixty small tensors, which are the same at every step of decoding."""
 _PINNED: dict[Hashable, Any] = {}
-"""Those that graphs have the addresses of, for good: nobody tells when a graph is gone, and they are small."""
+"""Those that graphs have the addresses of, for good: nothing reports when a graph is gone, and they are small."""
 
 
 class Links(NamedTuple):
@@ -49,11 +49,11 @@ class Level(NamedTuple):
     above: Tensor
     """Shape (B, W), int64: at which place of the level above the parent stands."""
     most: int
-    """So many children at most has each of them, as far as the host knows."""
+    """The most children that any of them has, as far as the host knows."""
 
 
 class Layout(NamedTuple):
-    """Where the slots of B trees hang: what a `TreeBatch` knows before its tokens and laws, and graphs keep for good.
+    """Where the slots of B trees hang: what a `TreeBatch` has before its tokens and laws, and graphs keep for good.
 
     It is to tensors what a `Shape` is on the host, save that trees may differ.
     """
@@ -69,15 +69,15 @@ class Layout(NamedTuple):
     levels: tuple[Level, ...]
     """From the root, level 0, to the deepest one."""
     stem: int
-    """So many levels, from the root on, have no slot with several children, in any tree."""
+    """Number of levels, from the root on, without a slot with several children in any tree."""
     leaves: int
-    """Slots without children are among the last so many, but for the root and for slots that hang nowhere."""
+    """Slots without children are among the last `leaves`, but for the root and for slots that hang nowhere."""
     valid: Tensor
     """Shape (B,), bool: whether the links are those of a tree."""
 
     @property
     def length(self) -> int:
-        """L, what no path is longer than."""
+        """L, which no path exceeds."""
         return len(self.levels) - 1
 
     def part(self, trees: slice) -> Layout:
@@ -179,7 +179,7 @@ def _branching_layout(branching: tuple[int, ...], rows: int, device: torch.devic
 
 
 def linked_layout(links: Links) -> Layout:
-    """Slots wherever their links put them; of a tree that is none, only the root is kept."""
+    """Slots wherever their links put them; of links that form no tree, only the root is kept."""
     first, sibling = links.first_child.long(), links.next_sibling.long()
     rows, slots = first.shape
     index = torch.arange(slots, device=first.device).expand(rows, -1)

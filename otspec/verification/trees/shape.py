@@ -16,7 +16,7 @@ MOST_SLOTS = 1 << 20
 """Of one tree: several integers each, and a pass over them in Python."""
 
 MOST_BYTES = 1 << 32
-"""That one tree may take in decoding; a batch has several."""
+"""Memory that one tree may take in decoding; a batch has several."""
 
 BYTES_OF_A_PROBABILITY = 2 * 8
 """In float64, of the target's law and of the draft's."""
@@ -50,7 +50,7 @@ class Shape:
 
     @classmethod
     def of_counts(cls, each: Sequence[Sequence[int]]) -> Shape:
-        """The shape whose slots of levels 0 to L - 1 have so many children each; nothing is checked.
+        """The shape whose slots of levels 0 to L - 1 have the numbers of children in `each`, unchecked.
 
         Examples
         --------
@@ -141,7 +141,7 @@ class Shape:
         return self.offsets[-1]
 
     def check_room(self, vocab: int) -> None:
-        """Make sure that a model with so many tokens can draft and read such a tree in the memory of one machine.
+        """Make sure that a model of `vocab` tokens can draft and read such a tree in the memory of one machine.
 
         Raises
         ------

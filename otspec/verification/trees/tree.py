@@ -1,4 +1,4 @@
-"""Drafted paths merged into a tree, with both models' laws at its nodes: what a verifier looks at."""
+"""Drafted paths merged into a tree, with both models' laws at its nodes: the input of a verifier."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Tree(Topology):
 
     @classmethod
     def of(cls, paths: Any, target: Law, draft: Law, branching: Sequence[int] | None = None) -> Tree:
-        """Merge paths and ask the models for the laws that verification needs, once at each node.
+        """Merge paths and get from the models the laws that verification needs, once at each node.
 
         Parameters
         ----------
@@ -201,7 +201,7 @@ class Model:
         return Tree.of(paths, self.target, self.draft, branching)
 
     def drawn(self, branching: Sequence[int], rng: Seed) -> Tree:
-        """Draw a tree in which every token of a level has so many children, independent draws from the draft law.
+        """Draw a tree in which every node of level l has `branching[l]` children, independent draws from the draft law.
 
         Raises
         ------

@@ -12,7 +12,7 @@ from otspec.verification.tensors.rows import EXACT, Reading, Rows, lanes, spread
 from otspec.verification.trees.layout import Layout
 
 TOGETHER = 256
-"""Slots that one program looks at together."""
+"""Slots that one program checks together."""
 
 
 @triton.jit
@@ -28,7 +28,7 @@ def find_valid(
 ):  # fmt: skip
     """Whether all slots have their laws, with LEAVES also those without children, and tokens that could be drawn.
 
-    Safe are rows and tokens that there are: what they were, in trees that are valid.
+    Safe are rows and tokens that exist: what they were, in trees that are valid.
     """
     draft = Rows(Reading(q, q_high, q_first, q_heat, q_scale), q_valid)
     tree = tl.program_id(0)

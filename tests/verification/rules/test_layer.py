@@ -45,5 +45,5 @@ def test_masses_are_chances_of_acceptance() -> None:
 
 def test_rules_that_do_not_tell_are_refused() -> None:
     plan = otspec.solve(Problem([0.5, 0.3, 0.2], WithoutReplacement([0.2, 0.3, 0.5], 2)), "rsd").plan
-    with pytest.raises(ProblemError, match=r"a Sequential does not tell what each draft gets; .*interval"):
+    with pytest.raises(ProblemError, match=r"a Sequential does not score each draft; .*interval"):
         scores(plan, np.array([0, 1]))

@@ -135,7 +135,7 @@ class Block(PickVerifier):
 
     @property
     def exchangeable(self) -> bool:
-        """The other paths are not looked at."""
+        """The other paths are not read."""
         return False
 
     def pick(self, tree: Tree, rng: Seed) -> Picked:

@@ -61,7 +61,7 @@ def lay_slots(
     on, ends, depth, slot, token, target_row, draft_row, place,  # (LANES,)
     line,  # `Line` of the tree
 ):  # fmt: skip
-    """The slots that are on the line, each at its level; `ends` tells the last one of them.
+    """The slots that are on the line, each at its level; `ends` marks the last one of them.
 
     Their tokens have the draft law and the factors of their parents: `draft_row` and `place` are those.
     """

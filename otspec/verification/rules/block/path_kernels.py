@@ -1,6 +1,6 @@
 """Block verification by Triton: what a path needs of its laws, in two passes over them, a kernel to each stage.
 
-Laws are rows of tensors, made where they are read (`row_kernels.law_of`); paths say which rows are theirs.  The law
+Laws are rows of tensors, made where they are read (`row_kernels.law_of`); paths have their row numbers.  The law
 that a token has is its draft law, times a factor of the token's group where there are factors (`groups.group`), or all
 on the token itself where nothing was drawn.
 
@@ -306,7 +306,7 @@ def verify_path_by_kernels(
     Parameters
     ----------
     line : Line
-        The paths; its slots are not looked at, its places only with factors.
+        The paths; its slots are not read, its places only with factors.
     target : Rows
     draft : Rows, optional
         None if nothing was drawn: the law of a token is then all on it.

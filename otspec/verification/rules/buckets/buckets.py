@@ -104,7 +104,7 @@ def solve_buckets(target: Tensor, size: Tensor, n: int | Counts) -> Buckets:
     goal = aims[segment] * portion
 
     excess = measure - to_units(goal)
-    # Up to the vertex of slope 1 there is surplus that nobody before has asked for; beyond, wishes that nobody meets.
+    # Up to the vertex of slope 1 there is surplus that no earlier recipient wants; beyond, wishes that no donor meets.
     idle = torch.where(segment <= LEVEL_STEP, running(excess), 0).cummax(dim=1).values.clamp(min=0)
     serves = excess.clamp(min=0) - (idle - before(idle, ranks))
     served, wishes = running(serves), (-excess).clamp(min=0)
@@ -132,8 +132,8 @@ def verify_by_buckets(
         Row m is for draft m: which exchange it enters, if any; what it draws there; where in its place the point lies.
         The first two of the last row accept the picked draft, or draw from the residual law, in the order of tokens.
     alive : Tensor of bool, shape (B, n), optional
-        Which of the drafts there are; the others are any tokens, and are not looked at.  By default all.  In a row that
-        has none, a draft may be said to be accepted.
+        Which of the drafts there are; the others are any tokens, and are not read.  By default all.  In a row that has
+        none, the output may name a draft as accepted.
     most : int, optional
         What there are buckets for, n or more; by default n.
     """

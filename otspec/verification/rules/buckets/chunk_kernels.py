@@ -1,4 +1,4 @@
-"""Running sums of the buckets in Triton, which are kept in chunks.
+"""Running sums of the buckets in Triton, stored in chunks.
 
 Beside a running sum within chunks there is a table of what ran up before each chunk: programs add the sum of their own
 to the entries of all later chunks, and sums of integers do not depend on who comes first.
@@ -37,7 +37,7 @@ def summed(
     index,  # (LANES,)
     TILE: tl.constexpr,
 ):  # fmt: skip
-    """A running sum that is kept in chunks."""
+    """A running sum that is stored in chunks."""
     return tl.load(running.sums + index) + tl.load(running.table + index // TILE)
 
 
@@ -80,7 +80,7 @@ def bracket(
     cut,  # `Cut`
     ABOVE: tl.constexpr,
 ):  # fmt: skip
-    """Where to search a running sum that is kept in chunks, from a first to a last entry, and for what within a chunk.
+    """Where to search a running sum stored in chunks, from a first to a last entry, and for what within a chunk.
 
     Both are `COLUMNS` if the total is not enough.
     """
@@ -101,7 +101,7 @@ def first(
     cut,  # `Cut`
     ABOVE: tl.constexpr,
 ):  # fmt: skip
-    """`fixed_point.first_above`, or `first_reaching`, for a running sum that is kept in chunks."""
+    """`fixed_point.first_above`, or `first_reaching`, for a running sum that is stored in chunks."""
     low, high, within = bracket(running.table, keys, cut, ABOVE)
     for _ in range(cut.ROUNDS):
         low, high = halved(running.sums, within, low, high, ABOVE)

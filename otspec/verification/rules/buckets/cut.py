@@ -69,7 +69,7 @@ class Planes(NamedTuple):
 
 
 class Chunked(NamedTuple):
-    """A running sum that is kept within chunks, beside a table of what ran up before each chunk."""
+    """A running sum within chunks, beside a table of what ran up before each chunk."""
 
     sums: Tensor
     """Shape (COLUMNS,), int64."""
@@ -85,7 +85,7 @@ class Problems(NamedTuple):
     listed: Tensor
     """Shape (1,), int64: how many there are."""
     most: int
-    """What no number of drafts exceeds."""
+    """A bound on all numbers of drafts."""
 
 
 class Workspace(NamedTuple):

@@ -88,7 +88,7 @@ def places_of(
     planes,  # `Planes`
     cut,  # `Cut`
 ):  # fmt: skip
-    """`exchanges.show`: the places that drafts of some ranks show, -1 of those that are not asked for."""
+    """`exchanges.show`: the places that drafts of some ranks show, -1 of those that are not valid."""
     density, threshold = planes.floats + DENSITY * cut.COLUMNS, planes.floats + THRESHOLD * cut.COLUMNS
     units = planes.longs + UNITS * cut.COLUMNS
     wanted, served = chunked(planes, WANTED, cut), chunked(planes, SERVED, cut)

@@ -1,7 +1,7 @@
 """The problem of the buckets in Triton: `buckets.solve_buckets`, to the last bit, of many problems at once.
 
-Each step has its kernel, a program to each chunk of each problem; `fill` and `solve`, at the end, launch them.  How
-many problems there are, the host does not know: programs beyond return at once.  `exchange_kernels` has the last step.
+Each step has its kernel, a program to each chunk of each problem; `fill` and `solve`, at the end, launch them.  The
+host does not know how many problems there are: programs beyond return at once.  `exchange_kernels` has the last step.
 
 Shapes: M problems, of which W are a wave, worked on together.
 """
@@ -157,7 +157,7 @@ def find_heights(
 ):  # fmt: skip
     """The running sums, and the point of each chunk that is highest above a line of each slope, the first at a tie.
 
-    Of the majorant only the vertices for a few slopes are asked for, as in `buckets`: a maximum for each, in place of
+    Of the majorant only the vertices for a few slopes are needed, as in `buckets`: a maximum for each, in place of
     all its breakpoints.
     """
     node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
@@ -265,7 +265,7 @@ def find_excess(
         tl.store(longs + UNITS * COLUMNS + ranks, units_of(share), mask=inside)
         tl.store(longs + RAN * COLUMNS + ranks, ran, mask=inside)
         pass_on(tables + RAN * CARRIES, chunk, tl.sum(more), CARRIES)
-        # A chunk that begins beyond the vertex of slope 1 has no such rank, and nobody asks for its entry.
+        # A chunk that begins beyond the vertex of slope 1 has no such rank, and its entry is never read.
         level = (segment <= OCTAVES + FINEST) & inside
         first_here = tl.sum(tl.where(lanes == 0, ran, 0))
         tl.store(tables + IDLE * CARRIES + chunk, tl.max(tl.where(level, ran, first_here)))
@@ -280,7 +280,7 @@ def find_offers(
     COLUMNS: tl.constexpr, TILE: tl.constexpr, STEPS: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr,
     LEVEL: tl.constexpr, SLOPE_LANES: tl.constexpr,
 ):  # fmt: skip
-    """Surplus without what of it nobody before has asked for; and what recipients wish."""
+    """Surplus without the part that no earlier recipient wants; and what recipients wish."""
     node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if node < tl.load(count) - start:
         longs += node * LONGS * COLUMNS

@@ -41,8 +41,8 @@ def verify_by_sorting(p: Tensor, q: Tensor, drafts: Tensor, uniforms: Tensor, al
     uniforms : Tensor of float64, shape (B, n + 1, 3)
         As `otspec.verification.reference.interval.verify` uses them.
     alive : Tensor of bool, shape (B, n), optional
-        Which of the drafts there are; the others are any tokens, and are not looked at.  By default all.  In a row that
-        has none, a draft may be said to be accepted.
+        Which of the drafts there are; the others are any tokens, and are not read.  By default all.  In a row that has
+        none, the output may name a draft as accepted.
     """
     n: int | Counts = drafts.shape[1]
     if alive is not None:
@@ -103,7 +103,7 @@ def _exchange_in_block(target: Tensor, size: Tensor, density: Tensor, slope: Ten
     excess = torch.where(inside, to_units(measure - goal), 0)
     wants = torch.where(donor, 0, (-excess).clamp(min=0))
     offered = torch.where(donor, excess.clamp(min=0), 0)
-    # Rounding can leave a surplus that nobody before has asked for: it is what the running maximum soaks up.
+    # Rounding can leave a surplus that no earlier recipient wants: the running maximum absorbs it.
     idle = running(offered - wants).cummax(dim=1).values.clamp(min=0)
     serves = offered - (idle - before(idle, ranks.expand_as(idle)))
 

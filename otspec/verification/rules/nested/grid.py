@@ -1,7 +1,7 @@
 """Labels on a grid: which bins of [0, 1] the labels of a prefix lie in, and how they win.
 
 A label is a bin and a fraction of it.  In a bin the labels of all prefixes are spread evenly, so that a prefix is
-described by the masses of its bins.  The bin tells all that matters of a label, but for who wins within it.
+described by the masses of its bins.  The bin is all that matters of a label, but for who wins within it.
 docs/device.md has the statement and its proof.
 """
 

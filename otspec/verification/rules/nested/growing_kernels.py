@@ -196,7 +196,7 @@ def refine_slot(
 ):  # fmt: skip
     """A slot takes the labels that its parent leaves it and shares them; its weight, and whether it competes."""
     children = tl.load(slots.children_of + slot)
-    # What does not depend on the levels above comes first, and is there when it is asked for.
+    # What does not depend on the levels above comes first, and is there when it is needed.
     lanes, groups = tl.arange(0, counts.LANES), tl.arange(0, counts.GROUP_LANES)
     inside = groups < tl.where(children > 0, counts.GROUPS, 0)
     sizes = slots.sums + (slot * SUMS + SIZES) * counts.GROUPS
@@ -249,7 +249,7 @@ def refine(
     floats,  # (N, BINS)
     weights, competes,  # (N,)
     factor,  # (N, k + 1)
-    all_slots, width, width_above, source, workspaces,  # scalars: S, W, W of the level above, where that has kept, ...
+    all_slots, width, width_above, source, workspaces,  # scalars: S, W, W of the level above, where that is stored, ...
     GROUPS: tl.constexpr, GROUP_LANES: tl.constexpr, FIRST_GROUPS: tl.constexpr, PARTS: tl.constexpr,
     PART_LANES: tl.constexpr, LANES: tl.constexpr, STEPS: tl.constexpr, ABOVE_AHEAD: tl.constexpr, AHEAD: tl.constexpr,
     FIRST: tl.constexpr, LAST: tl.constexpr, DEEP: tl.constexpr, BITS: tl.constexpr, BINS: tl.constexpr,
@@ -259,8 +259,8 @@ def refine(
 ):  # fmt: skip
     """A level of `nested.grow`, a slot to a program; or DEEP levels, if none of their slots has several children.
 
-    What slots keep for the level below is in one of three places, of as many workspaces: not where the level above has
-    it, which others may still read, and from then on in the two others by turns.
+    What slots store for the level below is in one of three places, of as many workspaces: not where the level above
+    has it, which others may still read, and from then on in the two others by turns.
     """
     level: tl.constexpr = Level(ABOVE_AHEAD, AHEAD, FIRST, LAST, BITS)
     counts: tl.constexpr = Counts(GROUPS, GROUP_LANES, FIRST_GROUPS, PARTS, PART_LANES, LANES, STEPS, ROUNDS)
@@ -321,7 +321,7 @@ def grow_by_kernels(layout: Layout, slots_at: GroupsAt, spread: Tensor | None) -
         **of_layout(groups, parts, device), AHEAD=spread is not None, num_warps=LAY_WARPS, **EXACT,
     )  # fmt: skip
 
-    # Of a tree that is wider than its links say some slots are on no level: nothing is read of what they would keep.
+    # In a tree wider than its stated width some slots are on no level: nothing is read of what they would store.
     weights = torch.empty((rows, slots), dtype=torch.float64, device=device)
     fixed = of_level(groups, parts, device)
     widest = max(level.slots.shape[1] for level in layout.levels)

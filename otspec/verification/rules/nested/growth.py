@@ -82,7 +82,7 @@ def share_out(
     stem: int,
     sharings: Sharings,
 ) -> ChildPlaces:
-    """The places of a node on that level: `refine` with what its level asks for; the rest is as in `label_below`."""
+    """The places of a node on that level: `refine` with the settings of its level; the rest is as in `label_below`."""
     if level < stem:
         return idle(q)
     counts = np.zeros(branching[stem])

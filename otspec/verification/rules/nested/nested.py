@@ -86,7 +86,7 @@ class Nested(LabelVerifier):
     ----------
     sigma : float
         Look-ahead: tokens are split into parts, as if their continuations were of different worth, lognormally spread
-        with this standard deviation.  That keeps more of the labels' freedom for later tokens.  0: no look-ahead.
+        with this standard deviation.  That leaves more of the labels' freedom to later tokens.  0: no look-ahead.
     parts : int
         Into how many parts look-ahead splits.
     grain : float

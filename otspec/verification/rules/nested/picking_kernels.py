@@ -47,7 +47,7 @@ def label_of(
     """`nested._label` of the part `drawn` of a total of labels, of slots whose grids start at `ends`, pointers.
 
     To halve the grid again and again would be a trip to memory for every round.  Here it is one for every stride, from
-    the first, the whole grid, on to the next: what is on the way is asked for at once.
+    the first, the whole grid, on to the next: what is on the way is loaded at once.
     """
     point = tl.minimum((drawn * total.to(tl.float64)).to(tl.int64), total - 1)
     place = tl.zeros_like(point)
@@ -65,7 +65,7 @@ def parents_of(
     node, there, lanes,  # (LANES,)
     parent_of, owners,  # (S,)
 ):  # fmt: skip
-    """The parents of the nodes that lanes stand at, if they are to go on; their nodes keep who went."""
+    """The parents of the nodes that lanes stand at, if they are to go on; their nodes store which lane went."""
     tl.store(owners + node, lanes, mask=there)
     return tl.where(there, tl.load(parent_of + node), node)
 
@@ -93,8 +93,8 @@ def pick_path(
 ):  # fmt: skip
     """`nested.pick`, and the line that was picked; a tree to a program.
 
-    A lane starts at a leaf and goes up for as long as its label wins.  Only one comes to each slot, which keeps its
-    number; so the line is where the lane that wins at the root has been, and nobody walks down again.  Children compete
+    A lane starts at a leaf and goes up for as long as its label wins.  Only one comes to each slot, which stores its
+    number; so the line is where the lane that wins at the root has been, and none walks down again.  Children compete
     only where there may be several: bit d of COMPETE is for those of level d's slots, the highest one for all levels
     beyond, and `lowest` is the lowest level whose slots compete: no constant, or the compiler would unroll their loop.
     """
@@ -114,7 +114,7 @@ def pick_path(
     laid = line_of(tree, Line(line, drafted, lengths, along_target, along_draft, places), LENGTH)
 
     # What all slots have is read at once, so that parents are at hand when lanes go up.  A program waits where a number
-    # is used: what can be asked for is, before.
+    # is used: what can be loaded before, is.
     slot = tl.arange(0, SLOT_LANES)
     inside = slot < slots
     above = tl.load(parent_of + slot, mask=inside, other=0)

@@ -14,7 +14,7 @@ FINEST = 2.0**-8
 """Grains from here on are sorted into buckets; finer ones would have too many."""
 
 REACH = 32
-"""Buckets tell ratios p/q apart between 2**-REACH and 2**REACH."""
+"""Buckets distinguish ratios p/q between 2**-REACH and 2**REACH."""
 
 SLIGHT = 2.0**-10
 """Neighbouring buckets are one rank while its p and its q are below this: most tokens are in buckets of hardly any."""

@@ -236,7 +236,7 @@ def over_drafted(target: FloatArray, size: FloatArray, density: FloatArray, weig
 def split(
     target: FloatArray, size: FloatArray, cut: int, spread: FloatArray
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Split every group as `Sharing` says; ascending order of p/q below the cut, and again above it.
+    """Split every group by the spread of `Sharing`; ascending order of p/q below the cut, and again above it.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ def own(
     counts,  # `Counts`
     grid,  # `Grid`
 ):  # fmt: skip
-    """`tensor_sharing.owned`: the labels of a token of some group, from what its parent has kept."""
+    """`tensor_sharing.owned`: the labels of a token of some group, from what its parent has stored."""
     each: tl.constexpr = counts.PARTS if AHEAD else 1
     rows: tl.constexpr = counts.PART_LANES if AHEAD else 1
     places: tl.constexpr = counts.GROUPS * each
@@ -275,7 +275,7 @@ def share(
     grid,  # `Grid`
     majorant,  # `majorant_kernels.Search`
 ):  # fmt: skip
-    """`tensor_sharing.share`: what the children of one prefix own, which keeps it for them."""
+    """`tensor_sharing.share`: what the children of one prefix own, which stores it for them."""
     LANES: tl.constexpr = counts.LANES
     rank, curve, in_the_end = down + RANK * LANES, worked + CURVE * LANES, worked + HELD * LANES
     each: tl.constexpr = counts.PARTS if AHEAD else 1

@@ -19,7 +19,7 @@ from otspec.verification.tensors.groups import Groups
 from otspec.verification.tensors.majorant import breakpoints
 
 HEIGHTS, FIRST = 2.0**21, 512
-"""Which groups come first is told by 21 digits of a height, and then by the order of at most so many groups."""
+"""Which groups come first is decided by 21 digits of a height, and then by the order of at most so many groups."""
 
 
 class GroupsAt(NamedTuple):
@@ -168,7 +168,7 @@ class _Line(NamedTuple):
         reached = self.reached(ends)
         index = torch.arange(size.shape[1], device=size.device).expand_as(size)
         rise = (reached - before(reached, index)).double()
-        # A place across bins lies between them; the quotient says where, as well as its digits last.
+        # A place across bins lies between them; the quotient places it, as well as its digits allow.
         mean = torch.maximum(rise / size.clamp(min=1).double(), torch.minimum(low, high))
         mean = torch.minimum(mean, torch.maximum(low, high))
         return torch.where(lowest >= highest, low, mean) * self.scale

@@ -19,7 +19,7 @@ from otspec.verification.trees.layout import NONE, Layout, follow, in_a_graph, t
 PARTS = 4
 """Of look-ahead: half of what `otspec.verification.Nested` takes, for half the work."""
 _SPREADS: dict[tuple[float, int, torch.device], Tensor] = {}
-"""Kept for good, as graphs that are captured have their addresses: some numbers for each deviation asked for."""
+"""Kept for good, as graphs that are captured have their addresses: some numbers for each deviation in use."""
 
 
 def spread_of(sigma: float, parts: int, device: torch.device) -> Tensor | None:

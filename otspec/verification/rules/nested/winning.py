@@ -42,12 +42,12 @@ def below(mine: Label, other: Label, wins_ties: bool) -> tuple[FloatArray, Float
 
     The first rows of both labels are in the coordinate of one node.  The function is smooth between the points that
     are returned, affine if there are no other rows, and may jump where two of them coincide.  Pieces are compared by
-    the differences of their ends, so that short ones keep what floats know of them.
+    the differences of their ends, so that short ones keep their digits.
 
     Parameters
     ----------
     wins_ties : bool
-        Whether mine wins where floats cannot tell two pieces apart.
+        Whether mine wins where two pieces are equal in floats.
 
     Returns
     -------

@@ -1,6 +1,6 @@
-"""What can be said of all slots of drafted trees at once, in Triton: their heads, and which draft is picked at each.
+"""What can be found for all slots of drafted trees at once, in Triton: their heads, and which draft is picked at each.
 
-Slots of one text are told by the first of them, their head: at it stand all drafts of their children.  Which of them
+Slots of one text share a head, the first of them: at it stand all drafts of their children.  Which of them
 is picked and whether it is accepted does not depend on how the walk came there.  Heads with one such draft judge it by
 itself; those with several queue a problem of the buckets (`buckets.solving_kernels`).
 
@@ -65,7 +65,7 @@ def find_heads(
 ):  # fmt: skip
     """The head of each slot, how many drafts there are of its text's next token, and the rows of laws after it.
 
-    APART, slots of one text are told apart: each is a head.
+    APART, slots of one text are kept separate: each is a head.
     """
     base, slot = tl.program_id(0).to(tl.int64) * slots, tl.program_id(1)
     level = tl.load(depth + base + slot)

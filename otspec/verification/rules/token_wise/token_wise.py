@@ -30,7 +30,7 @@ class TokenWise:
     """Verify the next tokens of the surviving paths as i.i.d. drafts; the paths that agree with the output survive.
 
     Given the prefix and their number, the survivors' next tokens are i.i.d. from the draft law: nothing else was
-    looked at.  That is what makes the rule lossless, and why n is the number of survivors, not K.  In a tree whose
+    read.  That is what makes the rule lossless, and why n is the number of survivors, not K.  In a tree whose
     paths share draws, n is the number of draws below the surviving ones.  Paths may end at different depths.
 
     Parameters
@@ -38,7 +38,7 @@ class TokenWise:
     solver : str, Solver, a chain of them, or None
         As `otspec.solve` takes it.
     remember : int
-        How many plans to keep, for callers that come back to the same few laws (enumeration).
+        How many plans to cache, for callers that come back to the same few laws (enumeration).
     exchangeable : bool
         Whether the solver's plans treat all orders of the drafts alike, as optimal ones do and K-SEQ's do not:
         enumeration then goes over one order alone.
@@ -123,11 +123,11 @@ def _law(tree: Tree, node: int, alive: IntArray, accepted: int) -> FloatArray:
 
 
 class RememberedPlans:
-    """Plans by laws and number of drafts; the last few are kept."""
+    """Plans by laws and number of drafts; the last few are cached."""
 
     def __init__(self, solver: Solvers, scheme: Scheme, size: int) -> None:
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
-            raise ProblemError(f"remember is {size!r}; pass how many plans to keep, 0 for none")
+            raise ProblemError(f"remember is {size!r}; pass how many plans to cache, 0 for none")
         self.solver = solver
         self.scheme = scheme
         self.size = size
