@@ -74,6 +74,6 @@ class Interval(SolverBase):
 
 @lru_cache
 def _quadrature(n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Uniform numbers that draw the tuples whose weights are looked at, and the quadrature that weighs them."""
+    """Uniform numbers that draw the tuples whose weights are checked, and the quadrature that weighs them."""
     drawn = DRAWN if n <= COSTLY else 0
     return np.random.default_rng(0).random((drawn, min(n, COSTLY))), *quadrature(min(n, COSTLY))

@@ -54,7 +54,7 @@ class LP(SolverBase):
     max_cells : int
         Largest number of variables.
     time_limit_s : float
-        Handed to HiGHS; the solve then ends with status LIMIT.  POT has a limit of steps in its place, `STEPS`.
+        Limit for HiGHS, at which the solve ends with status LIMIT.  POT has a limit of steps in its place, `STEPS`.
 
     Examples
     --------

@@ -46,7 +46,7 @@ class Atom(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Goal:
-    """What law to come near to, and in which face of the base polytope to look for it."""
+    """What law to come near to, and in which face of the base polytope to search for it."""
 
     order: IntArray
     """Shape (k,): tokens.  The arrays below follow this order."""

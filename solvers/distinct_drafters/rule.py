@@ -146,7 +146,7 @@ def improve(
     """Move the log weights `level`, kept within +-height, towards g = p by Newton steps along the diagonal.
 
     This minimises the convex E log(sum of the drafts' weights) - sum p log W over a box.  Where it ends, g is p, or
-    below p at +height, or above p at -height: what complementary slackness asks of under- and over-drafted tokens.
+    below p at +height, or above p at -height: what complementary slackness requires of under- and over-drafted tokens.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class Solved:
         return law
 
     def rows(self, size: int) -> FloatArray:
-        """What each of the first so many tokens receives from the tuples without later ones."""
+        """What each of the first `size` tokens receives from the tuples without later ones."""
         return value_and_rows(*self.system.sets(size), self.system.slack, self.alpha[:size])[1]
 
 
@@ -48,7 +48,7 @@ class Solved:
 class Resolution(Figures):
     """Verification by two softmax rules [thomas2025global, eq. (14), (17), (18)].
 
-    Its output law is close to p, not p: `deviation` says how close.  Up to `max_sets` draft sets the figures are
+    Its output law is close to p, not p: `deviation` is how close.  Up to `max_sets` draft sets the figures are
     exact; beyond, `deviation` is the certified bound `max_deviation`, `acceptance` a certified lower bound, and there
     is no output law.
     """

@@ -53,7 +53,7 @@ def minimise(
         return value - float(targets @ alpha)
 
     def gradient_there(alpha: FloatArray) -> FloatArray:
-        return gradient.copy()  # scipy asks where it has just evaluated the function
+        return gradient.copy()  # scipy calls it where it has just evaluated the function
 
     iterations = 0
 
@@ -68,7 +68,7 @@ def minimise(
             jac=gradient_there,
             method="L-BFGS-B",
             callback=count,
-            # Without its own tests, which look at the largest entry of the gradient and at the decrease.
+            # Without its own tests, which are on the largest entry of the gradient and at the decrease.
             options={"maxiter": max_iterations, "gtol": 0.0, "ftol": 0.0},
         )
     except _Flat as flat:

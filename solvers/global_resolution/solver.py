@@ -29,7 +29,7 @@ class GlobalResolution(SolverBase):
 
     The output law is off p by at most (3 stop + 4) tau in 1-norm, and the acceptance off alpha* by at most
     (stop + 1) tau.  It stops without a plan where the truncation stays too large or the minimisation takes too long.
-    `docs/global_resolution.md` says where the printed algorithm had to be corrected, and how it takes the other drafts
+    `docs/global_resolution.md` shows where the printed algorithm had to be corrected, and how it takes the other drafts
     of [thomas2025global, Table 5]: without replacement, and two from different laws.
 
     Parameters

@@ -58,7 +58,7 @@ class System:
         return size, float(self.leaks[size])
 
     def sets(self, size: int) -> tuple[IntArray, FloatArray]:
-        """Sets of the first so many tokens and the probability that a tuple's drafts in this system form each.
+        """Sets of the first `size` tokens and the probability that a tuple's drafts in this system form each.
 
         These are the coefficients of the grouped convex program [thomas2025global, eq. (117), (119)], in the form of
         `sets_of`, shapes (m, n) and (m,).

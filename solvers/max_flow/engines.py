@@ -4,7 +4,7 @@
 libraries that can be loaded beside highspy; `graph_tool` is the library of [thomas2025global]; `networkx` is the
 reference, slow and in Python integers of any length.  All others run in floating point.
 docs/solvers.md has their times; the 64-bit push-relabel of OR-Tools is faster
-than igraph's, but whose wheel has a HiGHS of its own: one process can load either it or highspy, not both.
+than igraph's, but its wheel has a HiGHS of its own: one process can load either it or highspy, not both.
 """
 
 from __future__ import annotations

@@ -32,5 +32,5 @@ class Naive(Rule):
     """
 
     def __call__(self, problem: Problem) -> Solution:
-        """Ask the scheme how often each token is drafted."""
+        """Get from the scheme how often each token is drafted."""
         return Solution(Match(problem, inclusion(problem, self.max_cells), upper_bound(problem)), {})

@@ -14,7 +14,7 @@ from otspec.laws import BoolArray, FloatArray, IntArray
 from otspec.solvers.without_replacement.values import Arrivals, release, start_arrivals, staying_worth
 
 UNMERGED = 40
-"""Blocks of at most so many tokens are not merged."""
+"""Blocks of at most this many tokens are not merged."""
 
 RESOLUTION = 0.012
 """Tokens are merged up to this much p, and this much of the q that is left when the likeliest are drafted."""
