@@ -1,4 +1,4 @@
-"""Evidence against "the rule is lossless" that may be looked at as often as one likes.
+"""Evidence against "the rule is lossless" that is valid at any number of looks.
 
 An *e-process* is a non-negative process that starts at 1 and does not grow on average if the hypothesis holds.  By
 Ville's inequality [ville1939etude] it then ever reaches 1/alpha with probability at most alpha, whenever one looks and

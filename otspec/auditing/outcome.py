@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 
 class AuditVerdict(StrEnum):
-    """What the audit says of a rule.
+    """What the audit concludes about a rule.
 
     Examples
     --------
@@ -22,7 +22,7 @@ class AuditVerdict(StrEnum):
     NOT_LOSSLESS = "not lossless"
     """The output law is not p, or consecutive outputs depend on each other, or some output is not a token at all."""
     INCONCLUSIVE = "inconclusive"
-    """Nothing speaks against the rule, but draws or time did not suffice to vouch for it, or it refuses instances."""
+    """No evidence against the rule, but draws or time did not suffice to vouch for it, or it refuses instances."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Test:
     threshold: float
     """The hypothesis is rejected at or above this."""
     largest: str
-    """The instance that speaks against it most."""
+    """The instance with the most evidence against it."""
 
     @property
     def rejected(self) -> bool:
@@ -90,7 +90,7 @@ class Figures:
     membership_error: float = 0.0
     """Statistical error of `membership`, with the confidence of the audit; 0 if the law was enumerated."""
     step_acceptance: float | None = None
-    """P(the rule says that it accepted a draft); None if it does not say."""
+    """P(the rule reports that it accepted a draft); None if it does not report."""
     optimum: float | None
     """alpha* of the drafts, or a certified upper bound; None if their law is not known."""
     optimum_iid: float | None = None
@@ -100,11 +100,11 @@ class Figures:
     tv_tokens: float
     """Upper bound of the total variation token by token, with the confidence of `tv_interval`."""
     drafts_tv: float | None = None
-    """Total variation of the law of the drafts to the one that the rule is told of; None where it is not enumerated."""
+    """Total variation of the law of the drafts to the one declared to the rule; None where it is not enumerated."""
 
     @property
     def excess(self) -> float:
-        """How much more than any lossless rule it accepts, the statistical error taken off; 0 if it does not."""
+        """By how much it accepts more than any lossless rule can, less the statistical error; 0 if it does not."""
         return 0.0 if self.optimum is None else max(self.membership - self.membership_error - self.optimum, 0.0)
 
 
@@ -127,7 +127,7 @@ class PathFigures(Figures):
 
     @property
     def bound(self) -> float | None:
-        """What a lossless rule can accept at most, tokens on the mean; None if that was not computed."""
+        """The most that a lossless rule can accept, in tokens on average; None if it was not computed."""
         return None if self.optimum is None else self.length * self.optimum
 
 
@@ -141,7 +141,7 @@ class WorstCase:
     q: list[Any]
     """Law that the drafts are made from: V numbers, or n lists of them."""
     shown: list[Any]
-    """Law that the rule is told in place of `q`."""
+    """Law that the rule is shown in place of `q`."""
     n: int
     """Drafts of a position, or paths of a tree."""
     seed: int

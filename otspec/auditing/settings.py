@@ -15,7 +15,7 @@ from otspec.settings import Range, Seed, check, range_of, types_of
 from otspec.tolerances import TOL
 
 Progress = Callable[[int, int], None]
-"""Is called with what is done and the most that there is to do: cases that are enumerated, draws, or texts."""
+"""Called with what is done and the most that there is to do: enumerated cases, draws, or texts."""
 
 LONGEST = 1e12
 """Seconds, some 30 000 years: no limit is larger."""
@@ -121,14 +121,14 @@ class AuditSettings:
     The audit calls it "lossless" only then.
     """
     tol: Distance = TOL
-    """Total variation that the law of an enumerated rule may be off.
+    """Total variation by which the law of an enumerated rule may be off.
 
     The total of a law that the rule gives may be off 1 by as much.
     """
     budget: Calls = 1_000_000
     """Largest number of calls of a rule that is sampled."""
     max_seconds: Seconds | None = None
-    """Seconds after which the audit stops and says how far it came; the clock is read between calls.
+    """Seconds after which the audit stops and reports how far it came; the clock is read between calls.
 
     The verdict is then "inconclusive", unless a bias was found before.  A call that does not return is not interrupted.
     """

@@ -1,4 +1,4 @@
-"""What is special to rules for one position: solvers, drafters, batches, what a rule says, and what it is told."""
+"""What is special to rules for one position: solvers, drafters, batches, what a rule reports, and what it is shown."""
 
 from functools import partial
 from typing import Any
@@ -80,7 +80,7 @@ VERDICTS: dict[str, tuple[Any, dict[str, Any], str, tuple[str, ...]]] = {
     "a plan that is refused": ("rrs", {"scheme": "without_replacement", "n": 2}, "inconclusive", ("refused on",)),
     "drafts truncated": (
         *(as_law(rules.single), {"n": 1, "drafter": truncated, "instances": CUT}, NOT),
-        ("the drafts do not have the law that the rule is told of",),
+        ("the drafts do not have the law declared to the rule",),
     ),
     "drafts truncated, and q shown": (
         *(as_law(rules.single), {"scheme": truncated, "n": 1, "shown": lambda q: rules.top(q, 2), "instances": CUT}),

@@ -27,7 +27,7 @@ class Invalid(Exception):
 
 
 class Refused(Exception):
-    """The rule is a solver, and says that it does not take the case."""
+    """The rule is a solver, and refuses the case."""
 
     def __init__(self, message: str, case: Case) -> None:
         super().__init__(f"{message} (on {case.name!r})")
@@ -60,7 +60,7 @@ def checked_law(values: Any, shape: tuple[int, ...], case: Case, drafts: IntArra
 
 
 def as_tokens(answers: Sequence[Any], case: Case, drafts: IntArray) -> tuple[IntArray, IntArray | None]:
-    """Outputs, shape (rows,), and accepted drafts if all are told, of what was returned for drafts (rows, n)."""
+    """Outputs, shape (rows,), and accepted drafts if all are reported, of what was returned for drafts (rows, n)."""
     tokens, accepted = np.empty(len(answers), dtype=np.int64), np.full(len(answers), -1)
     says, rows = True, len(answers)
     for row, answer in enumerate(answers):
@@ -82,7 +82,7 @@ def as_tokens(answers: Sequence[Any], case: Case, drafts: IntArray) -> tuple[Int
 
 
 def fault(tokens: IntArray, accepted: IntArray | None, vocab: int, drafts: IntArray) -> tuple[int, str] | None:
-    """The first row whose output is no token, or not the draft that it is said to be, and what is wrong with it.
+    """The first row whose output is no token, or not the draft that it is reported to be, and what is wrong with it.
 
     Tokens and accepted drafts have shape (rows,), drafts (rows, n).
     """
@@ -96,12 +96,12 @@ def fault(tokens: IntArray, accepted: IntArray | None, vocab: int, drafts: IntAr
     if not 0 <= token < vocab:
         return row, f"returns token {token}; token ids run from 0 to {vocab - 1}"
     if not -1 <= draft < n:
-        return row, f"says that it accepted draft {draft}; drafts are 0 to {n - 1}, or -1"
-    return row, f"says that it accepted draft {draft}, token {named[row]}, and returns token {token}"
+        return row, f"reports that it accepted draft {draft}; drafts are 0 to {n - 1}, or -1"
+    return row, f"reports that it accepted draft {draft}, token {named[row]}, and returns token {token}"
 
 
 def as_laws(answers: Sequence[Any], case: Case, drafts: IntArray, tol: float) -> tuple[FloatArray, FloatArray | None]:
-    """Laws, shape (rows, V), and P(a draft is accepted) if all of them are told, shape (rows,); drafts (rows, n)."""
+    """Laws, shape (rows, V), and P(a draft is accepted) if all are reported, shape (rows,); drafts (rows, n)."""
     if not answers:
         return np.empty((0, case.vocab)), None
     pairs = [
@@ -114,7 +114,7 @@ def as_laws(answers: Sequence[Any], case: Case, drafts: IntArray, tol: float) ->
         sound = sound and bool(laws.min() >= -tol and (np.abs(laws.sum(axis=1) - 1) <= tol).all())
     except (TypeError, ValueError):
         sound = False
-    if not sound:  # one by one, to say which
+    if not sound:  # one by one, to name the first
         laws = np.stack(
             [checked_law(law, (case.vocab,), case, row, tol) for (law, _), row in zip(pairs, drafts, strict=False)]
         )
@@ -125,19 +125,19 @@ def as_laws(answers: Sequence[Any], case: Case, drafts: IntArray, tol: float) ->
 
 
 def _acceptance(value: Any, law: FloatArray, drafts: IntArray, case: Case, tol: float) -> float:
-    """P(a draft is accepted), as a rule that gives a law of shape (V,) says it of drafts of shape (n,)."""
+    """P(a draft is accepted), as a rule that gives a law of shape (V,) reports it for drafts of shape (n,)."""
     try:
         accepted = float(value)
     except (TypeError, ValueError) as error:
         raise Invalid(
-            f"says that it accepts with probability {value!r}, which is not a number", drafts, case
+            f"reports that it accepts with probability {value!r}, which is not a number", drafts, case
         ) from error
     if not -tol <= accepted <= 1 + tol:
-        raise Invalid(f"says that it accepts with probability {accepted:.6g}, which is not in [0, 1]", drafts, case)
+        raise Invalid(f"reports that it accepts with probability {accepted:.6g}, which is not in [0, 1]", drafts, case)
     drafted = float(law[np.unique(drafts)].sum())
     if accepted > drafted + tol:
         raise Invalid(
-            f"says that it accepts with probability {accepted:.6g}, and puts out a draft with {drafted:.6g} only",
+            f"reports that it accepts with probability {accepted:.6g}, and puts out a draft with {drafted:.6g} only",
             drafts,
             case,
         )

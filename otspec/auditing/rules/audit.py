@@ -34,7 +34,7 @@ def audit(
 
     A rule that gives the law of its output given the drafts is summed over every tuple of drafts: the answer is exact.
     One that gives a token is drawn from until a sequential test has enough evidence against it, or its distance from
-    p is known to the resolution.  docs/audit.md says what the verdicts mean, and how the tests work.
+    p is known to the resolution.  docs/audit.md explains the verdicts, and how the tests work.
 
     Parameters
     ----------
@@ -49,30 +49,30 @@ def audit(
         - ``plan``: (problem) -> `otspec.Plan`.
 
         A rule may return (token, accepted) in place of a token, or (law, P(accepted)) in place of a law: which draft it
-        accepted, or -1.  The same object is called all the time, so it may have a state.  If it, or the drafter, has
+        accepted, or -1.  The same object is called throughout, so it may have state.  If it, or the drafter, has
         a method `start(rng)`, this is called whenever a new text begins; a text is two tokens.
     scheme : str or callable
-        The draft law that the rule is told of: ``"iid"``, ``"without_replacement"``, ``"greedy"``, ``"top_k"``,
+        The draft law declared to the rule: ``"iid"``, ``"without_replacement"``, ``"greedy"``, ``"top_k"``,
         ``"hub_pairs"`` (n = 2), ``"independent"`` (q then has shape (n, V)), or a function of (q, n)
         that makes a `DraftScheme`.
     n : int
         Drafts per position.
     form : str, optional
-        One of the forms above.  By default the number of arguments tells, and of four the name of the last, which may
-        have a default: ``rng``; ``uniforms``, ``u`` or ``coins``; ``generator`` for torch.
+        One of the forms above.  By default the number of arguments decides, and of four the name of the last, which
+        may have a default: ``rng``; ``uniforms``, ``u`` or ``coins``; ``generator`` for torch.
     drafter : str or callable, optional
         Where the drafts really come from, if not from the scheme: a scheme as above, or a function of (q, n, rng) that
         draws a tuple.  The law of the drafts of such a function is not known, so it is tested against the scheme.
     shown : callable, optional
-        The q that the rule is told, as a function of the q that the drafts are made from.  By default the same.
+        The q that the rule is shown, as a function of the q that the drafts are made from.  By default the same.
     instances : sequence of (p, q), optional
-        Laws to try.  By default random and hostile ones, small enough to be enumerated, or few if they are sampled.
+        Laws to try.  By default random and hostile ones, small enough to be enumerated, or a few to be sampled.
     logits : sequence of (target logits, draft logits), optional
         The same, as logits.
     uniforms : int, optional
         Uniforms for each call of a rule that takes them, by default 2 n + 1.
     progress : callable, optional
-        Function of (done, most) that is called with the work done and the most that there is.
+        Function of (done, most) that is called with the work done and the most that there can be.
     **options
         The settings that all audits share, by keyword: `seed`, `alpha`, `confidence`, `resolution`, `tol`, `budget`,
         `max_seconds`, `method` and `pairs`.  `otspec.auditing.AuditSettings` explains each and has its default.
@@ -85,7 +85,7 @@ def audit(
     Raises
     ------
     ProblemError
-        If an argument is out of range, or the form of the rule cannot be told.
+        If an argument is out of range, or the form of the rule is not clear.
     TypeError
         If a keyword is no argument and no setting.
     UnknownSolver
@@ -137,7 +137,7 @@ def audit_paths(
     It is if what it puts out, continued by the target, has the law of target text.  The audit counts texts of L + 1
     tokens of small models whose laws depend on the whole prefix: exactly, over every tree that can be drafted, where
     the rule gives its law, and by draws where it does not.  It also compares the accepted length with the largest of
-    all lossless rules.  docs/audit.md says more, and how the tests work.
+    all lossless rules.  docs/audit.md has more, and explains the tests.
 
     Parameters
     ----------
@@ -150,20 +150,20 @@ def audit_paths(
         - ``tree``: (tree, rng) -> (node, token), or (node, accepted, token), for an `otspec.verification.Tree`;
         - ``tree_law``: (tree) -> P(the accepted prefix is node v, the token after it is x), shape (N, V).
 
-        All that is put out but the last token has to be drafted.  The same object is called all the time.  If it has a
+        All that is put out but the last token has to be drafted.  The same object is called throughout.  If it has a
         method `start(rng)`, this is called whenever a new text begins; a text is two steps.
     count, length : int
         K independent paths of L tokens are drafted.
     branching : sequence of int, optional
         In their place: how many children each drafted token of a level has.
     form : str, optional
-        One of the forms above.  By default the number of arguments tells, and whether the last is called ``rng``.
+        One of the forms above.  By default the number of arguments decides, and whether the last is called ``rng``.
     shown : callable, optional
-        The draft law that the rule is told, as a function of the one that is drafted from.  By default the same.
+        The draft law that the rule is shown, as a function of the one that is drafted from.  By default the same.
     models : iterable of Model, optional
         Pairs of models to try.  By default random and hostile ones over 2 and 3 tokens.
     progress : callable, optional
-        Function of (done, most) that is called with the work done and the most that there is.
+        Function of (done, most) that is called with the work done and the most that there can be.
     **options
         The settings that all audits share, by keyword: `seed`, `alpha`, `confidence`, `resolution`, `tol`, `budget`,
         `max_seconds`, `method` and `pairs`.  `otspec.auditing.AuditSettings` explains each and has its default.
@@ -176,7 +176,7 @@ def audit_paths(
     Raises
     ------
     ProblemError
-        If an argument is out of range, or the form of the rule cannot be told.
+        If an argument is out of range, or the form of the rule is not clear.
     TypeError
         If a keyword is no argument and no setting.
 

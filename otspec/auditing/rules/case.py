@@ -47,7 +47,7 @@ class Case(Protocol):
 
     @property
     def shown(self) -> FloatArray:
-        """Law that the rule is told in place of `q`, of the same shape."""
+        """Law that the rule is shown in place of `q`, of the same shape."""
 
     @property
     def weighed(self) -> FloatArray:
@@ -78,7 +78,7 @@ class Law:
     membership: float
     """The mean share of `Case.length` that is accepted."""
     reported: float | None = None
-    """P(the rule says that it accepted a draft); None if it does not say."""
+    """P(the rule reports that it accepted a draft); None if it does not report."""
     drafts_tv: float | None = None
     """Total variation of the law of the drafts to the declared one; None where they are the same by construction."""
 
@@ -93,7 +93,7 @@ class Sample(NamedTuple):
     accepted: int
     """Drafted tokens that are put out, in all."""
     reported: int | None
-    """Draws of which the rule says that it accepted a draft; None if it does not say."""
+    """Draws for which the rule reports that it accepted a draft; None if it does not report."""
     drafts: IntArray | None = None
     """Shape (texts,): the place of the first step's drafts in `Case.declared_law`; None where that is None."""
 

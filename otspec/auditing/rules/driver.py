@@ -119,7 +119,7 @@ def _unopposed(
     cases: int,
     settings: AuditSettings,
 ) -> tuple[AuditVerdict, str]:
-    """The verdict on a rule that no case speaks against: it is lossless only if all cases were enumerated."""
+    """The verdict on a rule without evidence against it: it is lossless only if all cases were enumerated."""
     words = subject.wording
     within = "" if worst is None else f", to within {worst.figures.tv:.1g} in total variation"
     if late:

@@ -1,4 +1,4 @@
-"""What audits tell the user beside the verdict."""
+"""What audits report beside the verdict."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def of_excess(figures: Sequence[Figures], tol: float) -> list[Finding]:
 
 
 def of_drafts(figures: Sequence[Figures], tol: float) -> list[Finding]:
-    """The finding of drafts that come from another law than the rule is told of, by more than `tol`."""
+    """The finding of drafts that come from another law than the one declared to the rule, by more than `tol`."""
     off = np.array([one.drafts_tv for one in figures if one.drafts_tv is not None])
     if off.size == 0 or off.max() <= tol:
         return []
     by = f"off by {off.mean():.4f} on average, at most {off.max():.4f}, in total variation"
-    return [Finding(f"the drafts do not have the law that the rule is told of: {by}", bias=False)]
+    return [Finding(f"the drafts do not have the law declared to the rule: {by}", bias=False)]
 
 
 def of_refusals(refusals: Sequence[str], cases: int) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""The forms that a rule can have, how each is called, and how a signature tells them apart."""
+"""The forms that a rule can have, how each is called, and how it follows from a signature."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ FOURTH = {
 """Forms by the name of the fourth argument, which may have a default."""
 
 LAST = "rng"
-"""The name that tells a generator."""
+"""The name of an argument that is a generator."""
 
 
 class Arguments(NamedTuple):

@@ -42,7 +42,7 @@ class PathCase:
     vocab: int
     """Number of tokens V."""
     declared: Callable[[Prefix], FloatArray] | None
-    """The draft laws that the rule is told of, where they are others than the model's: prefix to law, shape (V,)."""
+    """The draft laws that the rule is shown, where they are not the model's: prefix to law, shape (V,)."""
 
     @cached_property
     def n(self) -> int:
@@ -66,7 +66,7 @@ class PathCase:
 
     @cached_property
     def shown(self) -> FloatArray:
-        """Law of one drafted path as the rule is told, shape (V**L,)."""
+        """Law of one drafted path as the rule is shown it, shape (V**L,)."""
         return self.q if self.declared is None else text_law(self.declared, self.vocab, self.length)
 
     declared_law: ClassVar[None] = None
@@ -176,7 +176,7 @@ def case_of(name: str, model: Model, shape: Shape, shown: Callable[[FloatArray],
 
 
 def _checked(role: str, law: Callable[[Prefix], Any], vocab: int) -> Callable[[Prefix], FloatArray]:
-    """A law that is asked for once at each prefix, and checked: shape (vocab,)."""
+    """A law that is called once at each prefix, and checked: shape (vocab,)."""
 
     @cache
     def checked(prefix: Prefix) -> FloatArray:

@@ -198,7 +198,7 @@ def _verdict(case: PathCase, tree: Tree, answer: Any) -> tuple[int, int]:
         raise Invalid(f"accepts node {node} of a tree whose nodes are 0 to {tree.size - 1}", drafts, case)
     if accepted and accepted[0] != tree.depth[node]:
         raise Invalid(
-            f"says that it accepted {accepted[0]} tokens, and node {node} has {tree.depth[node]}", drafts, case
+            f"reports that it accepted {accepted[0]} tokens, and node {node} has {tree.depth[node]}", drafts, case
         )
     _check_token(case, tree, token)
     return node, token
@@ -219,7 +219,7 @@ def _placed(case: PathCase, tree: Tree, law: Any) -> FloatArray:
             placed[place_of(case, tree, tokens)] += float(chance)
         except (TypeError, ValueError) as error:
             raise Invalid(
-                f"says that {tokens!r} has probability {chance!r}, which is not a number", drafts_of(tree), case
+                f"gives {tokens!r} the probability {chance!r}, which is not a number", drafts_of(tree), case
             ) from error
     return placed
 

@@ -1,4 +1,4 @@
-"""The cases of a position: the instance, the law that its drafts come from, and the law that the rule is told."""
+"""The cases of a position: the instance, the law that its drafts come from, and the law that the rule is shown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_TUPLES = 5_000
 """Tuples of drafts of a position that are listed; a rule is called for each."""
 
 MAX_COMPARED = 1024
-"""Drafts of a drafter are compared with the declared law tuple by tuple up to so many tuples, else by their first."""
+"""Drafts of a drafter are compared with the declared law tuple by tuple up to this many tuples, else by their first."""
 
 Drafter = Callable[[FloatArray, int, np.random.Generator], Any]
 """A function of (q, n, rng) that draws a tuple of drafts, shape (n,)."""
@@ -42,7 +42,7 @@ class PositionCase:
     q: FloatArray
     shown: FloatArray
     declared: DraftScheme
-    """The draft law that the rule is told of: the scheme of `shown`."""
+    """The draft law declared to the rule: the scheme of `shown`."""
     drafted: DraftScheme | None
     """The law that the drafts come from; None for a drafter of the user's, whose law is not known."""
 
@@ -128,16 +128,16 @@ class PositionCase:
 
 @dataclass(frozen=True, eq=False)
 class Drafting:
-    """How drafts are made, and what the rule is told about it."""
+    """How drafts are made, and what is declared to the rule."""
 
     scheme: Builder
-    """Makes the declared law, from what the rule is told."""
+    """Makes the declared law, from the q that the rule is shown."""
     drafted: Builder | None
     """Makes the true law, from q; None for a drafter of the user's."""
     drafter: Drafter | None
     """The drafter of the user's, if there is one."""
     shown: Callable[[FloatArray], Any] | None
-    """Makes the q that the rule is told from the true q, both of shape (V,); None if they are the same."""
+    """Makes the q that the rule is shown from the true q, both of shape (V,); None if they are the same."""
     label: str
     """The drafts, in words."""
     rows: bool

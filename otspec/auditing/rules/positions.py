@@ -35,7 +35,7 @@ class Position(Subject[PositionCase]):
     Raises
     ------
     ProblemError
-        If an argument is out of range, or the form of the rule cannot be told.
+        If an argument is out of range, or the form of the rule is not clear.
     UnknownSolver
         If the rule is a string that names no solver.
     MissingExtra
@@ -100,7 +100,7 @@ class Position(Subject[PositionCase]):
         Raises
         ------
         Refused
-            If it says that it does not take the case, by a status or an error of otspec.
+            If it refuses the case, by a status or an error of otspec.
         Invalid
             If it raises anything else.
         OutOfTime
@@ -120,7 +120,7 @@ class Position(Subject[PositionCase]):
             raise Invalid(f"gives no plan, but raises {described(error)}", None, case) from error
         if not all(hasattr(plan, name) for name in ("sample", "conditional")):
             raise Invalid(
-                f"gives no plan, but {type(plan).__name__}; return otspec.solve(problem).plan, say", None, case
+                f"gives no plan, but {type(plan).__name__}; return one, as otspec.solve(problem).plan is", None, case
             )
         self._plans[case] = plan
 
@@ -298,7 +298,7 @@ class Position(Subject[PositionCase]):
     ) -> tuple[IntArray, IntArray | None]:
         """Draw the outputs of one batch of B rows: row b belongs to ``cases[owner[b]]`` and has drafts (n,).
 
-        Tokens and accepted drafts have shape (B,); the latter are None if the rule does not say them.
+        Tokens and accepted drafts have shape (B,); the latter are None if the rule does not report them.
         """
         assert self._torch is not None
         if self._generator is None:

@@ -92,7 +92,7 @@ class Audit(Report[AuditVerdict]):
         shown = {
             "p": worst.p,
             "q": worst.q,
-            "told q": None if worst.shown == worst.q else worst.shown,
+            "shown q": None if worst.shown == worst.q else worst.shown,
             "drafts": worst.drafts,
             "output": worst.output or None,
         }
@@ -116,7 +116,7 @@ class Audit(Report[AuditVerdict]):
     def _acceptance_line(self) -> str:
         step, own, iid = (self.mean(name) for name in ("step_acceptance", "optimum", "optimum_iid"))
         text = f"{self.mean('membership'):.4f} (the output is a draft)"
-        text += "" if step is None else f", {step:.4f} (the rule says so)"
+        text += "" if step is None else f", {step:.4f} (as the rule reports)"
         text += "; alpha* of these drafts " + ("unknown" if own is None else f"{own:.4f}")
         return text + ("" if iid is None else f", of i.i.d. drafts {iid:.4f}")
 
@@ -146,7 +146,7 @@ class PathAudit(Audit):
         length = len(self.branching)
         mean, bound = (self.mean(name) for name in ("membership", "optimum"))
         assert mean is not None, "there are instances"
-        text = f"{length * mean:.4f} of {length} drafted tokens on the mean"
+        text = f"{length * mean:.4f} of {length} drafted tokens on average"
         return text + ("" if bound is None else f"; a lossless rule accepts at most {length * bound:.4f}")
 
 

@@ -1,4 +1,4 @@
-"""The sequential tests of an audit by draws: when to draw more, and what the evidence says."""
+"""The sequential tests of an audit by draws: when to draw more, and what the evidence decides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIRST_LOOK = 50
 """Texts of each case before the first look."""
 
 GROWTH = 0.4
-"""Every further look is taken after so many times the draws so far."""
+"""Every further look is taken after this many times the draws so far."""
 
 DOUBT = math.log(20)
 """An audit does not vouch for a rule while the evidence against it is above this."""
@@ -83,7 +83,7 @@ class SequentialAudit(Generic[C]):
         return taken
 
     def run(self, progress: Progress) -> Outcome:
-        """Draw while there is something to find out, and say what it came to."""
+        """Draw while there is something to find out, and return the outcome."""
         while self.goes_on:
             try:
                 self.draw()
@@ -108,7 +108,7 @@ class SequentialAudit(Generic[C]):
 
     @property
     def figures(self) -> tuple[Figures, ...]:
-        """The figures of the cases that have been looked at."""
+        """The figures of the cases that had a look."""
         return tuple(tally.figures for tally in self.tallies if tally.figures is not None)
 
     @property
@@ -149,7 +149,7 @@ class SequentialAudit(Generic[C]):
         return min(max(int(GROWTH * most / TEXT), FIRST_LOOK), affordable)
 
     def draw(self) -> None:
-        """Draw one more round, and look at the evidence."""
+        """Draw one more round, and take a look at the evidence."""
         texts, tallies = self._texts, self._open
         drawn = self._subject.sample([self._cases[tally] for tally in tallies], texts)
         for tally, more in zip(tallies, drawn, strict=True):
@@ -180,7 +180,7 @@ class SequentialAudit(Generic[C]):
         if not self.tallies:
             return AuditVerdict.INCONCLUSIVE, "the solver refuses every instance"
         if not self.figures:
-            return AuditVerdict.INCONCLUSIVE, f"a budget of {settings.budget:,} draws is not enough to look once"
+            return AuditVerdict.INCONCLUSIVE, f"a budget of {settings.budget:,} draws is not enough for one look"
         known = (
             f"within {self._most:.4f} of p in total variation (confidence {settings.confidence:g}, resolution "
             f"{settings.resolution:g}{self._grouped})"
@@ -249,7 +249,7 @@ class SequentialAudit(Generic[C]):
         return findings + found.of_refusals(self._refusals, self._number)
 
     def _witness(self) -> WorstCase | None:
-        """The case that broke the rule, or speaks against it most, or else is known least."""
+        """The case that broke the rule, or has the most evidence against it, or else is known least."""
         seed = self._settings.seed
         if (invalid := self._invalid) is not None:
             return None if invalid.case is None else found.witness(invalid.case, seed, [], invalid)

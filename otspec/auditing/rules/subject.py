@@ -22,7 +22,7 @@ Begin = tuple[Callable[[], None], ...]
 
 
 class Wording(NamedTuple):
-    """How a report speaks of a subject, all of it parts of sentences."""
+    """The words of a report on a subject, all of them parts of sentences."""
 
     case: str
     """What a case is called."""
@@ -77,7 +77,7 @@ class Subject(ABC, Generic[C]):
         Raises
         ------
         Refused
-            If the rule says that it does not take the case.
+            If the rule refuses the case.
         Invalid
             If it raises anything else.
         """
@@ -112,7 +112,7 @@ class Subject(ABC, Generic[C]):
             raise OutOfTime
 
     def _starts(self, rule: Any, drafter: Any = None) -> Begin:
-        """What tells those of both that have a method `start` that a new text begins."""
+        """The methods `start`, of those of both that have one, called when a new text begins."""
         pairs = ((drafter, self._own), (rule, self._rng))
         return tuple(partial(call.start, rng) for call, rng in pairs if hasattr(call, "start"))
 

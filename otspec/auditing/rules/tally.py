@@ -19,10 +19,10 @@ ALONE, GROUPS = 16, 12
 """How many tokens of a larger vocabulary stand alone, and how many groups of about equal p the others form."""
 
 PAIR_CELLS = 8
-"""Pairs of tokens are told apart by so many cells: the likeliest tokens, and one for all others."""
+"""Pairs of tokens are counted in this many cells: the likeliest tokens, and one for all others."""
 
 LAGS = (*range(2, 17), 24, 32, 48, 64, 128, 256, 512, 1024)
-"""Tokens of one instance so many draws apart are paired, besides neighbours: noise may come back later."""
+"""Tokens of one instance this many draws apart are paired, besides neighbours: noise may come back later."""
 
 
 def cells_of(p: FloatArray, q: FloatArray) -> IntArray:
@@ -55,7 +55,7 @@ class Tally:
         self.hits = self.accepted = 0
         self.reported: int | None = 0
         self.looks = 0
-        """How often the draws were looked at."""
+        """How many looks were taken."""
         self.figures: Figures | None = None
         """The figures as of the last look."""
         self.tokens, self.firsts = (np.zeros(self.p.size, dtype=np.int64) for _ in range(2))
@@ -70,7 +70,7 @@ class Tally:
         """Coarse groups of the last outputs, in the order of the draws, shape (count,)."""
         law = case.declared_law
         self.drafts = None if law is None else np.zeros(law.size, dtype=np.int64)
-        """Drafts of first steps, as `Case.declared_law` tells them apart."""
+        """Drafts of first steps, by their place in `Case.declared_law`."""
 
     @cached_property
     def cells(self) -> IntArray:
