@@ -15,7 +15,7 @@ from otspec.catalogue import get
 
 @cache
 def package_digest() -> str:
-    """Of every source file of this package, and of the solvers, which a checkout keeps beside it."""
+    """Of every source file of this package, and of the solvers, which a checkout has beside it."""
     return digest([*sources(Path(__file__).parents[1]), *sources(*map(Path, otspec.solvers.__path__))])
 
 

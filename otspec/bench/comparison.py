@@ -151,7 +151,7 @@ def _other_data(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str
 
 
 def _contents(data: Any) -> Any:
-    """What an identity says of data, but for the code that they were measured by."""
+    """The data of an identity, but for the code that they were measured by."""
     return {name: value for name, value in data.items() if name != "measured_by"} if isinstance(data, dict) else data
 
 

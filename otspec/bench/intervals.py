@@ -122,7 +122,7 @@ def _estimate(statistic: Callable[..., FloatArray], *columns: FloatArray) -> Est
 
 
 PLACE = ("prompt", "place")
-"""Columns that say what was measured: the prompt, or the position, and which of several there (a repeat, a tree)."""
+"""Columns with what was measured: the prompt, or the position, and which of several there (a repeat, a tree)."""
 ONE = pl.lit(1.0)
 """What a mean is over: every row counts once."""
 

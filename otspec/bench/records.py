@@ -29,12 +29,12 @@ KEY = (
 """What a record may be a record of; what differs in none of these is the same measurement, and the later one stands."""
 
 MACHINE = ("processor", "device", "threads", "jobs")
-"""Fields of an identity that say where it was measured: runs that differ in these alone can be read as one, and what
+"""Fields of an identity for where it was measured: runs that differ in these alone can be read as one, and what
 they differ in is then a list."""
 
 
 class RecordFolder:
-    """The folder of one run: run.json says what it is, results.jsonl holds a record per line as they come in.
+    """The folder of one run: run.json describes it, results.jsonl holds a record per line as they come in.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class RecordFolder:
     identity : mapping
         What makes records comparable: data, seed, machine, versions, code.  More cells and positions may be added to a
         run; another identity is another run.
-        Where the schema of its benchmark says so, the records are also written as a table, results.parquet, when the
+        Where the schema of its benchmark has a table, the records are also written as one, results.parquet, when the
         folder is closed.
 
     Raises
@@ -113,7 +113,7 @@ class RecordFolder:
         return count
 
     def begin(self, run: Mapping[str, object]) -> None:
-        """Note in run.json what is measured now, and how it was asked for."""
+        """Note in run.json what is measured now, and by what command."""
         self.runs.append(json.loads(json.dumps(run)))
         self._write_about()
 
@@ -227,7 +227,7 @@ def read_lines(path: Path, schema: Schema | None) -> tuple[list[Record], int]:
 
 
 def _json(text: str) -> Any:
-    """What a text says; half a surrogate pair, which JSON can spell and no file can hold, is a ValueError."""
+    """The value of a text; half a surrogate pair, which JSON can spell and no file can hold, is a ValueError."""
     value = json.loads(text)
     if "\\u" in text:
         json.dumps(value, ensure_ascii=False).encode()
@@ -256,7 +256,7 @@ class Difference(NamedTuple):
 
     @property
     def of_machine(self) -> bool:
-        """Whether it says where it was measured, and not what."""
+        """Whether it describes where it was measured, and not what."""
         return self.name in MACHINE
 
 

@@ -37,7 +37,7 @@ class Run(Protocol):
 
     @property
     def runs(self) -> Sequence[Mapping[str, Any]]:
-        """What was asked for, and when."""
+        """What was requested, and when."""
 
     @property
     def records(self) -> Sequence[Record]:
@@ -58,7 +58,7 @@ class Report:
     screen: Sequence[TextTable]
     """Those that a screen shows, the most important last."""
     sections: Sequence[page.Section]
-    """Parts of the page; their groups of charts say which picture they belong to."""
+    """Parts of the page; their groups of charts name the picture that they belong to."""
 
 
 def write(report: Report, run: Run, may_have: Sequence[str]) -> None:
@@ -133,7 +133,7 @@ class BenchmarkKind:
     cell: type
     """That dataclass; its fields are columns of the frame."""
     frame: Callable[[Sequence[Record]], pl.DataFrame]
-    """Records as a frame that says what of its cell each is of, by the columns `otspec.bench.intervals.PLACE`."""
+    """Records as a frame, with the columns `otspec.bench.intervals.PLACE` for the place of each in its cell."""
     finished: pl.Expr
     """Whether a row counts where two runs are compared."""
     time: Ratio

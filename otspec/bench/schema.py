@@ -30,14 +30,14 @@ Finite = Annotated[float, Field(ge=-1e15, le=1e15)]
 Version = Annotated[int, Field(ge=SCHEMA, le=SCHEMA)]
 
 exactly = with_config(ConfigDict(strict=True))
-"""A figure is no text, and fields that a model does not name are as whoever wrote them wants."""
+"""A figure is no text, and fields that a model does not name are unchecked."""
 
 
 @exactly
 class SolversRecord(TypedDict):
     """A record of a solver on a position.
 
-    `solved` says whether the solver answered for the drafted tuple as it is meant to.  `status` is that of the full
+    `solved` is whether the solver answered for the drafted tuple as it is meant to.  `status` is that of the full
     plan, or BUDGET where the time of its cell, `budget_s`, ended first (`wall_s` is then a lower bound), INVALID where
     the data make no problem, RAISED where the solver raised what it should not, or DIED where the measuring process
     did; the figures are null then.  `code` is the digest of a solver that does not come with this package, `machine`
@@ -68,7 +68,7 @@ class PathsRecord(TypedDict):
     """A record of a rule on a recorded tree.
 
     `position` numbers the trees of a file.  `accepted` is the mean number of accepted tokens given the tree, over the
-    random numbers of the rule, `reach` the probability that at least 1, ..., L are; both are null where `message` says
+    random numbers of the rule, `reach` the probability that at least 1, ..., L are; both are null where `message` is
     why the rule failed.  `wall_s` is the time of one verification, `spent_s` all that the rule took.
     """
 
@@ -116,7 +116,7 @@ class DecodingRecord(TypedDict):
 
     A text is a conversation with all of its turns, or as many of these as are decoded together: `prompt` is then the
     first of them.  Beside the sums are the names of `Served`, of all texts together, and in `of_texts` of each;
-    transformers' own methods tell nothing of each.  Records of versions before a field lack it.
+    transformers' own methods report nothing of each.  Records of versions before a field lack it.
     """
 
     method: str
@@ -163,9 +163,9 @@ class DecodingRecord(TypedDict):
 
 @exactly
 class Header(TypedDict):
-    """What a recorded file says of itself: JSON under the name `otspec` in the metadata of a safetensors file.
+    """The description of a recorded file: JSON under the name `otspec` in the metadata of a safetensors file.
 
-    `docs/recordings.md` says what the fields mean.
+    `docs/recordings.md` explains the fields.
     """
 
     schema: Version
@@ -196,12 +196,12 @@ def _with_shape(header: Header) -> Header:
 
 
 RecordingHeader = Annotated[Header, AfterValidator(_with_shape)]
-"""A header that says of what shape its trees are."""
+"""A header with the shape of its trees."""
 
 
 @exactly
 class Request(TypedDict):
-    """What was asked for, and when: an entry of `runs` in run.json."""
+    """What was requested, and when: an entry of `runs` in run.json."""
 
     command: str
     date: str
@@ -220,7 +220,7 @@ class Grid(TypedDict):
 
 @exactly
 class SolversRequest(Request):
-    """The same of `otspec bench`: so many positions of each cell."""
+    """The same of `otspec bench`, with the number of positions of each cell."""
 
     positions: Count
     cells: Grid
@@ -307,7 +307,7 @@ class Schema(NamedTuple):
     request: type
     """One of its `runs`."""
     table: bool
-    """Whether records are also kept as a table; those of texts are not."""
+    """Whether records are also written as a table; those of texts are not."""
 
 
 SCHEMAS: Mapping[str, Schema] = {
@@ -322,7 +322,7 @@ ANEW = "measure anew in a new folder"
 
 
 def schema_of(identity: Mapping[str, Any]) -> Schema | None:
-    """That of the benchmark which an identity says that a run is of; None where it is none of `SCHEMAS`."""
+    """That of the benchmark that an identity names; None where it is none of `SCHEMAS`."""
     benchmark = identity.get("benchmark")
     return SCHEMAS.get(benchmark) if isinstance(benchmark, str) else None
 
@@ -344,12 +344,12 @@ def _plain(kind: Any) -> Any:
 
 
 def check_run(schema: Schema, identity: Mapping[str, Any], runs: Iterable[Mapping[str, Any]], path: Path) -> None:
-    """Check all that run.json says; a `DataError` names the field that is missing, or of another kind."""
+    """Check all of run.json; a `DataError` names the field that is missing, or of another kind."""
     _check(schema.run, {**identity, "runs": list(runs)}, f"{path} is damaged", ANEW)
 
 
 def check_requests(schema: Schema | None, runs: Iterable[Mapping[str, Any]], path: Path) -> None:
-    """Check what run.json says that was asked for, and when, likewise; without a schema nothing is known."""
+    """Check the requests in run.json likewise; without a schema nothing is checked."""
     for number, run in enumerate(runs):
         if schema is not None:
             _check(schema.request, run, f"{path} is damaged: runs.{number}", ANEW)

@@ -24,7 +24,7 @@ class StoredRun:
     """Of the folder; of several, that of the first."""
     identity: Mapping[str, Any]
     runs: list[dict[str, Any]]
-    """What was asked for, and when."""
+    """What was requested, and when."""
     records: list[Record]
     """One for everything measured."""
 
@@ -40,7 +40,7 @@ def read_run(path: Path) -> StoredRun:
     Raises
     ------
     DataError
-        If there is no run, or a damaged one, or one of a version that did not say what it is.
+        If there is no run, or a damaged one, or one of a version that did not record what it is.
     """
     if not (path / "run.json").is_file():
         raise DataError(f"there is no run in {path}; name folders that `otspec bench`, its decode or its paths wrote")
@@ -86,7 +86,7 @@ def joined(parts: Sequence[Run]) -> StoredRun:
 
 
 def _conflicts(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[Difference]:
-    """What keeps two runs from being read as one: all but the machine, and data that one has alone."""
+    """Differences for which two runs cannot be read as one: all but the machine, and data that one has alone."""
     mine, theirs = dict(one), dict(other)
     if DATA in one and DATA in other:
         common = one[DATA].keys() & other[DATA].keys()

@@ -58,7 +58,7 @@ FASTER = (
 
 
 def series_of(summaries: Sequence[DecodingSummary]) -> dict[str, Style]:
-    """The rules and methods as charts show them, by label; K and L tell no two apart."""
+    """The rules and methods as charts show them, by label, without K and L."""
     return styles_of(dict.fromkeys(label(one) for one in summaries if one.prompts))
 
 
@@ -152,7 +152,7 @@ def _by_depth(summaries: Sequence[DecodingSummary], styles: dict[str, Style], ti
 
 
 def _hover(one: DecodingSummary, *baselines: str) -> dict[str, str]:
-    """Block efficiency and the speed-ups asked for, as the tables print them."""
+    """Block efficiency and the speed-ups over some baselines, as the tables print them."""
     over = {
         f"over {cell.method}": found.shown(".2f") for cell, found in one.speed_ups.items() if cell.method in baselines
     }

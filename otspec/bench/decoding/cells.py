@@ -60,7 +60,7 @@ class DecodingCell:
 
     @property
     def notes(self) -> list[str]:
-        """What tells it from other cells of its name, K, L and temperature."""
+        """What distinguishes it from other cells of its name, K, L and temperature."""
         notes = (
             (self.paths == 1, "one path"),
             (self.drafter, f"drafted by {self.drafter}"),

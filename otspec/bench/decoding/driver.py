@@ -46,7 +46,7 @@ class DecodingBenchmark:
     """What the user calls target and draft."""
     cells: list[DecodingCell]
     conversations: Sequence[Conversation]
-    """What is asked; most are one prompt."""
+    """The prompts; most conversations are a single one."""
     first: int
     """How many of them to have, from the first on."""
     repeats: int = 1

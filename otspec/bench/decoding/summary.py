@@ -206,7 +206,7 @@ def at_shape(mine: Sequence[DecodingSummary], paths: int, depth: int) -> Decodin
 
 
 ONE_PATH = "one path"
-"""The note that a number of paths tells as well."""
+"""The note that repeats the number of paths."""
 
 
 def label(one: DecodingSummary) -> str:
@@ -215,7 +215,7 @@ def label(one: DecodingSummary) -> str:
 
 
 def whole_label(one: DecodingSummary) -> str:
-    """What a cell is called where nothing else tells its K and L."""
+    """What a cell is called where nothing else shows its K and L."""
     return _noted(one, ", ".join([one.cell.name, *shape(one.cell)]), beside_shape(one.cell))
 
 
@@ -230,7 +230,7 @@ def details(cell: DecodingCell) -> str:
 
 
 def beside_shape(cell: DecodingCell) -> list[str]:
-    """Notes that its K does not tell."""
+    """Notes that do not follow from its K."""
     return [note for note in cell.notes if note != ONE_PATH]
 
 

@@ -144,7 +144,7 @@ def decoding_table(summaries: Sequence[DecodingSummary], title: str, reference: 
 
 
 def served_table(summaries: Sequence[DecodingSummary], title: str) -> TextTable | None:
-    """What servers tell of drafts, under their names; summaries of one temperature, None where none had drafts."""
+    """What servers report of drafts, under their names; summaries of one temperature, None where none had drafts."""
     shown = [one for one in summaries if one.total.num_drafts]
     columns = [
         Column[DecodingSummary]("rule", whole_label, label=True),

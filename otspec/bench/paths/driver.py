@@ -31,7 +31,7 @@ class PathsBenchmark:
     rules: Sequence[str]
     """Spellings, as `otspec bench decode` takes them."""
     first: int | None = None
-    """Only so many trees of each file, from the first on."""
+    """How many trees of each file, from the first on; by default all."""
     seed: int = 0
     """Of the verifications that are timed."""
     budget_s: float = 120.0

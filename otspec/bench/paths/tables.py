@@ -85,7 +85,7 @@ def overview_of(summaries: Sequence[Row]) -> Overview:
 
 
 def rules_of(overview: Overview) -> list[str]:
-    """What rules are called, the rule first that accepts most in the mean over recordings."""
+    """What rules are called, the rule first that accepts most on average over recordings."""
     accepted: dict[str, list[float]] = {}
     for mine in overview.values():
         for rule, one in mine.items():
@@ -107,7 +107,7 @@ def times_table(overview: Overview, reference: str) -> TextTable:
     """Time of a verification by every rule on every recording, over the reference's."""
     note = (
         f"Time of one verification over that of {reference}, whose median is given, on the same trees, on one core, of "
-        "laws as the recording keeps them; in brackets 95 % intervals over prompts. Recordings may be measured on "
+        "laws as the recording has them; in brackets 95 % intervals over prompts. Recordings may be measured on "
         "different machines: compare ratios, not milliseconds."
     )
     columns = _by_recording(
@@ -144,7 +144,7 @@ def _by_recording(overview: Overview, show: Callable[[Row], str]) -> list[Column
 
 
 def _about(run: Run, name: str) -> Mapping[str, Any]:
-    """What the header of a recording says."""
+    """The header of a recording."""
     return run.identity["data"].get(name, {}).get("about", {})
 
 

@@ -26,7 +26,7 @@ BACKENDS: Mapping[str, tuple[str, ...]] = {"dask": ("joblib", "dask", "distribut
 def run_on(
     backend: str, benchmark: Benchmark, folder: RecordFolder, progress: Callable[[int], None], address: str | None
 ) -> None:
-    """Measure as `otspec.bench.run` does, on other workers, and keep the records of a cell when it is done.
+    """Measure as `otspec.bench.run` does, on other workers, and store the records of a cell when it is done.
 
     Each worker has a measuring process of its own: the time of a cell and what becomes of a solver that hangs, or kills
     its process, are the same as here.  A cell whose worker dies is measured again by another.  `backend` is a name of
@@ -59,7 +59,7 @@ def run_on(
 def _results(
     backend: str, results: Iterator[tuple[PendingCell, list[Record]]]
 ) -> Iterator[tuple[PendingCell, list[Record]]]:
-    """What workers hand back, as it comes; that there are none left is said in a line."""
+    """What workers hand back, as it comes; where none is left, an error in one line."""
     lost: tuple[type[BaseException], ...] = (RuntimeError, CancelledError, OSError)  # joblib's, and Dask's
     lost += (require("ray.exceptions").RayError,) if backend == "ray" else ()
     try:

@@ -69,7 +69,7 @@ class Benchmark:
 
     @property
     def questions(self) -> Questions:
-        """What every solver is asked."""
+        """The inputs of every solver."""
         return Questions(self.sources, self.sampling, self.seed)
 
     def forget_stale(self, folder: RecordFolder) -> int:
@@ -118,7 +118,7 @@ def run(benchmark: Benchmark, folder: RecordFolder, progress: Callable[[int], No
 
 
 def _run_threads(threads: Sequence[threading.Thread], stop: threading.Event) -> None:
-    """Wait for threads; an interrupt, which only the main thread hears, sets `stop` first."""
+    """Wait for threads; an interrupt, which only the main thread receives, sets `stop` first."""
     for thread in threads:
         thread.start()
     try:

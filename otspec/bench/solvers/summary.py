@@ -36,7 +36,7 @@ def summarise(records: Sequence[Record], requests: Iterable[Mapping[str, Any]] =
     Returns
     -------
     list of mappings
-        Beside data, k, n and solver: ``wanted``, ``positions``, ``solved``, numbers of positions that were asked for,
+        Beside data, k, n and solver: ``wanted``, ``positions``, ``solved``, numbers of positions that were requested,
         measured and answered; ``mean``, ``low``, ``median``, ``high``, the mean and quartiles of their milliseconds,
         those that the budget cut short among them (``lower_bound``), and ``given_up``, the mean of those not solved;
         ``plans``, ``acceptance``, ``optimum``, over positions with a plan, with their ``acceptance_error`` and
@@ -97,7 +97,7 @@ def _commonest(reasons: Iterable[str]) -> str:
 
 
 def _wanted(cells: pl.DataFrame, requests: Sequence[Mapping[str, Any]]) -> pl.Series:
-    """Positions asked for of each cell: not less than there are."""
+    """Positions requested of each cell: not less than there are."""
     grids = list({str(run): (run["positions"], run["cells"]) for run in requests if "cells" in run}.values())
     return pl.Series(
         "wanted",
@@ -110,7 +110,7 @@ def _wanted(cells: pl.DataFrame, requests: Sequence[Mapping[str, Any]]) -> pl.Se
 
 
 def _described(cells: pl.DataFrame) -> pl.DataFrame:
-    """With what a cell is called: its `kind` says that its acceptance is not the optimum."""
+    """With what a cell is called: its `kind` marks that its acceptance is not the optimum."""
     shortfall = col("optimum") - col("acceptance") > SUBOPTIMAL
     found = cells.with_columns(
         refused=(col("solved") == 0) & ~col("lower_bound"),
@@ -137,7 +137,7 @@ def over_data(rows: Sequence[Row], sources: int) -> list[Row]:
 
 
 def went_wrong(cells: Sequence[Cell], records: Sequence[Record]) -> list[str]:
-    """What a user must hear of a run: positions that were no problems, crashes, and solvers that solved nothing."""
+    """What a user must know of a run: positions that were no problems, crashes, and solvers that solved nothing."""
     wanted = set(cells)
     mine = [record for record in records if cell_of(record) in wanted]
     crashed = dict.fromkeys(_crash(record) for record in mine if record["status"] in CRASHES)

@@ -28,7 +28,7 @@ from otspec.solving import solve
 
 @dataclass(frozen=True)
 class Questions:
-    """What every solver is asked."""
+    """The inputs of every solver."""
 
     sources: Mapping[str, Source]
     sampling: Sampling
