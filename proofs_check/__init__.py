@@ -1,7 +1,7 @@
 """The papers' claims as executable checks: numeric evidence with a worst case to replay, not proof.
 
-`claims` makes claims of functions, `search` looks for instances, `evidence` says what was found and `report` tells it;
-`power` and `power_report` say whether a search would notice.  The claims stand in one module, or package, per source;
+`claims` makes claims of functions, `search` looks for instances, `evidence` is what was found and `report` prints it;
+`power` and `power_report` check whether a search would notice.  The claims stand in one module, or package, per source;
 preprints share a package.  `printed` has the arithmetic of printed tables, which are in printed.toml.
 """
 

@@ -1,4 +1,4 @@
-"""A claim: a function whose docstring is the statement, and whose value says how clearly an instance meets it."""
+"""A claim: a function whose docstring is the statement, and whose value is how clearly an instance meets it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from otspec.proofs_check.search import RANDOM, Draw, Exhaustive, Instance, Searc
 
 
 class Verdict(StrEnum):
-    """What numbers say of a claim.
+    """What numbers show of a claim.
 
     Examples
     --------
@@ -39,7 +39,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Mutation:
-    """A claim said too strongly, and so false: a search that cannot refute it would not refute a false claim either.
+    """A claim made too strong, and so false: a search that cannot refute it would not refute a false claim either.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Mutation:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement with its hypotheses, a way to make instances of it, and a margin that tells whether it holds.
+    """A statement with its hypotheses, a way to make instances of it, and a margin that shows whether it holds.
 
     Functions become claims by `claim` and `inequality`; called, a claim is that function still.
 
@@ -86,7 +86,7 @@ class Claim:
     tol: float = 1e-12
     """Margins down to -tol are rounding."""
     search: Search = RANDOM
-    """How instances are looked for."""
+    """How instances are searched for."""
     cost: int = 1
     """How many trials of a cheap claim one trial of this one takes."""
     tightness: Callable[..., float] | None = None
@@ -109,7 +109,7 @@ class Claim:
         return (self.function or self.margin)(*args, **instance)
 
     def __post_init__(self) -> None:
-        """Insist that a claim that does not simply hold says why, and how to see it.
+        """Insist that a claim that does not simply hold has the reason, and a way to see it.
 
         Raises
         ------
@@ -124,7 +124,7 @@ class Claim:
 
     @property
     def expected(self) -> Verdict:
-        """What numbers should say."""
+        """What numbers should show."""
         if self.assumption:
             return Verdict.HIDDEN
         return Verdict.FAILS if self.remedy else Verdict.HOLDS
@@ -215,7 +215,7 @@ def claim(
     The docstring begins with the statement, and its source in brackets.  Paragraphs that begin with a word and a colon
     are `Claim.variant_of` (Beside), `hypotheses` (Hypotheses), `assumption` (Assumption), `remedy` (Instead) and
     `remark` (Remark).  A claim with an assumption is expected to hold under it alone, one with a remedy to fail.  A
-    paragraph Margin says how the value is found.
+    paragraph Margin states how the value is found.
 
     Parameters
     ----------
@@ -224,9 +224,9 @@ def claim(
     instances : callable or sequence of mapping
         Draws an instance, called as ``instances(rng)``; or a list, all of which is tried, as the rows of a table.
     search : Search
-        How instances that are drawn are looked for.
+        How instances that are drawn are searched for.
     mutants : mapping
-        By what they say, false neighbours of the claim: keywords of the function, or else another margin.
+        By their statements, false neighbours of the claim: keywords of the function, or else another margin.
     counterexample : mapping, optional
         As in `Claim`, where lists stand for arrays.
     **parts
@@ -289,7 +289,7 @@ def inequality(
     id, instances, search, counterexample, **parts
         As for `claim`.
     least : float
-        A right side below it counts as this where the left one is told in it: two sides of 0 are not tight.
+        A right side below it counts as this where the left one is divided by it: two sides of 0 are not tight.
     in_ratio : bool
         Whether the margin is 1 less the tightness, for sides of many orders of magnitude, and not right less left.
     mutants : mapping

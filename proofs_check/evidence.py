@@ -1,4 +1,4 @@
-"""What numbers say of a claim: the worst instance found, the verdict, and a counterexample to replay."""
+"""What numbers show of a claim: the worst instance found, the verdict, and a counterexample to replay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from otspec.proofs_check.claims import Claim, Verdict
 from otspec.proofs_check.search import Instance
 
 ENOUGH = 1000
-"""Trials in which every claim that fails is refuted, from the seeds that were tried; `otspec claims` takes so many."""
+"""Trials in which every claim that fails is refuted, from the seeds that were tried; `otspec claims` takes as many."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,18 @@ class Evidence:
     counterexample: float | None = None
     """Margin of the claim's known counterexample."""
     few: bool = False
-    """Whether fewer than `ENOUGH` trials were asked for."""
+    """Whether fewer than `ENOUGH` trials were requested."""
 
     @property
     def verdict(self) -> Verdict:
-        """What the search alone says."""
+        """The verdict of the search alone."""
         if self.claim.contradicted_by(self.worst):
             return Verdict.FAILS
         return Verdict.HIDDEN if self.claim.assumption else Verdict.HOLDS
 
     @property
     def as_expected(self) -> bool:
-        """Whether the search says what we expect, and a known counterexample still contradicts."""
+        """Whether the search finds what we expect, and a known counterexample still contradicts."""
         return self._still_contradicted and self.verdict is self.claim.expected
 
     @property
@@ -76,7 +76,7 @@ class Evidence:
 
 
 def check(claim: Claim, trials: int, seed: int = 0) -> Evidence:
-    """Look for a contradiction to a claim.
+    """Search for a contradiction to a claim.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Slow answers from first principles, for claims to be held against: token sets one by one, and linear programs.
+"""Slow answers from first principles, for claims to be compared with: token sets one by one, and linear programs.
 
 A problem comes as arrays here: p, shape (V,), and the tuples of drafts with their law, shapes (m, n) and (m,), or the
 laws that independent drafts have.  Token sets are bit masks: set number H holds token i where bit i of H is 1.
@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 from otspec.laws import BoolArray, FloatArray, IntArray
 
 LP_TOL = 1e-9
-"""What HiGHS may lose: it is asked for 1e-10 in units of `UNIT`, and sums of some hundred such errors count."""
+"""What HiGHS may lose: its tolerance is 1e-10 in units of `UNIT`, and sums of some hundred such errors count."""
 
 Row = dict[Any, float]
 """Coefficients of variables by their names."""
@@ -116,7 +116,7 @@ def transport(p: FloatArray, member: BoolArray, mass: FloatArray, order: IntArra
 
 def _augmenting(first: int, unused: list[float], reach: list[list[int]], served: list[dict[int, float]]) -> list[int]:
     """Tuple, token, tuple, ..., token: a shortest way to a token with unused, or nothing."""
-    came_from: dict[int, tuple[int, int | None]] = {}  # the tuple that asks for a token, and the token that it gave up
+    came_from: dict[int, tuple[int, int | None]] = {}  # the tuple that wants a token, and the token that it gave up
     asking: deque[tuple[int, int | None]] = deque([(first, None)])
     queued = {first}
     while asking:

@@ -14,7 +14,7 @@ from otspec.proofs_check.evidence import check
 from otspec.proofs_check.search import Instance
 
 CLEAR = 10.0
-"""A mutation is refuted by margins below so many tolerances of its claim: rounding refutes nothing."""
+"""A mutation is refuted by margins below this many tolerances of its claim: rounding refutes nothing."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def refutes(claim: Claim, margin: float) -> bool:
 
 
 def challenges(claim: Claim, trials: int, seed: int = 0) -> list[Challenge]:
-    """Look for instances that refute the mutations of a claim, each; and for how tight the claim is.
+    """Search for instances that refute each mutation of a claim, and for how tight the claim is.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def challenges(claim: Claim, trials: int, seed: int = 0) -> list[Challenge]:
     Examples
     --------
     >>> from otspec.proofs_check import CLAIMS, challenges
-    >>> found = challenges(CLAIMS["dynaspec-lemma-1"], trials=200)  # the claim, said too strongly in some ways
+    >>> found = challenges(CLAIMS["dynaspec-lemma-1"], trials=200)  # the claim, made too strong in some ways
     >>> all(challenge.refuted for challenge in found)  # so that the search would find a claim of its kind false, too
     True
     """
@@ -79,7 +79,7 @@ class _Refuted(Exception):
 
 
 def challenge(claim: Claim, mutation: Mutation, trials: int, seed: int = 0) -> Challenge:
-    """Look for an instance that refutes a mutation, and stop at the first.
+    """Search for an instance that refutes a mutation, and stop at the first.
 
     Parameters
     ----------

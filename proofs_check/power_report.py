@@ -1,4 +1,4 @@
-"""How the power of searches is told: a table for the screen, JSON for a program, Markdown for the docs."""
+"""How the power of searches is reported: a table for the screen, JSON for a program, Markdown for the docs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from otspec.proofs_check.search import plain
 from otspec.reporting.tables import TextTable, markdown_table
 
 HOW_TO_READ = """\
-A search that finds nothing says something only if it would have found something. So claims come with *mutations*, which
+A search that finds nothing is evidence only if it would have found something. So claims come with *mutations*, which
 are false: a sharp constant times 0.95, a term less, another index, a step of an algorithm changed. A bound that is
 attained is mutated to just below it, others to what is false by nature. Every mutation is tried by the search of its
 claim, with the same draws and as many trials, and counts as refuted where an instance contradicts it by ten times the
@@ -21,7 +21,7 @@ rounding that its claim is allowed. Claims that fail need none: they are refuted
 
 *Trials* are those until an instance refuted the mutation. *Tightness* is the largest ratio of left to right side of the
 claim itself that its own search saw, where the claim measures one. Searches that move go after that ratio, since a
-margin of 0 where both sides vanish says nothing. They begin from random instances and from extremes of them (point
+margin of 0 where both sides vanish means nothing. They begin from random instances and from extremes of them (point
 masses, ties, few tokens, entries far out). The worst of each kind evolve, by steps of all sizes and on along the ways
 that led down, and a simplex (Nelder-Mead) ends the walk where variables are few."""
 

@@ -1,4 +1,4 @@
-"""How evidence is told: a table for the screen, Markdown for a paper's author, JSON for a program."""
+"""How evidence is reported: a table for the screen, Markdown for a paper's author, JSON for a program."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _apart(evidence: Iterable[Evidence]) -> tuple[list[Evidence], list[Evidence]
 
 
 def as_json(sources: Sequence[Source], found: Findings, trials: int, seed: int) -> dict[str, Any]:
-    """Everything found, with every worst instance in full, so that `replay` can look again."""
+    """Everything found, with every worst instance in full, so that `replay` can repeat it."""
     return {
         "trials": trials,
         "seed": seed,
@@ -183,7 +183,7 @@ def _anchor(heading: str) -> str:
 
 
 def _section(evidence: Sequence[Evidence], level: str) -> list[str]:
-    """A table, what there is to tell of all that does not simply hold, and remarks on the rest."""
+    """A table, details of all that does not simply hold, and remarks on the rest."""
     parts = [_claims_table(evidence)]
     parts += [_details(e, level) for e in evidence if not _is_plain(e)]
     remarks = [f"- `{e.claim.id}`: {e.claim.remark}" for e in evidence if _is_plain(e) and e.claim.remark]

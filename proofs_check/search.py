@@ -1,4 +1,4 @@
-"""How to look for an instance that contradicts a claim."""
+"""How to search for an instance that contradicts a claim."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def worst(
 
 
 _RATIO = 1e-6
-"""For errors told in multiples of tau: H* ties within 1e-12."""
+"""For errors in multiples of tau: H* ties within 1e-12."""
 
 
 @inequality(

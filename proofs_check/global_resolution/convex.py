@@ -21,7 +21,7 @@ from otspec.solvers.global_resolution.systems import Split as SolverSplit
 
 OUTER, INNER = 0, 1
 TINY = 1e-6
-"""Leaks below it count as this, where deviations are told in leaks."""
+"""Leaks below it count as this, where deviations are in units of leaks."""
 
 
 def _with_point(rng: np.random.Generator, instance: dict[str, Any]) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def phi_along_ones(
 
     Beside: gr-theorem-6.4-existence
     Remark: So Phi_T has no minimum unless the rate is 0, and a minimiser runs off: stop on the gradient alone, which
-    the paper asks for, and not on a decrease of Phi_T. What is meant by p_T is the sum of p_i over T.
+    the paper requires, and not on a decrease of Phi_T. What is meant by p_T is the sum of p_i over T.
     """
     cut = iid_split(p, q, n)
     truncated = cut.truncated(keep)[OUTER]
@@ -294,7 +294,7 @@ def section_6_2_5_eps(
     """With eps = eps_T and gamma_T the solvers reach 2 eps_T and 2 gamma_T, and deviate by at most 5 eps_T and 5
     gamma_T. [thomas2025global, section 6.2]
 
-    Hypotheses: eps_T and gamma_T are not 0, as the theorems ask of eps.
+    Hypotheses: eps_T and gamma_T are not 0, as the theorems require of eps.
     Remark: So the stop that the text speaks of is 2 tau; Algorithm 1 prints 5 tau (gr-algorithm-1-stop).
     Margin: 2 and 5 leaks less gradient and deviation, in leaks, where minimisers of Phi_T and Theta_T stop at 2 leaks.
     What they do not decide, the variables outside T, is given.
@@ -330,7 +330,7 @@ UNCHECKED = (
         "SciPy's L-BFGS-B allows to stop when the norm of the gradient falls below a threshold.",
         "thomas2025global, Appendix K",
         "A remark on a library: its gtol bounds the largest entry of the gradient, where the guarantees need the sum "
-        "of all. Whether the authors' code makes up for it is not said.",
+        "of all. Whether the authors' code makes up for it is not stated.",
     ),
     Unchecked(
         "Larger |T| is usually the reason for failure, gradients rarely; |T| is limited to 50, 20, 10, 10.",

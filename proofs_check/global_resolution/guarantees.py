@@ -18,7 +18,7 @@ from otspec.solvers import GlobalResolution
 from otspec.solvers.global_resolution.plan import Resolution
 
 TINY = 1e-6
-"""Bounds below it count as this, where errors are told in them."""
+"""Bounds below it count as this, where errors are in units of them."""
 FLOOR = 1e-290
 """Tuples less probable than this are floats of few digits."""
 
@@ -76,7 +76,7 @@ def _lemma(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, largest: boo
 
 
 _RATIO = 1e-5
-"""For errors told in their bounds: H* ties within 1e-12, and bounds count as 1e-6 or more."""
+"""For errors in units of their bounds: H* ties within 1e-12, and bounds count as 1e-6 or more."""
 
 
 @claim(
@@ -163,7 +163,7 @@ def _parts(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolAr
 def _sharpened(
     error: Callable[[Split, FloatArray], float], counts: FloatArray, term: int, share: float = 0.9
 ) -> Callable[..., float]:
-    """Margin where one term of a bound counts so many times what it does, told in that term."""
+    """Margin where one term of a bound counts so many times what it does, in units of that term."""
 
     def margin(p: FloatArray, q: FloatArray, n: int, alpha: FloatArray, keep: BoolArray) -> float:
         cut, parts = _parts(p, q, n, alpha, keep)

@@ -82,7 +82,7 @@ def theorem_6_1(p: FloatArray, drafts: IntArray, law: FloatArray, share: FloatAr
     Assumption: p sums to 1 over the tokens of the system. Its slice along the top k (Appendix N) does not.
     Remark: Checked with numbers: the excess over (9) is what a linear program cannot serve. With a slice of p, keep
     what it leaves out as one token that is never drafted, or see gr-theorem-6.1-any-p. In the counterexample, a top 2,
-    (9) asks that p_2 = -0.01; drafts serve 0.19 of the second token.
+    (9) requires p_2 = -0.01; drafts serve 0.19 of the second token.
     Margin: Minus the disagreement between what (9) says cannot be served, and what cannot.
     """
     mass = formed(drafts, law, p.size)
@@ -190,7 +190,7 @@ def theorem_6_2(
     """In any order of the tokens outside H*, the differences of minima (10) solve the outer residual program.
     [thomas2025global, Theorem 6.2]
 
-    Remark: Checked for every law of the drafts: psi is always submodular, so the theorem's hypothesis asks nothing.
+    Remark: Checked for every law of the drafts: psi is always submodular, so the theorem's hypothesis always holds.
     """
     return _gale(p, formed(drafts, law, p.size), order, solution)
 

@@ -24,7 +24,7 @@ EXACT = 1e-11
 
 @lru_cache
 def holds(vocab: int) -> BoolArray:
-    """Whether each set holds each token, shape (2**V, V): `token_sets`, kept."""
+    """Whether each set holds each token, shape (2**V, V): `token_sets`, cached."""
     return token_sets(vocab) == 1
 
 

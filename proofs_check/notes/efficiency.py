@@ -12,7 +12,7 @@ from otspec.proofs_check.single_draft import blocks, tokens, tokens_quotient
 from otspec.walltime import speed_up
 
 LONGEST = 40
-"""Blocks are looked at up to this length."""
+"""Blocks are tried up to this length."""
 
 
 def _rate(rng: np.random.Generator) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from otspec.proofs_check.single_draft import overlap, residual
 
 
 def _repeat(accepted: FloatArray) -> tuple[FloatArray, float]:
-    """Law of what comes out, and mean number of proposals, where one proposal is accepted as these probabilities say.
+    """Law of what comes out, and mean number of proposals, where one proposal is accepted with these probabilities.
 
     By doubling: 2^j proposals, then as many again if nothing was accepted.
     """
@@ -46,7 +46,7 @@ def rejection_sampling(f: FloatArray, g: FloatArray, M: float, normalised: bool 
     [aarnphm2025speculative, 'von Neumann acceptance rejection']
 
     Hypotheses: f <= M g; g covers the support of f.
-    Remark: M >= 1 is asked for, and only needed for a normalised f: f = (0.1, 0.1), g = (0.5, 0.5) has M = 0.2.
+    Remark: M >= 1 is assumed, and only needed for a normalised f: f = (0.1, 0.1), g = (0.5, 0.5) has M = 0.2.
     """
     accepted = _attempt(f, g, M)
     out, proposals = _repeat(accepted)

@@ -136,7 +136,7 @@ def list_matching(p: FloatArray, q: FloatArray, n: int) -> float:
 
 
 SMALL = 1e-300
-"""In place of an acceptance of 0: laws without a common token, of which the bound says 0 too, are no case of it."""
+"""In place of an acceptance of 0: laws without a common token, for which the bound is 0 too, are no case of it."""
 
 
 @inequality("own-list-matching-one-draft", pair, least=SMALL, cost=20, mutants={"1.05 times that.": {"left": 1.05}})

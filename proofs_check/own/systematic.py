@@ -107,7 +107,7 @@ class Circle:
         return np.concatenate((idle[:, None] * (patient / total if total > 0 else patient), served), axis=1)
 
     def _turn(self, start: int, demand: FloatArray, unmet: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Go once around, and serve on each segment the arc that ends first; what is still asked for is updated."""
+        """Go once around, and serve on each segment the arc that ends first; the unmet demand is updated."""
         cover = self.cover
         segments, turns = cover.shape
         served, idle = np.zeros((segments, turns)), self.mass.copy()

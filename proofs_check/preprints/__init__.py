@@ -1,4 +1,4 @@
-"""Preprints of 2025 and 2026, a module each; what was at hand of each is said in the remarks of its claims."""
+"""Preprints of 2025 and 2026, a module each; what was at hand of each is in the remarks of its claims."""
 
 from otspec.proofs_check.claims import Source, Unchecked, claims_of
 from otspec.proofs_check.preprints import acceptance, budgets, coverage, losses, lossy, races, rescaling, speed_of_light

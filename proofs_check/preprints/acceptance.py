@@ -187,7 +187,7 @@ def ratio(p: FloatArray, q: FloatArray, way: str, eps: float, alone: bool = Fals
     },
 )
 def ratio_alone(p: FloatArray, q: FloatArray, way: str, eps: float) -> tuple[float, float]:
-    """A draft below (1 - eps) p1 is from a law as far as eps alone asks for: as if there were no tokens but two.
+    """A draft below (1 - eps) p1 is from a law as far as eps alone requires: as if there were no tokens but two.
     [otspec; on sharma2026when (arXiv:2606.30265); docs/greedy_acceptance.md, Theorem 2]
 
     Beside: acceptance-ratio

@@ -87,7 +87,7 @@ def tree_margin(p: FloatArray, q: FloatArray, way: str, m: int, more: int = 0) -
     uniform one is from one token of (1 + m d) / (m + 1) and m of (1 - d) / (m + 1). [sharma2026when (arXiv:2606.30265),
     abstract; docs/greedy_acceptance.md, Theorem 3]
 
-    Remark: So d = p1 - p2 certifies that the token is covered: about m d^2 / 2, m times what one draft asks for.
+    Remark: So d = p1 - p2 certifies that the token is covered: about m d^2 / 2, m times what one draft requires.
     Margin: By how far the likeliest token is above the mean of the m that are drafted.
     """
     top = int(p.argmax())

@@ -63,5 +63,5 @@ def of_even(masses: tuple[float, float], counts: tuple[int, int], way: str) -> f
 
 
 def compared(p: FloatArray, bound: float, found: float) -> tuple[float, float]:
-    """A bound and what it bounds; nothing is told where that is infinite, or may be rounding."""
+    """A bound and what it bounds; nothing is compared where that is infinite, or may be rounding."""
     return (0.0, 0.0) if np.isinf(found) or p.min() < LEAST else (bound, found)

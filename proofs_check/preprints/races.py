@@ -150,8 +150,8 @@ def ranks(p: FloatArray, q: FloatArray) -> float:
     kobus2025speculative (arXiv:2504.15475); docs/speed_limits.md, Theorem 2]
 
     Beside: races-generated
-    Instead: It is where drafts are i.i.d. and R is the number of the first that is put out: R tells of the drafts what
-    the output tells beyond q. Ranks of V tokens have H[R] <= log V, and KL has no bound.
+    Instead: It is where drafts are i.i.d. and R is the number of the first that is put out: R has what information the
+    output has on the drafts beyond q. Ranks of V tokens have H[R] <= log V, and KL has no bound.
     Remark: Summaries say that H[R] is bounded below by KL; drafts without replacement do better than that.
     Margin: H of the rank of the target's winner in the drafter's race, less KL(p || q).
     """

@@ -38,7 +38,7 @@ def _added(z: FloatArray, eta: FloatArray) -> FloatArray:
 def theorem_5_2(z: FloatArray, eta: FloatArray) -> tuple[float, float]:
     """|softmax(z + eta) - softmax(z)|_1 <= |eta|_1 / 2. [timor2025out, Theorem 5.2]
 
-    Remark: Says something only where |eta|_1 < 4. Over a whole vocabulary the 1-norm of the noise is large:
+    Remark: Of use only where |eta|_1 < 4. Over a whole vocabulary the 1-norm of the noise is large:
     rdk-theorem-5.2-range needs its range alone.
     """
     return (_distance(z, eta), float(np.abs(_added(z, eta)).sum() / 2))

@@ -134,7 +134,7 @@ def _sharper(pinsker: float, huber: float) -> Callable[..., float]:
     def margin(p: FloatArray, q: FloatArray) -> float:
         divergence = _divergence(p, q)
         if divergence < 1e-6:
-            return np.inf  # too close to tell
+            return np.inf  # too close to decide
         bound = np.minimum(pinsker * divergence / 2, huber * -np.expm1(-divergence))
         return 1.0 - float((1.0 - overlap(p, q)) ** 2 / bound)
 
