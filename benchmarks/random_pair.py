@@ -1,7 +1,7 @@
 """Pairs of random Llamas of any shape, to time decoding where no trained models are at hand.
 
-Times do not depend on what weights hold, but what is verified does.  So both models are made to say the same sort of
-thing: embeddings and output layers share some coordinates, and the layers in between compute at full size and add
+Times do not depend on what weights hold, but what is verified does.  So both models are made to put out similar
+text: embeddings and output layers share some coordinates, and the layers in between compute at full size and add
 nothing.  Next-token laws are then softmaxes of normal logits of standard deviation SCALE that correlate by
 CORRELATION between the models, which accepts roughly as many drafts as real pairs do.
 """
@@ -89,7 +89,7 @@ def parameters(config: LlamaConfig) -> int:
 
 
 def free_bytes(device: torch.device) -> float:
-    """Memory that is free on a device; unlimited where the system does not say."""
+    """Memory that is free on a device; unlimited where the system does not report it."""
     if device.type == "cuda":
         return float(torch.cuda.mem_get_info(device)[0])
     meminfo = Path("/proc/meminfo")

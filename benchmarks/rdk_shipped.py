@@ -51,7 +51,7 @@ from otspec.vocab import (
 )
 
 KEPT = (2048, 1024, 512, 256, 128, 64, 32, 16, 8)
-"""Tokens that the drafter keeps where nothing else is said, of 2048."""
+"""Tokens that the drafter keeps by default, of 2048."""
 WINDOW = 8
 """How many tokens apart a pair is counted."""
 TAUS = {
@@ -129,7 +129,7 @@ def recorded_in(data: Path, text: Path, tokenizer: Path) -> Recording:
 
 @dataclass(frozen=True)
 class Learnt:
-    """What the sequences of one half tell: frequencies, counts of pairs, factors of the covariances."""
+    """What is learnt from the sequences of one half: frequencies, counts of pairs, factors of the covariances."""
 
     frequencies: FloatArray
     """Shape (V,)."""

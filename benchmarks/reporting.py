@@ -1,4 +1,4 @@
-"""How the scripts are asked, and how they leave results that a person can read and a program too."""
+"""The options of the scripts, and how they leave results that a person can read and a program too."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Record = dict[str, Any]
 
 
 class Options(NamedTuple):
-    """What a script was asked for."""
+    """The options of a script."""
 
     sources: list[Source]
     positions: int
@@ -24,7 +24,7 @@ class Options(NamedTuple):
 
 
 def asking(description: str | None, data: str | None, positions: int | None) -> argparse.ArgumentParser:
-    """A command line that asks for data and positions; the arguments are its defaults."""
+    """A command line with options for data and positions; the arguments are its defaults."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default=data, help="a profile or a file of positions; some scripts take a list")
     parser.add_argument("--positions", type=int, default=positions, help="positions per profile")
@@ -40,7 +40,7 @@ def options(description: str, data: str, positions: int, out: str) -> Options:
 
 
 def options_of(data: str, positions: int, out: Path) -> Options:
-    """What was asked for, checked, and the folder made."""
+    """The options, checked, and the folder made."""
     sources = [open_source(name) for name in data.split(",")]
     for source in sources:
         check_positions(source, positions)

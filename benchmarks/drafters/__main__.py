@@ -10,7 +10,7 @@
 `learn` trains every drafter with three seeds, some at once in processes of their own: minutes on a GPU, days on two
 cores.  `decode` decodes the held-out prompts with each, all at once, and `elsewhere` kinds of text that nobody learnt
 from.  `times` decodes in turns, one text at a time, which is what speed-ups are of.  Each goes on where it was stopped,
-and `report` tells of what there is.  `small` makes a draft model for another target: pretrained, distilled and steered,
+and `report` covers what there is.  `small` makes a draft model for another target: pretrained, distilled and steered,
 each in a time that one can set.
 """
 
@@ -35,7 +35,7 @@ app = typer.Typer(add_completion=False, help=__doc__, rich_markup_mode=None)
 
 Out = Annotated[Path, typer.Option(help="Folder for everything.")]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
-Tiny = Annotated[bool, typer.Option("--tiny", help="All of it at a size for a look.")]
+Tiny = Annotated[bool, typer.Option("--tiny", help="All of it at a size for a trial.")]
 Texts = Annotated[int | None, typer.Option(help="To learn from.", show_default=str(WHOLE.texts))]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes at once.")]
 Only = Annotated[str, typer.Option(help="Learners whose names have one of these in them, a list.")]

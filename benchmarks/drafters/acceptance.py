@@ -104,7 +104,7 @@ def _prompts(plan: Plan, models: Models) -> torch.Tensor:
 
 
 def held_out(models: Models, plan: Plan, out: Path, device: str) -> float:
-    """Acceptance of one draft that looks at nothing of the target, on the same held-out texts for all."""
+    """Acceptance of one draft that reads nothing of the target, on the same held-out texts for all."""
     assert models.draft is not None
     aside = teacher_data(plan, out, device, three_layers(models.target))[1]
     return loop.measure(KINDS["distilled"], models.draft, aside)[0]

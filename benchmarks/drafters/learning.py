@@ -38,7 +38,7 @@ def texts(plan: Plan, out: Path, device: str) -> tuple[IntArray, IntArray]:
 
 @cache
 def teacher_data(plan: Plan, out: Path, device: str, layers: tuple[int, ...]) -> tuple[TeacherData, TeacherData]:
-    """To learn from, and held out: what the target says of them is kept from one training of a process to the next."""
+    """To learn from, and held out: the target's laws there are kept from one training of a process to the next."""
     target = load_models(SHIPPED, None, device, "float32").target
     learnt, aside = (TeacherData(target, some, layers, plan.batch) for some in texts(plan, out, device))
     return learnt, aside
@@ -80,5 +80,5 @@ def learn(learner: Learner, seed: int, plan: Plan, out: Path, device: str) -> No
 
 
 def _layers(learner: Learner, models: Models) -> tuple[int, ...]:
-    """Of the target; the same for all that begin with a draft model, whether or not they look at them."""
+    """Of the target; the same for all that begin with a draft model, whether or not they read them."""
     return last_layer(models.target) if models.draft is None else three_layers(models.target)

@@ -64,7 +64,7 @@ class Plan:
 
     learners: tuple[Learner, ...]
     ablations: tuple[Learner, ...] = ()
-    """Learnt and decoded with as the others, by the first two ways, and told of in a table of their own."""
+    """Learnt and decoded with as the others, by the first two ways, and reported in a table of their own."""
     seeds: int = 3
     texts: int = 10_112
     """That the target writes to learn from."""
@@ -124,4 +124,4 @@ TINY = replace(
     new=12,
     windows=(4, 4),
 )
-"""All of it at a size for a look."""
+"""All of it at a size for a trial."""

@@ -61,7 +61,7 @@ def make(
     steps : sequence of int
         Of each stage, at most.
     seconds : sequence of float
-        Of each stage: a trial tells how many steps they are enough for.
+        Of each stage: a trial finds how many steps they are enough for.
     batch : int
         Texts of a step.
     rate : float
@@ -75,7 +75,7 @@ def make(
     Yields
     ------
     str, dict
-        A stage that is done, and what its training.json says.
+        A stage that is done, and its training.json.
     """
     models = load_models(target, None, device, dtype, packed=False)
     written = read_texts(texts, models.target)

@@ -20,7 +20,7 @@ from otspec.reporting.tables import TextTable
 
 CHAIN, GREEDY, TREE = WAYS
 SHOWN = (1, 2, 4, 8)
-"""Depths whose share of steps is told."""
+"""Depths whose share of steps is shown."""
 
 
 def of_way(records: Iterable[Record], name: str, way: Way) -> list[Record]:
@@ -64,7 +64,7 @@ def by_offset(records: Iterable[Record], name: str) -> list[float]:
 
 
 def held_out(records: Iterable[Record], name: str) -> float | None:
-    """Held-out acceptance of a draft model that looks at nothing of the target, the mean over seeds."""
+    """Held-out acceptance of a draft model that reads nothing of the target, the mean over seeds."""
     found = [one["held_out"] for one in records if one["name"] == name and "held_out" in one]
     return float(np.mean(found)) if found else None
 
@@ -181,7 +181,7 @@ def table(plan: Plan, records: Sequence[Record], out: Path) -> TextTable:
         *("over vanilla", "over generate", "over vanilla, T = 0", "minutes"),
     )
     note = (
-        f"L = {CHAIN.depth} and T = 1 where nothing else is said. Reach: the share of a text's steps that accept so "
+        f"L = {CHAIN.depth} and T = 1 by default. Reach: the share of a text's steps that accept so "
         "many drafts. Ms a draft, and speed-ups: one text at a time on a CPU, all in turns. Minutes: of training, "
         "beside what trained with it."
     )

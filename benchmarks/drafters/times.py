@@ -97,7 +97,7 @@ def ratio(
 
 
 def _by_prompt(records: Iterable[Record], name: str, temperature: float) -> dict[int, tuple[float, float]]:
-    """Tokens and seconds; temperature 0 is told from 1 as everywhere."""
+    """Tokens and seconds, by prompt; temperatures 0 and 1 are apart, as everywhere."""
     mine = [one for one in records if (one["name"], one["temperature"]) == (name, temperature)]
     return {one["prompt"]: (one["tokens"], sum(one["seconds"].values())) for one in mine}
 

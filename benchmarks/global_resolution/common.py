@@ -37,14 +37,14 @@ Which (k, n) reached them is read off its Tables 1 and 3.
 
 
 def ks_of(source: Source, ks: Sequence[int] = KS) -> list[int]:
-    """Those numbers of draft tokens that a source can tell of: where a file keeps the likeliest alone, up to these."""
+    """Those numbers of draft tokens that a source has: where a file has the likeliest alone, up to these."""
     if not isinstance(source, TopSource):
         return list(ks)
     return [*(k for k in ks if 0 < k < source.known), source.known]
 
 
 def temperatures_of(source: Source, temperatures: Sequence[float]) -> list[float]:
-    """Those temperatures of the target that a source can tell of."""
+    """Those temperatures of the target that a source has."""
     return [one for one in temperatures if not isinstance(source, TopSource) or one in source.temperatures]
 
 

@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def answer(problem: Problem, drafts: IntArray, solver: Solver) -> bool:
-    """Solve for the law of the output given the drafts, and say whether that succeeds."""
+    """Solve for the law of the output given the drafts; whether that succeeds."""
     if isinstance(solver, TupleSolver):
         with suppress(Stopped):
             solver.conditional(problem, drafts)

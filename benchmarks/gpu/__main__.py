@@ -5,7 +5,7 @@
     python -m benchmarks.gpu --tiny --device cpu              # all of it at tiny shapes, to see that it works
 
 Llama shapes of 8B and 1B with random weights in bfloat16, V = 128256, and the shipped pair; batches of 1, 8 and 32;
-drafts of top-k 10, 100, 1000 and whole; vanilla and assisted decoding beside them.  Some of that is asked for by
+drafts of top-k 10, 100, 1000 and whole; vanilla and assisted decoding beside them.  Some of that is selected by
 --pairs, --batches and --top-ks.  `results.jsonl` gets a line for each cell as it is measured, and report.md is written
 anew: a run that is cut short leaves what it has.
 """

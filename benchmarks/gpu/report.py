@@ -34,7 +34,7 @@ def report(records: Sequence[Record], about: dict[str, str], command: str) -> st
     paragraphs = [
         f"`{command}` on " + ", ".join(f"{name} {value}" for name, value in about.items()) + ".",
         "K paths of L tokens, temperature 1, target laws whole, draft laws cut to their top k. Pairs with a "
-        "slash have random weights, which say nothing about block efficiency on real text.",
+        "slash have random weights, which show nothing about block efficiency on real text.",
     ]
     return markdown_report([speeds(records), steps(measured), waits(measured)], (), paragraphs, "Decoding on a GPU")
 
@@ -88,7 +88,7 @@ def steps(measured: Sequence[Record]) -> TextTable:
 
 
 def waits(measured: Sequence[Record]) -> TextTable | None:
-    """The lines that make the host wait; None where nothing told of them."""
+    """The lines that make the host wait; None where nothing reported them."""
     rows = [
         (*_labels(one), place, str(times))
         for one in measured

@@ -26,16 +26,16 @@ HOME = Path(otspec.__file__).parent
 
 @dataclass
 class Count:
-    """Synchronisations of a run; without a GPU nothing tells of them."""
+    """Synchronisations of a run; without a GPU nothing reports them."""
 
     known: bool
     within: CodeType = STEP
     """Of the function in which they count."""
     places: Counter[str] = field(default_factory=Counter)
-    """Those that count, by the line of ours that asked for them."""
+    """Those that count, by the line of ours that caused them."""
 
     def per_step(self, steps: int) -> float | None:
-        """In the mean; None where they are not told, or the run is not made of our steps."""
+        """In the mean; None where they are not reported, or the run is not made of our steps."""
         return self.places.total() / steps if self.known and self.places else None
 
     def note(self) -> None:

@@ -115,7 +115,7 @@ class Figures(NamedTuple):
     graph: str
     """Why it cannot."""
     synchronisations: int | None
-    """In one call; None where nothing tells of them."""
+    """In one call; None where nothing reports them."""
     peak_bytes: int | None
     """Memory beside that of the laws."""
 

@@ -60,7 +60,7 @@ def _rows(vocab: int, batch: int, device: torch.device, generator: torch.Generat
     few = top.indices.gather(1, torch.multinomial(kept, PATHS, replacement=True, generator=generator))
     size = p.nbytes + q.nbytes
     what = f"rows, n = {PATHS}"
-    # Triton's interpreter on a CPU would say nothing.
+    # Times of Triton's interpreter on a CPU mean nothing.
     ways = ("sorting", "buckets", *(("triton",) if device.type == "cuda" else ()))
     for by in ways:
         yield Work(what, by, lambda by=by: verify_rows(p, q, drafts, uniforms, by=by), size)  # type: ignore[misc]

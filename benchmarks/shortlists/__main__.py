@@ -6,7 +6,7 @@
 The first drafts from contexts that the target has sampled after held-out text, the same for all drafters.  What is
 accepted is exact given the drafts: sum min(p, q) at every position, and what block verification accepts.  Times are of
 the processor, on one thread, medians of passes in turn: what else the machine does counts as far as it takes caches and
-memory.  records.jsonl keeps what has been done; a run that was stopped goes on from there.  The
+memory.  records.jsonl has what has been done; a run that was stopped goes on from there.  The
 second times a head of 128 256 random rows and the layer before it.
 """
 
@@ -26,14 +26,14 @@ from otspec.decode.shipped import FOLDER, ROUTER, load
 
 
 def main() -> None:
-    """Measure what was asked for."""
+    """Measure what the options select."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pair", type=Path, default=FOLDER, help="folder of a pair, laid out as the shipped one")
     parser.add_argument("--router", type=Path, help="by default the one in that folder")
     parser.add_argument("--rows", type=int, default=64, help="held-out rows to draft after")
     parser.add_argument("--repeats", type=int, default=2, help="drafts of each context")
     parser.add_argument("--turns", type=int, default=60, help="passes of each that are timed")
-    parser.add_argument("--tell", action="store_true", help="measure nothing, and tell what records.jsonl has")
+    parser.add_argument("--tell", action="store_true", help="measure nothing, and report what records.jsonl has")
     parser.add_argument("--large", action="store_true", help="time a head of 128 256 tokens instead")
     parser.add_argument("--width", type=int, default=2048, help="of that")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of that")
