@@ -150,6 +150,8 @@ class Router:
             shapes = network.hidden_weight.shape[0], network.hidden_bias.shape, network.out_bias.shape
             if shapes != (hidden, (hidden,), (count,)) or not np.array_equal(np.unique(clusters), np.arange(count)):
                 raise ValueError(f"{count} clusters, and arrays of other shapes")
+            if not all(np.isfinite(arrays[name]).all() for name in WEIGHTS):
+                raise ValueError("weights that are not finite; train the router again")
             own = Budget(**about.pop("budget"))
             del about["format"]
             made = cls(clusters, network, own, {"draft": about.pop("draft"), **about})
