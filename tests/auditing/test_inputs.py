@@ -80,6 +80,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 OF_PATHS: list[tuple[dict[str, Any], str]] = [
     ({"rule": lambda p, q: None}, "cannot tell the form of a rule of (p, q)"),
     ({"models": []}, "models is empty"),
+    ({"count": 0}, "count is 0; pass an integer >= 1"),
     ({"models": [3]}, "pass otspec.verification.Model"),
     ({"method": "guess"}, "method is 'guess'; known: auto, exact, sampled"),
     ({"form": "plan"}, "form is 'plan'; known: verifier, tree"),

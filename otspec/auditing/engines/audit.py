@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Unpack
@@ -277,6 +277,8 @@ def audit_texts(
     >>> audit_texts(drafted, plain).verdict.value
     'not lossless'
     """
+    if isinstance(drafted, str) or isinstance(plain, str) or not isinstance(drafted, Iterable):
+        raise ProblemError("pass a list of texts with drafts, and one of texts without; each a string or its tokens")
     found, without = ([as_text(one) for one in texts] for texts in (drafted, () if plain is None else plain))
     if laws is None and plain is None:
         raise ProblemError("there is nothing to compare the texts with; pass texts without drafts, or the exact law")

@@ -10,7 +10,7 @@ from otspec.auditing.rules.paths import DraftedTree
 from otspec.auditing.rules.positions import Position
 from otspec.auditing.rules.report import Audit, PathAudit
 from otspec.auditing.settings import AuditOptions, AuditSettings, Progress, check_progress, no_progress
-from otspec.laws import FloatArray
+from otspec.laws import FloatArray, as_count
 from otspec.verification import Model
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.tree import as_shape
@@ -187,7 +187,8 @@ def audit_paths(
     >>> otspec.audit_paths(Block(), count=1, length=2).verdict.value
     'lossless'
     """
-    shape = Shape.paths(count, length) if branching is None else as_shape(branching)
+    named = as_count("count", count), as_count("length", length)
+    shape = Shape.paths(*named) if branching is None else as_shape(branching)
     settings = AuditSettings.of("audit_paths", len(shape.paths_of_slots), options)
     check_progress(progress)
     subject = DraftedTree(rule, shape, form=form, shown=shown, models=models, settings=settings)

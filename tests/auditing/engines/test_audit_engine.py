@@ -209,12 +209,7 @@ VERDICTS: dict[str, tuple[Callable[[], Faulty], dict[str, Any], str, str]] = {
     "characters, biased": (
         *(partial(Faulty, in_characters=True, drafted=biased_at(2)), {"texts": 4000}, "not lossless", ""),
     ),
-    "tokens without drafts only": (
-        lambda: Faulty(lambda t, s: [x._replace(tokens=()) for x in t]),
-        {},
-        "no evidence",
-        "",
-    ),
+    "ids without drafts": (lambda: Faulty(drawn(lambda text: text._replace(tokens=()))), {}, "no evidence", ""),
     "plain text, slightly": (
         *(partial(Faulty, plain=slightly, drafted=slightly), {"laws": LAWS, "texts": 1500, "seed": 14}, "cannot tell"),
         "texts without drafts have not the exact law either",

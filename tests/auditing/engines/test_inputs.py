@@ -44,6 +44,7 @@ REFUSED: list[Refused] = [
     (lambda: Sampling(top_k=1.5), "top_k = 1.5; it is a number of tokens"),  # type: ignore[arg-type]
     (lambda: audit_texts([[0.7]], laws=LAWS), r"\[0.7\] is no text; pass a string"),
     (request(Faulty(lambda texts, sampling: [Text(("a",), "")])), r"tokens=\('a',\).* is no text"),  # type: ignore[arg-type]
+    (lambda: audit_texts("abab", "baba"), "pass a list of texts with drafts, and one of texts without"),
     (lambda: audit_texts(["ab"] * 9, [[0, 1]] * 9), "tokens alone, and some characters alone; tell all in one way"),
     (request(progress=3), "progress is 3; pass a function"),
     (lambda: Sampling(temperature=-1.0), "temperature = -1.0; it is finite and >= 0"),
