@@ -18,7 +18,7 @@ LINES = {
     "otspec/bench": 4_500,
     "otspec/cli": 3_900,
     "otspec/data": 1_600,
-    "otspec/decode": 19_700,
+    "otspec/decode": 19_800,
     "otspec/engines": 400,
     "otspec/verification": 12_200,
     REST: 12_600,

@@ -90,7 +90,8 @@ def decode(request: DecodeOptions) -> None:
     """Go on with each prompt as the target would, or answer it, and show what that took.
 
     By default K paths of L tokens are verified jointly (nested labels, block verification); --solver interval verifies
-    them node by node by optimal transport.  All methods but typical leave the law of the text as it is.
+    them node by node by optimal transport.  All methods but typical and
+    greedy-lenience leave the law of the text as it is.
     """
     prompts = gather(request.prompt or [], request.prompts)
     check_apart([request.prompts], json=request.json)

@@ -17,7 +17,7 @@ FORMS = ("rng", "uniforms", "law", "torch", "torch_uniforms", "plan")
 
 METHODS = (
     *("multi-draft", "vanilla", "generate", "single", "block", "prompt-lookup", "lookahead"),
-    *("dynamic-tree", "typical", "assisted", "assisted-lookup"),
+    *("dynamic-tree", "typical", "greedy-lenience", "assisted", "assisted-lookup"),
 )
 """Methods of decoding."""
 

@@ -96,6 +96,7 @@ KNOWN: dict[str, tuple[str, int]] = {
     "lookahead": (INK, _DOWN),
     "dynamic tree": ("blue", _CROSS),
     "typical": ("purple", _DOWN),
+    "greedy lenience": ("orange", _DOWN),
     # draft laws
     "i.i.d.": ("blue", _DOT),
     "iid": ("blue", _DOT),

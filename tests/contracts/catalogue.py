@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from otspec.decode import BY_PLAN, JOINT, Budget, Frequent, MultiDraft, Strategy
+from otspec.decode import BY_PLAN, JOINT, Budget, Frequent, MultiDraft, Strategy, methods
 from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.drafters.catalogue import CONDITIONED
 from otspec.decode.methods import DynamicTree, Lookahead, PromptLookup, Vanilla, block, speculative, typical
@@ -355,6 +355,7 @@ FEW = (
 
 LOSSY: Mapping[str, Entry] = {
     "typical": Entry(lambda of: typical(of.draft, 2, 2), plain(), ("temperature 1",)),
+    "greedy lenience": Entry(lambda of: methods.greedy_lenience(of.draft, 2), plain(temperature=0), ("temperature 1",)),
     "lenience": Entry(drafts(paths=1, solver=["single:lenience=0.5"], lossless=False), plain(), ("temperature 1",)),
 }
 """What the contract of lossless strategies has to tell from them."""

@@ -12,7 +12,7 @@ from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.lookahead import LookaheadDrafter
 from otspec.decode.drafters.model import ModelDrafter
 from otspec.decode.drafters.prompt_lookup import continuations
-from otspec.decode.methods import Lookahead, PromptLookup, Typical, assisted, assisted_lookup, plain
+from otspec.decode.methods import Lookahead, PromptLookup, Typical, assisted, assisted_lookup, greedy_lenience, plain
 from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.verification import Block, Nested, TokenWise, Tree, synthetic
 from tests.decode.models import greedy_text, pair
@@ -93,16 +93,22 @@ def test_the_window_moves_on_with_the_text_and_the_latest_n_grams_are_drafted() 
 def test_typical_acceptance_takes_the_longest_likely_path_and_asks_less_of_flat_laws() -> None:
     likely = np.array([0.9, 0.05, 0.05])
     tree = Tree.of([[1, 0], [0, 2], [0, 0]], lambda prefix: likely, lambda prefix: np.full(3, 1 / 3))
-    law = Typical().stop_law(tree)
-    verdict = Typical().verify(tree, np.random.default_rng(0))
-    assert Typical().verify(tree, 3) == Typical().verify(tree, np.random.default_rng((3, 1)))
+    law, verdict = Typical().stop_law(tree), Typical().verify(tree, 3)
+    assert verdict == Typical().verify(tree, np.random.default_rng((3, 1)))
     assert (tree.prefix(verdict.node), verdict.accepted) == ((0, 0), 2)
-    np.testing.assert_allclose(law[verdict.node], likely)
-    assert law.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose([*law[verdict.node], law.sum()], [*likely, 1.0])
     flat = synthetic("tiny", 3).tree([[0], [1]])
     flat.target[0] = 1 / 3
-    assert Typical(epsilon=0.4, delta=0.9).verify(flat, np.random.default_rng(0)).accepted == 1  # 0.9 / 3 < 1 / 3
-    assert Typical(epsilon=0.4, delta=1.0).verify(flat, np.random.default_rng(0)).accepted == 0
+    assert [Typical(0.4, delta).verify(flat, 0).accepted for delta in (0.9, 1.0)] == [1, 0]  # 0.9 / 3 < 1 / 3
+
+
+def test_greedy_lenience_takes_drafts_that_are_likely_enough() -> None:
+    ways = greedy_lenience(DRAFT, 3, lenience=1), greedy_lenience(DRAFT, 3, lenience=0.3)
+    exact, lenient = (run(TARGET, way, PROMPTS, max_new_tokens=40) for way in ways)
+    assert exact.new_tokens == [greedy_text(TARGET, prompt.tolist(), 40)[5:] for prompt in PROMPTS]
+    assert lenient.metrics.block_efficiency > exact.metrics.block_efficiency
+    laws = TARGET(lenient.sequences).logits[:, 4:-1].softmax(-1)
+    assert (laws.gather(2, lenient.sequences[:, 5:, None])[..., 0] >= 0.3 * laws.amax(-1)).all()
 
 
 # --- transformers' own

@@ -18,6 +18,7 @@ from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
 from otspec.decode.drafters.sd2.model import Steered
 from otspec.decode.methods import DynamicTree, Lookahead, PromptLookup, Typical, assisted, assisted_lookup, block, plain
+from otspec.decode.methods.likely_enough import GreedyLenience
 from otspec.decode.pair.loading import Models
 from otspec.decode.recording.accuracies import accuracies
 from otspec.decode.step.strategy import Strategy
@@ -179,6 +180,7 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("draft_kernel is for 10 tokens, and the target has 8", lambda: drafted_for_8(draft_kernel=np.eye(10))),
     ("ngram is 1; n-grams of 2 tokens or more", lambda: Lookahead(ngram=1)),
     (r"epsilon is 0; it is in \(0, 1\]", lambda: Typical(epsilon=0)),
+    (r"lenience is 1.5; it is in \(0, 1\]", lambda: GreedyLenience(1.5)),
     ("no schedule 'magic'; known: constant, heuristic", of(PAIR, PROMPTS[:1], assisted, schedule="magic")),
     (r"confidence is 2; it is a probability in \[0, 1\]", of(PAIR, PROMPTS[:1], assisted, confidence=2)),
     ("depth is 0; pass an integer >= 1", of(PAIR, PROMPTS[:1], assisted, depth=0)),

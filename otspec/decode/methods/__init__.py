@@ -2,8 +2,8 @@
 
 `multi_draft` is ours: trees from a draft model, verified by any rule.  `dynamic_tree` takes a draft model's likeliest
 tokens, `prompt_lookup` copies drafts from the text, `lookahead` drafts what the target guessed behind it.  The others
-are there to compare with: `vanilla` has no drafts, `typical` is a lossy verifier; `speculative` and `block` below are
-`multi_draft` with one path.
+are there to compare with: `vanilla` has no drafts, `typical` and `greedy_lenience` are lossy; `speculative` and `block`
+below are `multi_draft` with one path.
 `plain`, `assisted` and `assisted_lookup` are transformers' own methods, measured alike.
 `catalogue` has all of them by name, for commands and benchmarks.
 """
@@ -21,8 +21,8 @@ from transformers import PreTrainedModel  # noqa: E402
 
 from otspec.decode.methods.assisted import assisted, assisted_lookup, plain  # noqa: E402
 from otspec.decode.methods.dynamic_tree import DynamicTree  # noqa: E402
+from otspec.decode.methods.likely_enough import GreedyLenience, Typical  # noqa: E402
 from otspec.decode.methods.multi_draft import MultiDraft  # noqa: E402
-from otspec.decode.methods.typical import Typical  # noqa: E402
 from otspec.decode.methods.without_draft import Lookahead, PromptLookup, Vanilla  # noqa: E402
 from otspec.decode.models.tokens.matching import Matching  # noqa: E402
 from otspec.decode.settings import DraftModelOptions  # noqa: E402
@@ -59,8 +59,22 @@ def typical(
     return MultiDraft(draft, matching=matching, lossless=False, paths=paths, depth=depth, solver=Typical(), **drafts)
 
 
+def greedy_lenience(
+    draft: PreTrainedModel,
+    depth: int | None = None,
+    matching: Matching | None = None,
+    lenience: float = GreedyLenience.lenience,
+    **drafts: Unpack[DraftModelOptions],
+) -> MultiDraft:
+    """Greedy text that takes drafts of at least `lenience` times the largest probability [leviathan2023fast]: lossy."""
+    settings: DraftModelOptions = {"draft_temperature": 0.0, **drafts}
+    rule = GreedyLenience(lenience)
+    return MultiDraft(draft, matching=matching, lossless=False, paths=1, depth=depth, solver=rule, **settings)
+
+
 __all__ = [
     "DynamicTree",
+    "GreedyLenience",
     "Lookahead",
     "PromptLookup",
     "Typical",
@@ -68,6 +82,7 @@ __all__ = [
     "assisted",
     "assisted_lookup",
     "block",
+    "greedy_lenience",
     "plain",
     "speculative",
     "typical",

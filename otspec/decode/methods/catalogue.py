@@ -15,6 +15,7 @@ from otspec.decode.methods import (
     assisted,
     assisted_lookup,
     block,
+    greedy_lenience,
     plain,
     speculative,
     typical,
@@ -79,6 +80,9 @@ METHODS: Mapping[str, Method] = {
         DynamicTree,
     ),
     "typical": Method("typical acceptance, lossy", ("paths", "depth", *OF_DRAFT_MODEL), typical, lossless=False),
+    "greedy-lenience": Method(
+        "greedy text that takes likely drafts, lossy", ("depth", *OF_DRAFT_MODEL), greedy_lenience, lossless=False
+    ),
     "assisted": Method(
         "transformers' own assisted generation", ("depth", "schedule", "confidence"), own=assisted, batch=False
     ),

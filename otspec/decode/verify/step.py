@@ -181,7 +181,8 @@ class OnHost(StepVerifier):
     def _drawn(self, seen: torch.Tensor) -> torch.Tensor:
         """Tokens drawn after nodes, shape (N,), `NONE` where a law is none."""
         laws = self.outcome(seen)
-        return torch.where(laws.sum(dim=-1).isnan(), NONE, draw(laws, self.generator))
+        greedy = getattr(self.verifier, "greedy", False)  # of rules that are not lossless
+        return torch.where(laws.sum(dim=-1).isnan(), NONE, laws.argmax(-1) if greedy else draw(laws, self.generator))
 
     def _beside_fixed(self, drafts: Drafts, seen: torch.Tensor, clock: Clock) -> list[AcceptedTokens]:
         """The tokens that a rule adds for drafts drawn from laws, and from there on one drawn after each fixed node.
