@@ -153,7 +153,6 @@ class Program:
     def solve(self) -> tuple[float, FloatArray]:
         """The optimal value and a solution; NaN where HiGHS finds none, which contradicts whatever rests on it."""
         upper, total = self.at_most or (None, None), self.equal or (None, None)
-        strict = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
         for presolve in True, False:  # with it, totals that differ by rounding can count as infeasible
             answer = linprog(
                 -self.gain,
@@ -162,7 +161,11 @@ class Program:
                 A_eq=total[0],
                 b_eq=None if total[1] is None else total[1] / UNIT,
                 method="highs",
-                options={**strict, "presolve": presolve},
+                options={
+                    "presolve": presolve,
+                    "primal_feasibility_tolerance": 1e-10,
+                    "dual_feasibility_tolerance": 1e-10,
+                },
             )
             if answer.x is not None:
                 solution: FloatArray = np.asarray(answer.x) * UNIT

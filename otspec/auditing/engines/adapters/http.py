@@ -6,17 +6,20 @@ their drafts is read from ``/metrics``.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Annotated, Any
 
 from otspec.auditing.engines.adapters.wire import Server, request_seeds
 from otspec.auditing.engines.engine import Acceptance, EngineDied, Sampling, Text, one_line
 from otspec.errors import ProblemError
+from otspec.settings import Count, Range, check_value
 
 Json = Mapping[str, Any]
+Seconds = Annotated[float, Range(0, math.inf, "pass a number of seconds above 0", open=True)]
 METRIC = re.compile(r"^\w+:spec_decode_num_(\w+?)(?:_total)?(?:\{(.*?)\})? ([0-9.eE+]+)$", re.MULTILINE)
 """A line of ``/metrics`` of vLLM or llama.cpp on drafts: what is counted, its labels, how many."""
 POSITION = re.compile(r'position="(\d+)"')
@@ -78,14 +81,11 @@ class Http:
         body: Json | None = None,
         pause: Callable[[float], None] | None = None,
     ) -> None:
-        given: dict[str, Any] = {"together": together, "parallel": parallel, "attempts": attempts, "timeout": timeout}
-        for setting, value in given.items():
-            rule = "a number of seconds above 0" if setting == "timeout" else "at least 1, and whole"
-            if not isinstance(value, (int, float) if setting == "timeout" else int) or not value > 0:
-                raise ProblemError(f"{setting} = {value!r}; it is {rule}")
-        both: Any = (logprobs, body or {})
-        if not (isinstance(both[0], bool) and isinstance(both[1], Mapping)):
-            raise ProblemError(f"logprobs = {logprobs!r}, body = {body!r}; they are True or False, and a mapping")
+        for setting, count in (("together", together), ("parallel", parallel), ("attempts", attempts)):
+            check_value(setting, count, Count)
+        check_value("timeout", timeout, Seconds)
+        if logprobs not in (True, False) or not isinstance(body, Mapping | None):
+            raise ProblemError(f"logprobs is {logprobs!r}, body {body!r}; pass True or False, and a mapping")
         self.method = method
         self._logprobs, self._together, self._parallel, self._body = logprobs, together, parallel, dict(body or {})
         servers = [Server(at, key, timeout, attempts, pause) for at in (url, plain_url) if at is not None]
