@@ -97,7 +97,7 @@ def as_text(text: Any) -> Text:
         raise ProblemError(f"{said} is no text; pass a string, its tokens by number, or an otspec Text") from error
 
 
-def untold(texts: Sequence[Text]) -> bool:
+def without_ids(texts: Sequence[Text]) -> bool:
     """Whether texts have characters, and none of them a token."""
     return any(one.text for one in texts) and not any(one.tokens for one in texts)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from otspec.auditing.engines import bounds
 from otspec.auditing.engines.draws import ControlledDraws, Draws, read, whole
-from otspec.auditing.engines.engine import Sampling, untold
+from otspec.auditing.engines.engine import Sampling, without_ids
 from otspec.auditing.engines.evidence import Positions, together
 from otspec.auditing.engines.independence import Neighbours
 from otspec.auditing.engines.judge import INDEPENDENCE, LAW, Batch, Judge, PromptCell
@@ -48,7 +48,7 @@ class ExactLawTest(Judge):
     def compare(self, cell: PromptCell, batch: Batch) -> None:
         """Hold each token against its law."""
         for texts, drafts in ((batch.plain, False), (batch.drafted, True)):
-            if untold(texts):
+            if without_ids(texts):
                 raise ProblemError("the engine tells no tokens, which the exact law needs; leave the exact law out")
             tokens = whole(texts, self.settings.length, self._laws.ends)
             reading = self._read(cell, tokens)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from otspec.auditing.engines.draws import ENDED, Draws, whole
-from otspec.auditing.engines.engine import Text, untold
+from otspec.auditing.engines.engine import Text, without_ids
 from otspec.auditing.engines.laws import Laws
 from otspec.auditing.engines.report import Divergence
 from otspec.auditing.outcome import Finding
@@ -138,7 +138,7 @@ def compare(
     Both tokens are judged by the laws, if there are some: logits may be off by `tolerance`, or by more in the
     arithmetic of the laws (`Laws.rounding`).
     """
-    if untold([plain]) or untold([drafted]):
+    if without_ids([plain]) or without_ids([drafted]):
         place = _first_difference(plain.text, drafted.text)
         if place is None:
             return None

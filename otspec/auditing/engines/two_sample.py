@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from otspec.auditing.engines import bounds
-from otspec.auditing.engines.engine import Sampling, Text, untold
+from otspec.auditing.engines.engine import Sampling, Text, without_ids
 from otspec.auditing.engines.judge import INDEPENDENCE, LAW, Batch, Judge, PromptCell
 from otspec.auditing.engines.report import Control, Place
 from otspec.auditing.engines.settings import EngineAuditSettings
@@ -180,7 +180,7 @@ class TwoSampleTest(Judge):
         if self._cuts is not None:
             return
         sides = (batch.plain, batch.drafted)
-        self._by_tokens = any(one.tokens for side in sides for one in side) and not any(map(untold, sides))
+        self._by_tokens = any(one.tokens for side in sides for one in side) and not any(map(without_ids, sides))
         alone = (any(one.tokens for one in side) and not any(one.text for one in side) for side in sides)
         if not self._by_tokens and any(alone):
             raise ProblemError("some texts are tokens alone, and some characters alone; tell all in one way")

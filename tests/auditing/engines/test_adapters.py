@@ -155,6 +155,7 @@ REFUSED: list[Refused] = [
     ),
     (lambda: start("transformers", {"target": "shipped", "method": "assisted"}), "method assisted needs a draft model"),
     (lambda: start("transformers", {**PAIR, "method": "prompt-lookup"}), "method prompt-lookup takes no draft model"),
+    (lambda: start("transformers", {**PAIR, "drafts": 0}), "drafts is 0; pass an integer >= 1"),
     (lambda: start("otspec", PAIR).texts(PROMPT, 1, 2, Sampling(min_p=0.1), 0, drafts=True), "takes no min_p"),
 ]
 

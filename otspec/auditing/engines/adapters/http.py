@@ -86,6 +86,8 @@ class Http:
         check_value("timeout", timeout, Seconds)
         if logprobs not in (True, False) or not isinstance(body, Mapping | None):
             raise ProblemError(f"logprobs is {logprobs!r}, body {body!r}; pass True or False, and a mapping")
+        if reserved := sorted({"n", "seed"} & set(body or {})):
+            raise ProblemError(f"body has {' and '.join(reserved)}, which every request sets itself; leave that out")
         self.method = method
         self._logprobs, self._together, self._parallel, self._body = logprobs, together, parallel, dict(body or {})
         servers = [Server(at, key, timeout, attempts, pause) for at in (url, plain_url) if at is not None]

@@ -8,6 +8,7 @@ from typing import Any
 from otspec.auditing.engines.engine import Acceptance, Sampling, Text
 from otspec.errors import ProblemError
 from otspec.extras import require
+from otspec.settings import Count, check_value
 
 METHODS = ("assisted", "prompt-lookup")
 
@@ -146,6 +147,8 @@ class Transformers(Plain):
         if (chosen == "assisted") != (draft is not None):
             needs = "needs a draft model" if draft is None else "takes no draft model"
             raise ProblemError(f"method {chosen} {needs}; pass --draft with assisted only")
+        if drafts is not None:
+            check_value("drafts", drafts, Count)
         super().__init__(target, draft, dtype, own_config)
         self._how: dict[str, Any] = {"prompt_lookup_num_tokens": drafts or 3}
         self.method = f"prompt lookup, {drafts or 3} tokens"
