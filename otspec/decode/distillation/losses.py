@@ -43,7 +43,8 @@ LEAST = math.log(torch.finfo(torch.float32).tiny)
 def _log_laws(target: TeacherTargets, draft: Prediction) -> tuple[torch.Tensor, torch.Tensor]:
     """Logarithms of p and q, shape (..., k), in float32 at least, `LEAST` where a law is 0."""
     surplus = target.log_law.shape[-1] - draft.logits.shape[-1]  # of a padded head; as in decoding q is over p's tokens
-    log_p, log_q = target.log_law, pad(draft.logits, (0, surplus), value=-math.inf)
+    # `pad` copies all logits, even by nothing.
+    log_p, log_q = target.log_law, pad(draft.logits, (0, surplus), value=-math.inf) if surplus else draft.logits
     log_p, log_q = (one.to(torch.promote_types(one.dtype, torch.float32)) for one in (log_p, log_q))
     log_p, log_q = (one.nan_to_num(math.nan, neginf=LEAST) for one in (log_p, log_q.log_softmax(-1)))
     return log_p, log_q
