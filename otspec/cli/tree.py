@@ -48,7 +48,7 @@ def tree(request: TreeOptions) -> None:
     token is the text's, and makes the tree of the nodes whose products of these are the largest.  `otspec decode
     --tree` takes what is printed, and the file.
     """
-    if (nodes := sum(request.ranks**level for level in range(1, min(request.depth, 64) + 1))) < request.size:
+    if (nodes := sum(request.ranks**level for level in range(1, min(request.depth, request.size) + 1))) < request.size:
         raise DataError(
             f"--size {request.size}, and there are {nodes} nodes of {request.depth} levels and {request.ranks} ranks; "
             "pass a smaller --size, or a larger --depth or --ranks"

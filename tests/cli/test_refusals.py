@@ -60,6 +60,7 @@ MODELS: Rows = [
     ("tune --json ./settings.json", "--json settings.json would be written over --out; name another file"),
     ("tune --drafter fr:64", "--drafter fr:64 is settings of a draft model"),
     ("tree --size 13 --depth 2 --ranks 3", "--size 13, and there are 12 nodes of 2 levels"),
+    ("tree --size 101 --depth 100 --ranks 1", "--size 101, and there are 100 nodes of 100 levels"),
     ("record --rest-at 1,2 --out r.safetensors", "--rest-at: nothing is left over without --top-k"),
 ]
 DECODE: Rows = [

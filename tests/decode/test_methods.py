@@ -103,8 +103,7 @@ def test_typical_acceptance_takes_the_longest_likely_path_and_asks_less_of_flat_
 
 
 def test_greedy_lenience_takes_drafts_that_are_likely_enough() -> None:
-    ways = greedy_lenience(DRAFT, 3, lenience=1), greedy_lenience(DRAFT, 3, lenience=0.3)
-    exact, lenient = (run(TARGET, way, PROMPTS, max_new_tokens=40) for way in ways)
+    exact, lenient = (run(TARGET, greedy_lenience(DRAFT, 3, lenience=x), PROMPTS, max_new_tokens=40) for x in (1, 0.3))
     assert exact.new_tokens == [greedy_text(TARGET, prompt.tolist(), 40)[5:] for prompt in PROMPTS]
     assert lenient.metrics.block_efficiency > exact.metrics.block_efficiency
     laws = TARGET(lenient.sequences).logits[:, 4:-1].softmax(-1)
