@@ -19,7 +19,7 @@ from otspec.errors import ProblemError
 from otspec.settings import Count, Range, check_value
 
 Json = Mapping[str, Any]
-Seconds = Annotated[float, Range(0, math.inf, "pass a number of seconds above 0", open=True)]
+Timeout = Annotated[float, Range(0, math.inf, "pass a number of seconds above 0", open=True)]
 METRIC = re.compile(r"^\w+:spec_decode_num_(\w+?)(?:_total)?(?:\{(.*?)\})? ([0-9.eE+]+)$", re.MULTILINE)
 """A line of ``/metrics`` of vLLM or llama.cpp on drafts: what is counted, its labels, how many."""
 POSITION = re.compile(r'position="(\d+)"')
@@ -83,8 +83,8 @@ class Http:
     ) -> None:
         for setting, count in (("together", together), ("parallel", parallel), ("attempts", attempts)):
             check_value(setting, count, Count)
-        check_value("timeout", timeout, Seconds)
-        if logprobs not in (True, False) or not isinstance(body, Mapping | None):
+        check_value("timeout", timeout, Timeout)
+        if not isinstance(logprobs, bool) or not isinstance(body, Mapping | None):
             raise ProblemError(f"logprobs is {logprobs!r}, body {body!r}; pass True or False, and a mapping")
         if reserved := sorted({"n", "seed"} & set(body or {})):
             raise ProblemError(f"body has {' and '.join(reserved)}, which every request sets itself; leave that out")
