@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy.special import entr
 
-from otspec.errors import ProblemError
 from otspec.laws import BoolArray, FloatArray, Seed, as_generator, draw
+from otspec.settings import Range, check
 from otspec.verification import PathVerification, Tree
+
+Share = Annotated[float, Range(0, 1, "it is in (0, 1]", open=True)]
 
 
 class LikelyEnough(ABC):
@@ -70,12 +72,11 @@ class Typical(LikelyEnough):
         If one is out of its range.
     """
 
-    epsilon: float = 0.09
-    delta: float = 0.3
+    epsilon: Share = 0.09
+    delta: Share = 0.3
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "delta"):
-            _check(name, getattr(self, name))
+        check(self)
 
     def accepts(self, target: FloatArray) -> BoolArray:
         """Above the threshold of each node."""
@@ -112,17 +113,12 @@ class GreedyLenience(LikelyEnough):
     PathVerification(node=1, accepted=1, token=0)
     """
 
-    lenience: float = 0.7
+    lenience: Share = 0.7
     greedy: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check("lenience", self.lenience)
+        check(self)
 
     def accepts(self, target: FloatArray) -> BoolArray:
         """At least l times as likely as the likeliest token of each node."""
         return target >= self.lenience * target.max(axis=1, keepdims=True)
-
-
-def _check(name: str, share: float) -> None:
-    if not 0 < share <= 1:
-        raise ProblemError(f"{name} is {share}; it is in (0, 1]")
