@@ -23,7 +23,6 @@ from torch.overrides import TorchFunctionMode
 NAME = "without_numbers"
 """Of the device, as `torch.device` has it: the one that torch leaves to others."""
 
-
 BACKEND = SimpleNamespace(
     is_available=lambda: False,  # so that nobody chooses it
     is_initialized=lambda: True,

@@ -15,7 +15,6 @@ FAST = Choice("fast", np.array([1.0, 2.0]), np.array([0.5, 0.7]), np.array([True
 SLOW = Choice("slow", np.array([30.0, 10.0]), np.array([0.8, 0.8]), np.array([True, True]))
 PARTIAL = Choice("partial", np.array([4.0, 0.1]), np.array([0.9, 0.9]), np.array([True, False]))
 
-
 KS = {"llama3": {10, 100, 1000, 10_000, 100_000, 0}, "smollm2": {10, 100, 256}}
 """The numbers of likeliest tokens that each source has."""
 

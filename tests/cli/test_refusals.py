@@ -39,7 +39,7 @@ AFFINITY: Rows = [
     ("text.txt --out a.safetensors --vocab 9", "--vocab is 9, and the tokenizer has 2048"),
     ("text.txt --out a.safetensors --tokens text.txt", "text.txt cannot be read"),
     ("binary.txt --out a.safetensors", "binary.txt is not text in UTF-8"),
-    ("text.txt --positions 2 --out a.safetensors", "--positions and --of text: it does not apply to text"),
+    ("few.npy --positions 2 --out a.safetensors", "--positions and --of text: it does not apply to text; leave it out"),
     ("shipped --of laws --out a.safetensors", "--of is 'laws'; known: text, logits, probab"),
     ("shipped --of logits --window 2 --out a.safetensors", "it does not apply to positions"),
     ("shipped llama3 --of logits --out a.safetensors", "--of logits reads one source of positions"),
@@ -67,7 +67,7 @@ DECODE: Rows = [
     ("--prompts blank.txt", "blank.txt holds no prompts; write one per line"),
     ("--prompts binary.txt", "binary.txt cannot be read"),
     ("", "no prompts; pass --prompts FILE or --prompt TEXT"),
-    ("--prompts text.txt --json ./text.txt", "--json text.txt would be written over what is read; name another"),
+    ("--prompts text.txt --json ./text.txt", "--json text.txt would be written over what is read; name another file"),
     *(
         (f"--prompt a {words}", message)
         for words, message in (

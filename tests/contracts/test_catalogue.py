@@ -26,7 +26,6 @@ THEIRS = {"assisted", "assisted_lookup", "plain"}
 NAMED = {"multi-draft": "paths", "single": "speculative"}
 """What the catalogue calls the methods that commands call otherwise."""
 
-
 Prepared = dict[str, tuple[Strategy, Drafter]]
 
 

@@ -22,7 +22,6 @@ PICK_TOL = 1e-13
 AT_LEAST = {"closed_form": 150, "interval": 250, "distinct_drafters": 250, "spechub": 40}
 """How many of the problems a solver for some kinds of drafts has to meet; every other solver takes all of them."""
 
-
 STEPS = {"canonical": 3, "lp:form=full": 2, "max_flow:engine=networkx": 2, "slackness:engine=networkx": 2}
 """Of solvers that take long: every so many problems of a family."""
 
