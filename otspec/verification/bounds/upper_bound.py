@@ -102,20 +102,22 @@ def tree_bound(model: Model, branching: Sequence[int]) -> float:
     limits = np.zeros(size - 1)
     simple = [(0.0, drafts.meets(np.array([node]))[0]) for node in range(size)]
     simple[0] = (1.0, 1.0)
+    known: set[bytes] = set()  # HiGHS may violate them by its tolerance, and they would be found for ever
     for _ in range(ROUNDS):
         found = linprog(  # type: ignore[call-overload]  # its stubs lack sparse rows
             -np.ones(size), A_ub=rows, b_ub=limits, bounds=simple, method="highs"
         )
         if found.x is None:
             raise ArithmeticError(f"HiGHS found no optimum of the bound's program: {found.message}")
-        cuts = _violated(found.x, drafts)
+        cuts = {key: cut for key, cut in _violated(found.x, drafts).items() if key not in known}
         if not cuts:
             break
+        known |= cuts.keys()
         indicator = np.zeros((len(cuts), size))
-        for row, cut in enumerate(cuts):
+        for row, cut in enumerate(cuts.values()):
             indicator[row, cut] = 1.0
         rows = vstack((rows, csr_array(indicator)), format="csr")
-        limits = np.append(limits, [drafts.meets(cut)[0] for cut in cuts])
+        limits = np.append(limits, [drafts.meets(cut)[0] for cut in cuts.values()])
     return float(-found.fun - 1.0)
 
 
@@ -165,8 +167,8 @@ def at_least_one(mass: float, count: int) -> float:
     return -math.expm1(count * math.log1p(-mass)) if mass < 1.0 else 1.0
 
 
-def _violated(accepted: FloatArray, drafts: Drafted) -> list[IntArray]:
-    """Sets of prefixes whose constraint is violated, at most one for each start, without repeats."""
+def _violated(accepted: FloatArray, drafts: Drafted) -> dict[bytes, IntArray]:
+    """Sets of prefixes whose constraint is violated, by their bytes, at most one for each start."""
     cuts: dict[bytes, IntArray] = {}
     starts = np.linspace(0.0, 1.0, SLOPES, endpoint=False)
     below = np.linspace(0.0, 1.0, BELOW) if (drafts.children[1:] > 1).any() else [0.0]
@@ -181,4 +183,4 @@ def _violated(accepted: FloatArray, drafts: Drafted) -> list[IntArray]:
             touch = np.where(inside > 0, inside, touch)
         if accepted[chosen].sum() > limit + TOL:
             cuts[chosen.tobytes()] = chosen
-    return list(cuts.values())
+    return cuts
