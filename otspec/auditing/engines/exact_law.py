@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,9 +21,6 @@ from otspec.auditing.report import power
 from otspec.errors import ProblemError
 from otspec.laws import FloatArray
 
-SUSPECT = math.log(10)
-"""Evidence that few texts of the exact law show, for a reason to doubt that of others."""
-
 
 class ExactLawTest(Judge):
     """Compares texts with the exact law, position by position."""
@@ -36,7 +32,7 @@ class ExactLawTest(Judge):
             raise ProblemError(f"laws is {laws!r}; pass FunctionLaws(function), or ModelLaws(model, tokenizer)")
         super().__init__(cells, settings, laws.ends)
         self._laws, length = laws, settings.length
-        self._drafted, self._plain, self._control = ([Positions(length) for _ in cells] for _ in range(3))
+        self._drafted, self._plain, self._both, self._control = ([Positions(length) for _ in cells] for _ in range(4))
         self._neighbours = [Neighbours(length) for _ in cells]
         self._draws: list[list[Draws]] = [[] for _ in cells]
         self._off: list[FloatArray] = []
@@ -53,6 +49,7 @@ class ExactLawTest(Judge):
             tokens = whole(texts, self.settings.length, self._laws.ends)
             reading = self._read(cell, tokens)
             self.logprobs.add_known(texts, reading.drawn, drafts=drafts)
+            self._both[cell.number].add(reading.drawn)
             if not drafts:
                 self._plain[cell.number].add(reading.drawn)
                 continue
@@ -106,13 +103,14 @@ class ExactLawTest(Judge):
 
     def doubt(self) -> str | None:
         """Why nothing can be concluded, if texts without drafts have not the exact law."""
-        evidence = _together(self._plain)
-        # Where both are off, either may show it first: once that with drafts does, less of the other is enough.
-        off = _together(self._drafted) >= self.threshold
-        if evidence < (min(self.threshold, SUSPECT) if off else self.threshold):
+        plain, drafted = _together(self._plain), _together(self._drafted)
+        # Where both are off, either may show it first.  Text with drafts then foretells text without: the evidence of
+        # both together, which is that of the former times what a bet by it wins on the latter, grows.
+        won = _together(self._both) - drafted
+        if plain < self.threshold and not (drafted >= self.threshold and won > 0):
             return None
         return (
-            f"texts without drafts have not the exact law either (evidence {power(evidence)}): is it the same "
+            f"texts without drafts have not the exact law either (evidence {power(max(plain, won))}): is it the same "
             "model, in the same precision, with the same tokens of the prompt? Comparing two samples needs no law"
         )
 
