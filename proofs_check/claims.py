@@ -321,8 +321,8 @@ def inequality(
             return ratio - tightness(**instance)
 
         changed: dict[str, Mutant] = {
-            said: partial(slack, **how) if isinstance(how, Mapping) and (in_ratio or "ratio" in how) else how
-            for said, how in mutants.items()
+            statement: partial(slack, **how) if isinstance(how, Mapping) and (in_ratio or "ratio" in how) else how
+            for statement, how in mutants.items()
         }
         found = slack if in_ratio else margin
         found.__doc__ = sides.__doc__

@@ -20,7 +20,7 @@ import torch
 from benchmarks.reporting import finish, show
 from benchmarks.shortlists.drafting import measure, read_records
 from benchmarks.shortlists.large_head import large, large_table
-from benchmarks.shortlists.telling import Summary, draw, tables
+from benchmarks.shortlists.summary import Summary, draw, tables
 from otspec.decode import Router
 from otspec.decode.shipped import FOLDER, ROUTER, load
 
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=64, help="held-out rows to draft after")
     parser.add_argument("--repeats", type=int, default=2, help="drafts of each context")
     parser.add_argument("--turns", type=int, default=60, help="passes of each that are timed")
-    parser.add_argument("--tell", action="store_true", help="measure nothing, and report what records.jsonl has")
+    parser.add_argument("--report-only", action="store_true", help="measure nothing, and report what records.jsonl has")
     parser.add_argument("--large", action="store_true", help="time a head of 128 256 tokens instead")
     parser.add_argument("--width", type=int, default=2048, help="of that")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of that")
@@ -46,7 +46,7 @@ def main() -> None:
             dtype = getattr(torch, request.dtype)
             show(large_table(large(request.width, dtype, min(request.turns, 20)), request.width, dtype))
             return
-        if request.tell:
+        if request.report_only:
             records = read_records(request.out)
         else:
             router = Router.load(request.router or request.pair / ROUTER)

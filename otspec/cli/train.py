@@ -137,7 +137,7 @@ def train(request: TrainOptions) -> None:
             config,
             every=request.every,
             earlier=earlier,
-            said={"texts": {"count": count, "length": written.shape[1], "from": source, **at}},
+            described={"texts": {"count": count, "length": written.shape[1], "from": source, **at}},
             report=report,
             forecast=_show,
         )

@@ -37,9 +37,9 @@ VERIFIERS: Mapping[str, PathVerifier] = {
     "nested": Nested(),
     "nested, sigma = 0": Nested(sigma=0.0),
     "greedy multi-path": GreedyMultiPath(),
-    "token-wise": TokenWise("interval", remember=1000, exchangeable=True),
+    "token-wise": TokenWise("interval", cache_size=1000, exchangeable=True),
     "traversal": Traversal(),
-    "layer": LayerVerification(remember=1000),
+    "layer": LayerVerification(cache_size=1000),
     "block": Block(),
     "hierarchical": Hierarchical(),
 }

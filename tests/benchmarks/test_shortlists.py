@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from benchmarks.shortlists import drafting, telling  # noqa: E402
+from benchmarks.shortlists import drafting, summary  # noqa: E402
 from otspec.decode import shipped, train_router  # noqa: E402
 from otspec.vocab import frequency_prune  # noqa: E402
 
@@ -33,13 +33,13 @@ def test_what_is_measured_and_how_it_is_told(tmp_path: Path) -> None:
     assert {size for one in fixed for size in one["sizes"]} == {512}
     records += drafting.oracle(pair, texts, of, 2048)
     records += drafting.timed(pair, each, texts[0], 2)
-    summary = telling.Summary(records)
-    best, rate = (summary.mean((drafting.ORACLE, 4), figure)[0] for figure in ("best", "rate"))
+    totals = summary.Summary(records)
+    best, rate = (totals.mean((drafting.ORACLE, 4), figure)[0] for figure in ("best", "rate"))
     assert rate <= best
     assert best == pytest.approx(np.sort(p, axis=1)[:, -512:].sum(axis=1).mean(), abs=1e-4)
-    found, gains, oracle = telling.tables(summary)
+    found, gains, oracle = summary.tables(totals)
     assert len(found.rows) == 1 + len(drafting.FAMILIES) * len(drafting.SHARES) + 1
     assert len(gains.rows) == 10
     assert len(oracle.rows) == len(drafting.SHARES)
-    telling.draw(summary, tmp_path / "shortlists.png")
+    summary.draw(totals, tmp_path / "shortlists.png")
     assert (tmp_path / "shortlists.png").stat().st_size > 10_000

@@ -166,7 +166,7 @@ def _judged(verifier: OnHost, drafts: Drafts, targets: Any, model: Model) -> lis
     shown = compact_trees(drafts, verifier._to_host(drafts, targets))
     rule, laws = verifier.verifier, []
     if isinstance(rule, TokenWise | LayerVerification):
-        rule = replace(rule, remember=1000)  # trees have nodes in common
+        rule = replace(rule, cache_size=1000)  # trees have nodes in common
     for tree, local in zip(drafts.trees, shown, strict=True):
         seen = rule.stop_law(local.tree)
         laws.append((_placed if local.drawn is None else _spread)(tree, local, seen, model))

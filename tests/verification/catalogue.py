@@ -36,16 +36,16 @@ VERIFIERS: dict[str, PathVerifier] = {
     **LABELS,
     "block": Block(),
     "traversal": Traversal(),
-    "layer": LayerVerification(remember=5000),
-    "token-wise interval": TokenWise("interval", remember=5000, exchangeable=True),
+    "layer": LayerVerification(cache_size=5000),
+    "token-wise interval": TokenWise("interval", cache_size=5000, exchangeable=True),
 }
 """Of trees of i.i.d. drafts."""
 SCORED = ("max_flow", "single", "naive", "kseq", "rrs")
 """Rules for one position that say what each draft gets, besides the interval rule."""
 OTHERS: dict[str, PathVerifier] = {
     "hierarchical": Hierarchical(),
-    "token-wise lp": TokenWise("lp", remember=5000, exchangeable=True),
-    **{f"layer {rule}": LayerVerification(rule, remember=5000) for rule in SCORED},
+    "token-wise lp": TokenWise("lp", cache_size=5000, exchangeable=True),
+    **{f"layer {rule}": LayerVerification(rule, cache_size=5000) for rule in SCORED},
 }
 """What differs from one of these in the rule for a position alone, or in its name."""
 ALL: dict[str, PathVerifier] = {

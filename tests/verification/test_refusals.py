@@ -34,8 +34,8 @@ REFUSED: list[Refused] = [
     (lambda: Nested(grain=10**400), "it is finite and >= 0"),
     (lambda: Nested(sigma=True), "sigma is True; it is finite and >= 0"),
     (lambda: Nested(parts=0), "parts is 0"),
-    (lambda: TokenWise(remember=-1), "remember is -1; pass how many plans"),
-    (lambda: verification.LayerVerification(remember=True), "remember is True; pass how many plans"),
+    (lambda: TokenWise(cache_size=-1), "cache_size is -1; pass how many plans"),
+    (lambda: verification.LayerVerification(cache_size=True), "cache_size is True; pass how many plans"),
     (lambda: TokenWise(scheme=3), "scheme is 3; pass a function"),  # type: ignore[arg-type]
     (lambda: Model(None, None), "target is None; pass a function"),  # type: ignore[arg-type]
     (lambda: verification.synthetic("mixed", 4, seed=-1), "seed is -1; pass an integer >= 0"),

@@ -102,7 +102,7 @@ class TeacherData:
         self._cached: dict[int, TeacherOutputs] = {}
 
     @property
-    def keeps(self) -> bool:
+    def is_cached(self) -> bool:
         """Whether there is room for the target's outputs along all texts."""
         return self._numbers * self._dtype.itemsize <= self._most
 
@@ -118,7 +118,7 @@ class TeacherData:
 
     def batches_in(self, steps: int) -> int:
         """How many batches of so many the target computes."""
-        return min(steps, self.an_epoch) if self.keeps else steps
+        return min(steps, self.an_epoch) if self.is_cached else steps
 
     def again(self, seed: int) -> TeacherData:
         """The same texts in another order; the target's outputs are cached once for both."""
@@ -139,7 +139,7 @@ class TeacherData:
         tokens = self.texts[list(rows)].to(self.target.device)
         if missing := [row for row in rows if row not in self._cached]:
             answers = self._outputs(self.texts[missing].to(self.target.device))
-            if len(missing) == len(rows) and not self.keeps:
+            if len(missing) == len(rows) and not self.is_cached:
                 return self._taught(tokens, answers)
             if not (_representable(answers.output, self._dtype) and _representable(answers.features, self._dtype)):
                 self._dtype = torch.float32
@@ -147,7 +147,7 @@ class TeacherData:
             self._cached.update(zip(missing, map(TeacherOutputs._make, zip(*half, strict=True)), strict=True))
         each = zip(*(self._cached[row] for row in rows), strict=True)
         taught = self._taught(tokens, TeacherOutputs(*(torch.stack([one.float() for one in every]) for every in each)))
-        if not self.keeps:
+        if not self.is_cached:
             self._cached.clear()
         return taught
 

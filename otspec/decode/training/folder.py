@@ -35,7 +35,7 @@ def train_into(
     *,
     every: int = 50,
     earlier: Mapping[str, Any] | None = None,
-    said: Mapping[str, object] | None = None,
+    described: Mapping[str, object] | None = None,
     report: Callable[[Point], None] = lambda point: None,
     forecast: Callable[[Forecast], None] | None = None,
 ) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def train_into(
         Steps between two points of the curve.
     earlier : mapping, optional
         The record of the earlier training that the draft model goes on from (`read_record`), if there is one.
-    said : mapping, optional
+    described : mapping, optional
         More entries of the record.
     report : callable
         Gets the points of the curve.
@@ -110,7 +110,7 @@ def train_into(
         "seconds": curve[-1].seconds,
         "last": _finite(curve[-1]),
         **({} if earlier is None else {"earlier": earlier}),
-        **(said or {}),
+        **(described or {}),
     }
     save(model, models.tokenizer if models.draft is None else models.draft_tokenizer, out, record)
     checkpoint.unlink()

@@ -143,7 +143,7 @@ class Forecast:
         model.zero_grad()
         batches = -(-len(held_out.texts) // held_out.batch)
         points = 1 + -(-config.steps // every)
-        batches_in_all = data.batches_in(config.steps) + (batches if held_out.keeps else batches * points)
+        batches_in_all = data.batches_in(config.steps) + (batches if held_out.is_cached else batches * points)
         return cls(
             sum(weights.numel() for weights in spec.learning(model)),
             config.steps * batch.tokens.numel(),

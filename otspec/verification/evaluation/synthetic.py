@@ -44,7 +44,7 @@ REGIMES = {
 }
 
 
-def synthetic(regime: str | Regime, vocab: int, seed: int = 0, remember: int = 1024) -> Model:
+def synthetic(regime: str | Regime, vocab: int, seed: int = 0, cache_size: int = 1024) -> Model:
     """A pair of models with independent random laws at every prefix.
 
     Parameters
@@ -55,13 +55,13 @@ def synthetic(regime: str | Regime, vocab: int, seed: int = 0, remember: int = 1
         Number of tokens V.
     seed : int
         The laws are a function of it and the prefix.
-    remember : int
+    cache_size : int
         How many prefixes' laws to cache.
 
     Raises
     ------
     ProblemError
-        If there is no such regime, or vocab, seed or remember is no integer, or too small.
+        If there is no such regime, or vocab, seed or cache_size is no integer, or too small.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def synthetic(regime: str | Regime, vocab: int, seed: int = 0, remember: int = 1
     vocab = as_count("vocab", vocab)
     check_value("seed", seed, Whole)
 
-    @lru_cache(as_count("remember", remember))
+    @lru_cache(as_count("cache_size", cache_size))
     def laws(prefix: Prefix) -> tuple[FloatArray, FloatArray]:
         rng = np.random.default_rng((seed, *prefix))
         scale = rng.choice(regime.scale)
@@ -91,7 +91,7 @@ def synthetic(regime: str | Regime, vocab: int, seed: int = 0, remember: int = 1
     return Model(lambda prefix: laws(prefix)[0], lambda prefix: laws(prefix)[1])
 
 
-def recorded_model(source: Source, seed: int = 0, top_k: int | None = None, remember: int = 1024) -> Model:
+def recorded_model(source: Source, seed: int = 0, top_k: int | None = None, cache_size: int = 1024) -> Model:
     """A pair of models with the laws of a source's positions: every prefix has one of them, drawn at random.
 
     Parameters
@@ -102,13 +102,13 @@ def recorded_model(source: Source, seed: int = 0, top_k: int | None = None, reme
         Which position a prefix has is a function of it and the prefix.
     top_k : int, optional
         Truncation of the draft.
-    remember : int
+    cache_size : int
         How many prefixes' laws to cache.
 
     Raises
     ------
     ProblemError
-        If `source` is no source, or seed, top_k or remember is no integer, or too small.
+        If `source` is no source, or seed, top_k or cache_size is no integer, or too small.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def recorded_model(source: Source, seed: int = 0, top_k: int | None = None, reme
     check_value("seed", seed, Whole)
     top_k = None if top_k is None else as_count("top_k", top_k)
 
-    @lru_cache(as_count("remember", remember))
+    @lru_cache(as_count("cache_size", cache_size))
     def laws(prefix: Prefix) -> tuple[FloatArray, FloatArray]:
         index = int(np.random.default_rng((seed, *prefix)).integers(len(source)))
         position = source.position(index)

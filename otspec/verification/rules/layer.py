@@ -12,7 +12,7 @@ from otspec.laws import FloatArray, IntArray, Seed, as_generator, draw
 from otspec.plans import Coupling, FixedTests, Match, Pick, Plan, Sequential, canonical_decomposition
 from otspec.schemes import IID
 from otspec.verification.rules.protocol import PathVerification
-from otspec.verification.rules.token_wise.token_wise import RememberedPlans, Solvers
+from otspec.verification.rules.token_wise.token_wise import CachedPlans, Solvers
 from otspec.verification.trees.tree import Tree, check_tree
 
 
@@ -61,13 +61,13 @@ class LayerVerification:
     ----------
     solver : str, Solver, a chain of them, or None
         As `otspec.solve` takes it: the rule for one position, for n i.i.d. drafts.
-    remember : int
+    cache_size : int
         How many plans to cache, for callers that come back to the same few laws (enumeration).
 
     Raises
     ------
     ProblemError
-        If `remember` is no integer >= 0; on verification, if the rule does not score drafts.
+        If `cache_size` is no integer >= 0; on verification, if the rule does not score drafts.
 
     Examples
     --------
@@ -81,11 +81,11 @@ class LayerVerification:
     """
 
     solver: Solvers = "interval"
-    remember: int = 0
-    _plan: RememberedPlans = field(init=False, repr=False, compare=False)
+    cache_size: int = 0
+    _plan: CachedPlans = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_plan", RememberedPlans(self.solver, IID, self.remember))
+        object.__setattr__(self, "_plan", CachedPlans(self.solver, IID, self.cache_size))
 
     @property
     def exchangeable(self) -> bool:

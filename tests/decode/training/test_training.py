@@ -94,13 +94,13 @@ def test_hidden_states_beyond_half_precision_are_kept_as_they_are(room: int, kee
     with torch.no_grad():
         target.get_input_embeddings().weight.mul_(2e5)
     cached, anew = _data(target, (0, 1, 2), memory=room), _data(target, (0, 1, 2), memory=0)
-    assert cached.keeps
+    assert cached.is_cached
     for rows in itertools.islice(cached.order(), 4):
         found, wanted = cached.batch_of(rows), anew.batch_of(rows)
         assert wanted.features.abs().max() > torch.finfo(torch.float16).max
         torch.testing.assert_close(found.features, wanted.features, rtol=1e-6, atol=0)
         torch.testing.assert_close(found.log_law, wanted.log_law, rtol=1e-5, atol=1e-5)
-    assert cached.keeps == keeps
+    assert cached.is_cached == keeps
     assert len(cached._cached) == (8 if keeps else 0)
 
 

@@ -181,4 +181,4 @@ def test_plans_that_pick_no_draft_and_drafts_that_coincide() -> None:
 def test_siblings_drawn_jointly(scheme: Callable[[Floats, int], DraftScheme], family: str) -> None:
     pair = model(family, 3, 2)
     trees = ((chance, replace(tree, draw=SHARED)) for chance, tree in branching_trees(pair, lambda q: scheme(q, 2), 2))
-    assert law_over(trees, TokenWise("max_flow", remember=1000, scheme=scheme), pair, 2).deviation <= EXACT
+    assert law_over(trees, TokenWise("max_flow", cache_size=1000, scheme=scheme), pair, 2).deviation <= EXACT

@@ -24,12 +24,12 @@ def test_a_single_level_accepts_what_the_rule_accepts(rule: str) -> None:
     for family in FAMILIES:
         laws = model(family, 3, 5)
         plan = otspec.solve(Problem(np.asarray(laws.target(())), IID(np.asarray(laws.draft(())), 3)), rule).plan
-        lifted = path_law(LayerVerification(rule, remember=10), laws, 3, 1).mean_accepted
+        lifted = path_law(LayerVerification(rule, cache_size=10), laws, 3, 1).mean_accepted
         assert lifted == pytest.approx(plan.acceptance, abs=1e-9 if rule == "max_flow" else EXACT), family
 
 
 def test_masses_are_chances_of_acceptance() -> None:
-    verifier = LayerVerification(remember=5000)
+    verifier = LayerVerification(cache_size=5000)
     for family, branching in itertools.product(FAMILIES, ((2, 2), (1, 2, 2), (3, 1))):
         laws, mean = model(family, 2, 3), defaultdict[Prefix, float](float)
         for chance, tree in trees_of(laws, Shape(branching), exchangeable=False):

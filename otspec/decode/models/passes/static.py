@@ -165,7 +165,7 @@ class StaticReader:
     def _pass(self, inputs: Inputs) -> Outputs:
         """The outputs of a pass, cached where the workspace does, with keys and values written to its columns."""
         found = self._plain.forward(inputs) if self._llama is None else self._read_by(self._llama, inputs)
-        self._held[0].remember(found.logits)
+        self._held[0].cache_outputs(found.logits)
         return found
 
     def _read_by(self, llama: Llama, inputs: Inputs) -> Outputs:

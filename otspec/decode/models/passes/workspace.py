@@ -146,7 +146,7 @@ class Workspace:
         if written.outputs is not None and self.outputs is not None:
             self.outputs[:, :columns] = written.outputs[:, :columns]
 
-    def remember(self, outputs: torch.Tensor) -> None:
+    def cache_outputs(self, outputs: torch.Tensor) -> None:
         """Store the outputs of a pass, shape (B, N, d), where its keys and values are, if they are cached."""
         if self.outputs is not None:
             self.outputs[: len(outputs)].index_copy_(1, self.place.columns, outputs)

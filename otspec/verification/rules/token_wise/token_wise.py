@@ -37,7 +37,7 @@ class TokenWise:
     ----------
     solver : str, Solver, a chain of them, or None
         As `otspec.solve` takes it.
-    remember : int
+    cache_size : int
         How many plans to cache, for callers that come back to the same few laws (enumeration).
     exchangeable : bool
         Whether the solver's plans treat all orders of the drafts alike, as optimal ones do and K-SEQ's do not:
@@ -50,7 +50,7 @@ class TokenWise:
     Raises
     ------
     ProblemError
-        If `remember` is no integer >= 0, or the scheme cannot be called.
+        If `cache_size` is no integer >= 0, or the scheme cannot be called.
 
     Examples
     --------
@@ -64,14 +64,14 @@ class TokenWise:
     """
 
     solver: Solvers = "interval"
-    remember: int = 0
+    cache_size: int = 0
     exchangeable: bool = False
     scheme: Scheme = IID
-    _plan: RememberedPlans = field(init=False, repr=False, compare=False)
+    _plan: CachedPlans = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_callable("scheme", self.scheme)
-        object.__setattr__(self, "_plan", RememberedPlans(self.solver, self.scheme, self.remember))
+        object.__setattr__(self, "_plan", CachedPlans(self.solver, self.scheme, self.cache_size))
 
     def verify(self, tree: Tree, rng: Seed) -> PathVerification:
         """Accept token by token while a path agrees with the output."""
@@ -122,12 +122,12 @@ def _law(tree: Tree, node: int, alive: IntArray, accepted: int) -> FloatArray:
     return law
 
 
-class RememberedPlans:
+class CachedPlans:
     """Plans by laws and number of drafts; the last few are cached."""
 
     def __init__(self, solver: Solvers, scheme: Scheme, size: int) -> None:
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
-            raise ProblemError(f"remember is {size!r}; pass how many plans to cache, 0 for none")
+            raise ProblemError(f"cache_size is {size!r}; pass how many plans to cache, 0 for none")
         self.solver = solver
         self.scheme = scheme
         self.size = size
