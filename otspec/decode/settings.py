@@ -9,7 +9,7 @@ once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from otspec.errors import ProblemError
@@ -216,10 +216,6 @@ class DraftSettings:
             for name, value in self.all.items()
             if value is not None and not (isinstance(value, str) and value == default[name])
         }
-
-    def but(self, **changed: Any) -> Self:
-        """The same but for some."""
-        return replace(self, **changed)
 
 
 class RunOptions(TypedDict, total=False):

@@ -87,15 +87,6 @@ class Topology:
             shape,
         )
 
-    def cut(self, depth: int) -> Topology:
-        """The first levels alone: its nodes are the first of these, and so are its slots."""
-        if depth >= self.length:
-            return self
-        tokens = np.full(self.shape.slots, NONE)
-        tokens[self.draw] = self.token[self.node]
-        shape = self.shape.cut(depth)
-        return Topology.merge(shape, tokens[1 : shape.slots])
-
     @property
     def size(self) -> int:
         """N."""
