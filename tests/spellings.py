@@ -12,8 +12,9 @@ from otspec.solvers.max_flow.engines import ENGINES
 
 
 def exact_spellings() -> list[str]:
-    """Names and variants of the exact solvers, those with a flow engine once per engine; installed or not."""
-    return sorted({spelling for info in available() if info.exact for spelling in _spellings(info)})
+    """Names, variants and printed forms of the exact solvers, a flow engine each; installed or not."""
+    own = (spelling for info in available() if info.exact for spelling in _spellings(info))
+    return sorted({"lp:form=tuples", "max_flow:form=tuples", *own})
 
 
 def _spellings(info: SolverInfo) -> list[str]:

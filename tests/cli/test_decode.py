@@ -14,6 +14,8 @@ from otspec.decode import shipped  # noqa: E402
 from otspec.decode.methods.catalogue import METHODS, lossless  # noqa: E402
 from otspec.decode.pair.conversations import turn_seed  # noqa: E402
 from otspec.decode.pair.loading import load_models  # noqa: E402
+from otspec.decode.recording.accuracies import accuracies  # noqa: E402
+from otspec.verification import best_choices, tree_text  # noqa: E402
 from tests.cli.running import Otspec, Pair, lines_of  # noqa: E402
 from tests.decode.tokenizers_of import word_piece  # noqa: E402
 from tests.saved_pair import tokenizer  # noqa: E402
@@ -251,6 +253,19 @@ def test_a_prompt_is_put_into_the_template_if_asked(otspec: Otspec, chatty: Pair
         for more in ("--prompt ab --chat", "--prompt '<u>ab\n<a>'", "--prompt ab")
     )
     assert shown == spelled != plain
+
+
+def test_a_copied_path_and_a_tree_that_a_command_found(otspec: Otspec, saved: Pair, prompts: str) -> None:
+    words = f"--target {saved.target} --draft none --drafter {saved.draft}+prompt-lookup:3 --prompt 'a = a = a'"
+    record = decoded(otspec, f"{words} --depth 3 --max-new-tokens 12 --seed 1")
+    assert record["new_tokens"] == generated(*saved, "a = a = a", depth=3, prompt_lookup=3).new_tokens
+    shown = otspec(f"tree {saved} {prompts} --size 4 --depth 2 --ranks 3 --max-new-tokens 8 --out tree.txt").out
+    models = load_models(*saved, "cpu")
+    rows = [models.tokenizer(prompt).input_ids for prompt in ("def f(x):", "import os", "class A:")]
+    tree = tree_text(best_choices(accuracies(models, rows, depth=2, ranks=3, new=8), 4))
+    assert shown.endswith(f"--tree {tree}")
+    words = f"{saved} --prompt 'import os' --max-new-tokens 6 --tree"
+    assert decoded(otspec, f"{words} tree.txt")["new_tokens"] == decoded(otspec, f"{words} {tree}")["new_tokens"]
 
 
 # --- files of settings

@@ -37,9 +37,6 @@ def test_what_is_drafted_where_nothing_is_said(settings: Any, branching: tuple[i
     assert type(prepared.verifier) is rule
 
 
-# --- fixed drafts
-
-
 def test_the_latest_different_continuations() -> None:
     text = [1, 2, 3, 9, 1, 2, 4, 9, 5, 2, 7, 9, 1, 2]
     assert continuations(text, 2, 2, 9) == [[4, 9], [3, 9], [7, 9]]  # of two tokens, the latest first; then of one
@@ -87,9 +84,6 @@ def test_the_window_moves_on_with_the_text_and_the_latest_n_grams_are_drafted() 
     assert {tuple(tree.token[tree.line(node)].tolist()) for node in range(1, tree.size)} == {(5,), (5, 6), (3,), (3, 4)}
 
 
-# --- typical acceptance
-
-
 def test_typical_acceptance_takes_the_longest_likely_path_and_asks_less_of_flat_laws() -> None:
     likely = np.array([0.9, 0.05, 0.05])
     tree = Tree.of([[1, 0], [0, 2], [0, 0]], lambda prefix: likely, lambda prefix: np.full(3, 1 / 3))
@@ -108,9 +102,6 @@ def test_greedy_lenience_takes_drafts_that_are_likely_enough() -> None:
     assert lenient.metrics.block_efficiency > exact.metrics.block_efficiency
     laws = TARGET(lenient.sequences).logits[:, 4:-1].softmax(-1)
     assert (laws.gather(2, lenient.sequences[:, 5:, None])[..., 0] >= 0.3 * laws.amax(-1)).all()
-
-
-# --- transformers' own
 
 
 def test_assisted_generation_of_transformers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,8 +40,6 @@ WHOLE = Sampling(LogitsProcessorList(), True)
 CLUSTERS = [0, 1, 2, 3, 2, 1, 0, 2]
 
 
-# --- heads
-
 HEADS = ("llama", "gemma2", "gptj", "shipped")
 """Plain; tied, with a soft cap; with a bias; tied, in float32."""
 
@@ -130,9 +128,6 @@ def test_models_whose_logits_are_not_their_heads_alone() -> None:
                 with_head_for(model, torch.tensor([1]))
 
 
-# --- some tokens everywhere
-
-
 def test_all_ways_to_say_some_tokens_are_one() -> None:
     """As ids, a mask or a fixed budget; a matrix that moves nothing is none."""
     target, draft = pair(8)
@@ -148,9 +143,6 @@ def test_all_ways_to_say_some_tokens_are_one() -> None:
     )
     assert all(other == one for other in others)
     assert staying == plain != one
-
-
-# --- suppressed tokens
 
 
 @pytest.mark.parametrize("greedy", [False, True])
@@ -191,9 +183,6 @@ def test_all_kept_tokens_suppressed(more: dict[str, Any]) -> None:
         otspec.generate(target, draft, torch.tensor([[1, 2]]), draft_tokens=KEPT, **inputs)
     found = otspec.generate(target, draft, torch.tensor([[1, 2]]), draft_tokens=[*KEPT, 5], **inputs)
     assert set(found.new_tokens[0]) <= {0, 2, 5, 7}
-
-
-# --- budgets and routers
 
 
 def test_budgets_are_those_of_the_paper_and_never_less_than_their_least() -> None:

@@ -42,9 +42,6 @@ def _workspace(context: Context) -> Workspace:
     return context.reader._held[0]
 
 
-# --- texts
-
-
 class WithPool(Workspace):
     """Captures, as on a GPU."""
 
@@ -165,9 +162,6 @@ def test_lean_passes_write_the_texts_of_transformers(kind: str) -> None:
     assert texts[0] == texts[1] == texts[2]
 
 
-# --- rooms
-
-
 @pytest.mark.usefixtures("everywhere")
 def test_a_text_takes_the_room_of_the_one_before() -> None:
     """And two at a time have a room each."""
@@ -251,9 +245,6 @@ def test_who_is_taken_and_few_counts_of_rows() -> None:
     counts = [filled_up(rows) for rows in range(1, 65)]
     assert all(count >= rows for rows, count in enumerate(counts, start=1))
     assert sorted(set(counts)) == [1, 2, 4, 8, 16, 32, 64]
-
-
-# --- a capture that breaks off, and no memory
 
 
 @pytest.fixture

@@ -69,9 +69,6 @@ def test_every_solver_meets_enough_problems(spelling: str) -> None:
     assert len(taken) >= AT_LEAST.get(spelling, len(SMALL))
 
 
-# --- where nothing can be enumerated
-
-
 def drafters(vocab: int, n: int) -> Problem:
     """Drafts from laws of their own, of tokens some of which are beyond some of them."""
     rng = np.random.default_rng(n)

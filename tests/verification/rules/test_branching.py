@@ -41,9 +41,6 @@ def mean_along(verifier: LabelVerifier, laws: Model, vocab: int, branching: tupl
     return sum(seen.values())
 
 
-# --- shapes chosen while drafting
-
-
 Choice = Callable[[Prefix, Sequence[Floats]], Sequence[int] | None]
 """From the tokens of a stem and the draft laws before each of them and after the last, to the branching below the stem,
 or to None for one more token of the stem."""
@@ -120,9 +117,6 @@ def test_a_choice_that_looks_at_siblings_is_not_lossless_for_rules_that_pick() -
         assert looks.deviation > 0.03 if name == "nested" else looks.deviation <= EXACT, name
 
 
-# --- siblings that are drawn jointly
-
-
 SHARED = np.array([[0, 1, 3], [0, 1, 4], [0, 2, 5], [0, 2, 6]])
 """Slots 1 and 2, then 3 and 4 below 1, 5 and 6 below 2."""
 
@@ -172,9 +166,6 @@ def test_plans_that_pick_no_draft_and_drafts_that_coincide() -> None:
         assert law_over(trees, PickByPlan(HubPairs, "max_flow"), laws, 2).deviation <= 1e-9, family
     with pytest.raises(ProblemError, match=r"node 0 has 1 children, and IID draws 2; .* has to draw distinct tokens"):
         law_over(branching_trees(laws, lambda q: IID(q, 2), 1), PickByPlan(lambda q: IID(q, 2)), laws, 1)
-
-
-# --- token by token
 
 
 @each(scheme=(WithoutReplacement, Greedy, TopK), family=("tiny", "peaked", "tail", "tied", "uniform", "same"))

@@ -55,9 +55,6 @@ def test_one_path_is_block_verification_and_one_step_the_interval_solver(family:
         assert accepted == pytest.approx(expected, abs=1e-11), name
 
 
-# --- fixed drafts
-
-
 FIXED: dict[str, list[list[int]]] = {
     "one path": [[1, 0, 2]],
     "paths of different lengths": [[1, 0, 2], [2], [1, 2]],
