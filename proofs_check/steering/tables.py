@@ -374,3 +374,19 @@ def welch(
     size, unit = abs(number(t)), half_unit(t)
     chances = [2 * float(student.sf(size + shift, degrees)) for shift, degrees in ((unit, 4), (-unit, 2))]
     return min(agreement(t, min(ends), max(ends)), agreement(p, *chances))
+
+
+@claim(
+    "steering-significant",
+    [
+        {"where": f"{row}, {task}", "t": cells[task], "p": WELCH_P[row][task]}
+        for row, cells in WELCH_T.items()
+        for task in (TASKS if row.startswith("Vicuna") and row.endswith("SD^2") else ["UltraChat"])
+    ],
+    mutants={"At the level 0.001.": {"level": 0.001}},
+)
+def significant(where: str, t: str, p: str, level: float = 0.05) -> float:
+    """Distilled and SD^2 drafters gain significantly on UltraChat, and Vicuna's SD^2 on every task. [berdozsteering,
+    Table 3, caption]
+    """
+    return min(number(t), level - number(p))
