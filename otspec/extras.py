@@ -19,8 +19,6 @@ _EXTRAS = {
     "convex": ("cvxpy",),
     "bench": ("polars", "pydantic"),
     "report": ("altair", "vl_convert", "jinja2"),
-    "sweeps": ("joblib", "dask", "distributed"),
-    "ray": ("ray",),
     "triton": ("triton",),
     "decode": ("torch", "transformers", "tokenizers", "safetensors"),
     "offload": ("accelerate",),

@@ -25,14 +25,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAME",
         help="maximum-flow engine that has to be importable; without this, an engine that is not installed is skipped",
     )
-    parser.addoption("--slow", action="store_true", help="run the tests of minutes, too: clusters that are killed")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--slow"):
-        for item in items:
-            if item.get_closest_marker("slow"):
-                item.add_marker(pytest.mark.skip(reason="takes minutes: --slow"))
 
 
 def pytest_collection_finish() -> None:

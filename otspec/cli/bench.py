@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,14 +13,11 @@ from otspec.cli.bench_paths import bench_paths
 from otspec.cli.groups import with_option_groups
 from otspec.cli.run_folder import Against, check_budget, conclude, only_compared, resumed, run_record
 from otspec.cli.sources import ArrayOptions, by_name
-from otspec.errors import ProblemError
-from otspec.extras import require, require_extra
+from otspec.extras import require_extra
 from otspec.reporting.console import console, numbers
 from otspec.settings import Count, Mass, Range, Seed, Temperature
 
 if TYPE_CHECKING:
-    from otspec.bench import Benchmark
-    from otspec.bench.records import RecordFolder
     from otspec.data import Source
 
 app = typer.Typer(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -54,10 +50,6 @@ class BenchOptions:
     """The folder for results; the same command again resumes it."""
     jobs: Annotated[int, Range(1, 1024, "pass 1 to 1024", whole=True)] = 1
     """How many worker processes measure, each on one core."""
-    backend: str = "local"
-    """Where to measure: in local processes, or on the workers of dask or ray, which take whole cells."""
-    address: str | None = None
-    """The address of a Dask scheduler or of a Ray cluster; by default a cluster of --jobs workers here."""
     budget: float = 20.0
     """Seconds of solving for each cell; the time of a position that exceeds them is a lower bound. A larger budget
     resumes the cells that ran out of a smaller one."""
@@ -96,8 +88,6 @@ def bench(context: typer.Context, request: BenchOptions) -> None:
     from otspec.bench.spellings import every_solver
     from otspec.data import open_source
 
-    here = (request.backend, request.address) == ("local", None)
-    measure = run if here else _elsewhere(request.backend, request.address)
     left_out: list[str] = []
     sampling = Sampling(request.scheme, request.temperature, request.top_p)
     ks, ns = numbers("--k", request.k, {"V": 0}), numbers("--n", request.n)
@@ -119,21 +109,8 @@ def bench(context: typer.Context, request: BenchOptions) -> None:
     names = {"data": list(sources), "k": ks, "n": ns, "solver": list(dict.fromkeys(spellings))}
     folder.begin(run_record() | {"positions": request.positions, "cells": names})
     with resumed(folder, "measuring", benchmark.count) as progress:
-        measure(benchmark, folder, progress)
+        run(benchmark, folder, progress)
     conclude(folder, left_out, request.against, went_wrong(benchmark.cells, folder.records))
-
-
-def _elsewhere(backend: str, address: str | None) -> Callable[[Benchmark, RecordFolder, Callable[[int], None]], None]:
-    """The function that measures on other workers; a wrong backend is refused before any work."""
-    from otspec.bench.solvers.backends import BACKENDS, run_on
-
-    if backend not in BACKENDS:
-        if backend == "local":
-            raise ProblemError("local processes have no address; leave --address out, or pass --backend dask or ray")
-        raise ProblemError(f"no backend {backend!r}; known: local, {', '.join(BACKENDS)}")
-    for package in BACKENDS[backend]:
-        require(package)
-    return lambda benchmark, folder, progress: run_on(backend, benchmark, folder, progress, address)
 
 
 def _again(remeasure: str, spellings: list[str]) -> list[str]:

@@ -143,7 +143,6 @@ def test_a_run_is_compared_with_others_while_it_is_measured_and_afterwards(otspe
         ("--against V --out 5", "V and 5 have nothing in common that both finished; the first has p.npz (V, 2)"),
         ("--against nowhere --out 5", "there is no run in nowhere; name folders that `otspec bench`"),
         ("--against nowhere --out new", "there is no run in nowhere"),
-        ("--backend slurm --out new", "no backend 'slurm'; known: local, dask, ray"),
     ):
         assert message in otspec(f"bench {words}", 2).err, words
     assert not Path("new").exists()
