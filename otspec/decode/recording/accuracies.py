@@ -99,7 +99,8 @@ def accuracies(
                 np.add.at(hits, (level, found[text, level]), 1)
         progress(len(own))
     if not places:
-        raise ProblemError(f"no text has {depth} new tokens; request more of them, or a tree less deep")
+        message = "request more of them, pass prompts that the target goes on with, or a tree less deep"
+        raise ProblemError(f"no text has {depth} new tokens; {message}")
     return np.array([isotonic_regression(row / places, increasing=False).x for row in hits])
 
 
