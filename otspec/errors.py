@@ -57,3 +57,8 @@ class MissingExtra(ImportError):
     >>> result.status.name
     'OPTIMAL'
     """
+
+
+def one_line(message: object) -> str:
+    """A message, of an error say, in one line that is not too long; its type if it says nothing."""
+    return " ".join(str(message).split())[:300] or type(message).__name__

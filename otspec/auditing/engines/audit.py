@@ -13,7 +13,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from otspec.auditing.engines.adapters.function import Completes, as_engine
-from otspec.auditing.engines.engine import DEFAULT_PROMPTS, Engine, EngineDied, Sampling, Text, as_text, one_line
+from otspec.auditing.engines.engine import DEFAULT_PROMPTS, Engine, EngineDied, Sampling, Text, as_text
 from otspec.auditing.engines.exact_law import ExactLawTest
 from otspec.auditing.engines.format_checks import compare, finding_of
 from otspec.auditing.engines.judge import LAW, Batch, Judge, PromptCell, conclude, next_batch
@@ -26,7 +26,7 @@ from otspec.auditing.evidence import at_look
 from otspec.auditing.outcome import Test
 from otspec.auditing.report import settings_text
 from otspec.auditing.settings import Progress, check_progress, no_progress
-from otspec.errors import DataError, ProblemError, UnknownSolver
+from otspec.errors import DataError, ProblemError, UnknownSolver, one_line
 
 LOOKS = 4
 """A bias of the law is not believed before so many: until then requests may turn out not to be independent."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from otspec.errors import ProblemError
+from otspec.errors import ProblemError, one_line
 
 DEFAULT_PROMPTS = ("import numpy as", "The capital of the country is", "def read(path", "Once there was a")
 """Of several kinds; after them a model is neither sure nor at a loss."""
@@ -17,11 +17,6 @@ DEFAULT_PROMPTS = ("import numpy as", "The capital of the country is", "def read
 
 class EngineDied(ProblemError):
     """An engine that was there failed at a request; the message names the request."""
-
-
-def one_line(said: object) -> str:
-    """What an engine says of an error, in one line that is not too long; the error's kind if it says nothing."""
-    return " ".join(str(said).split())[:300] or type(said).__name__
 
 
 @dataclass(frozen=True)
@@ -93,8 +88,9 @@ def as_text(text: Any) -> Text:
         logs = None if found.logprobs is None else tuple(map(float, found.logprobs))
         return found._replace(tokens=tuple(map(operator.index, found.tokens)), logprobs=logs)
     except (TypeError, ValueError) as error:
-        said = one_line(repr(text))
-        raise ProblemError(f"{said} is no text; pass a string, its tokens by number, or an otspec Text") from error
+        raise ProblemError(
+            f"{one_line(repr(text))} is no text; pass a string, its tokens by number, or an otspec Text"
+        ) from error
 
 
 def without_ids(texts: Sequence[Text]) -> bool:

@@ -29,11 +29,13 @@ class Texts:
     Raises
     ------
     DataError
-        If the file has another header, or is none of this kind, or another process holds it.
+        If the file has another header, or is none of this kind, another process holds it, or there is no such folder.
     """
 
     def __init__(self, path: Path | None, header: Mapping[str, Any]) -> None:
         self._path, self._found = path, dict[Key, list[Text]]()
+        if path is not None and not path.parent.is_dir():
+            raise DataError(f"there is no folder {path.parent} for the texts; make it, or name another file")
         self._lock = None if path is None else Lock.of_file(path)
         if path is None:
             return

@@ -42,6 +42,8 @@ def test_texts_of_another_audit_are_refused(tmp_path: Path) -> None:
         audit_engine(Faulty(), prompts=["a"], laws=LAWS, store=store, **FEW)
     with pytest.raises(DataError, match="with other settings"):
         audit_engine(Faulty(), prompts=[""], laws=LAWS, store=store, about={"settings": {"drafts": 3}}, **FEW)
+    with pytest.raises(DataError, match="there is no folder"):
+        audit_engine(Faulty(), prompts=[""], laws=LAWS, store=tmp_path / "none" / "texts.jsonl", **FEW)
 
 
 @pytest.mark.parametrize("content", ["no JSON\n", "[1]\n", '{"a": 1}\n{"b": 2}\n', '{"a": 1}', "a note"])

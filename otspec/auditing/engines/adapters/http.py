@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
 from otspec.auditing.engines.adapters.wire import Server, request_seeds
-from otspec.auditing.engines.engine import Acceptance, EngineDied, Sampling, Text, one_line
-from otspec.errors import ProblemError
+from otspec.auditing.engines.engine import Acceptance, EngineDied, Sampling, Text
+from otspec.errors import ProblemError, one_line
 from otspec.settings import Count, Range, check_value
 
 Json = Mapping[str, Any]

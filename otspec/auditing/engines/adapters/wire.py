@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from otspec.auditing.engines.engine import EngineDied, one_line
-from otspec.errors import ProblemError
+from otspec.auditing.engines.engine import EngineDied
+from otspec.errors import ProblemError, one_line
 
 BUSY = (429, 503)
 LONGEST_PAUSE = 30.0

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from otspec.errors import DataError
+from otspec.errors import DataError, one_line
 
 CONFIG = "config.json"
 HEADS = ("medusa_lm_head.safetensors", "medusa_lm_head.pt")
@@ -163,8 +163,7 @@ def reading(path: Path, what: str = "weights") -> Iterator[None]:
     except DataError:
         raise
     except Exception as error:
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError(f"{path} cannot be read as {what}: {reason}") from error
+        raise DataError(f"{path} cannot be read as {what}: {one_line(error)}") from error
 
 
 _pickled = partial(torch.load, map_location="cpu", weights_only=True, mmap=True)
