@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -46,39 +47,44 @@ class Pairs:
     def __init__(self, cuts: Sequence[int]) -> None:
         self.cuts = tuple(cuts)
         self._wealth: FloatArray = np.zeros((len(self.cuts), SMOOTHINGS.size))
-        self._seen: dict[tuple[object, ...], list[int]] = {}
-        self._children: dict[tuple[object, ...], int] = {}
+        self._nodes: dict[tuple[int, object], int] = {}
+        self._seen: dict[int, list[int]] = {}
+        self._children: dict[int, int] = {}
 
-    def add(self, plain: Sequence[object], drafted: Sequence[object]) -> None:
-        """Bet on a pair, which of its texts is the drafted one; then learn from it."""
-        first, second = (self._closed(text) for text in (plain, drafted))
+    def add(self, plain: Sequence[object], drafted: Sequence[object]) -> tuple[list[int], list[int]]:
+        """Bet on a pair, which of its texts is the drafted one; then learn from it.  Numbers of their beginnings."""
+        first, second = (self._beginnings(text) for text in (plain, drafted))
         odds = self._log_odds(first) - self._log_odds(second)
         self._wealth += np.log(2.0) - np.logaddexp(0.0, -odds)
         for kind, text in enumerate((first, second)):
-            for end in range(len(text) + 1):
-                counts = self._seen.setdefault(text[:end], [0, 0])
+            for end, node in enumerate(text):
+                counts = self._seen.setdefault(node, [0, 0])
                 if end and sum(counts) == 0:
-                    self._children[text[: end - 1]] = self._children.get(text[: end - 1], 0) + 1
+                    self._children[text[end - 1]] = self._children.get(text[end - 1], 0) + 1
                 counts[kind] += 1
+        return first, second
 
     def evidence(self) -> FloatArray:
         """Log e-values by cut, shape (cuts,)."""
         found: FloatArray = np.logaddexp.reduce(self._wealth, axis=1) - np.log(SMOOTHINGS.size)
         return found
 
-    def _closed(self, text: Sequence[object]) -> tuple[object, ...]:
-        longest = self.cuts[-1]
-        return (*text[:longest], *(OVER,) * (longest - len(text)))
+    def _beginnings(self, text: Sequence[object]) -> list[int]:
+        """A number for each beginning of a text, the empty one first: they themselves are as long as its square."""
+        longest, found = self.cuts[-1], [0]
+        for token in (*text[:longest], *(OVER,) * (longest - len(text))):
+            found.append(self._nodes.setdefault((found[-1], token), len(self._nodes) + 1))
+        return found
 
-    def _log_odds(self, text: tuple[object, ...]) -> FloatArray:
+    def _log_odds(self, text: Sequence[int]) -> FloatArray:
         """Log of the chance of a beginning without drafts over that with drafts, shape (cuts, SMOOTHINGS)."""
-        steps = np.zeros((len(text), SMOOTHINGS.size))
+        steps = np.zeros((len(text) - 1, SMOOTHINGS.size))
         seen: list[tuple[Sequence[int], Sequence[int], float]] = []
-        for place in range(len(text)):
-            node, child = self._seen.get(text[:place], (0, 0)), self._seen.get(text[: place + 1], (0, 0))
+        for before, after in pairwise(text):
+            node, child = self._seen.get(before, (0, 0)), self._seen.get(after, (0, 0))
             if not any(node):
                 break
-            both = (sum(child) + 0.5) / (sum(node) + 0.5 * (1 + self._children.get(text[:place], 0)))
+            both = (sum(child) + 0.5) / (sum(node) + 0.5 * (1 + self._children.get(before, 0)))
             seen.append((node, child, both))
         if seen:
             nodes, children, shares = (np.array(one, dtype=np.float64) for one in zip(*seen, strict=True))
@@ -107,7 +113,8 @@ class TwoSampleTest(Judge):
         self._rule, self._by_tokens = control or PLAIN_COOLER, True
         self._pairs: list[Pairs] = []
         self._control: list[Pairs] = []
-        self._texts: list[tuple[list[Beginning], list[Beginning]]] = [([], []) for _ in cells]
+        self._texts: list[tuple[list[list[int]], list[list[int]]]] = [([], []) for _ in cells]
+        self._lengths: list[list[int]] = [[] for _ in cells]
 
     def control_sampling(self, sampling: Sampling) -> Sampling | None:
         """The same at a lower temperature, until the control is caught."""
@@ -122,12 +129,12 @@ class TwoSampleTest(Judge):
             [self._symbols(text) for text in texts] for texts in (batch.plain, batch.drafted, batch.control)
         )
         for one, other in zip(plain, drafted, strict=True):
-            self._pairs[cell.number].add(one, other)
+            for texts, numbers in zip(self._texts[cell.number], self._pairs[cell.number].add(one, other), strict=True):
+                texts.append(numbers)
         for one, other in zip(plain, control, strict=False):
             self._control[cell.number].add(one, other)
         self.coincidences[cell.number].add(drafted)
-        self._texts[cell.number][0].extend(plain)
-        self._texts[cell.number][1].extend(drafted)
+        self._lengths[cell.number].extend(map(len, drafted))
 
     def update(self) -> tuple[Test, ...]:
         """The tests as of now; the control is looked at, too."""
@@ -150,21 +157,13 @@ class TwoSampleTest(Judge):
             evidence = np.array([self._pairs[cell.number].evidence() for cell in mine])
             for place, cut in enumerate(cuts):
                 plain, drafted = (
-                    [(cell.number, text[:cut]) for cell in mine for text in self._texts[cell.number][kind]]
+                    [(cell.number, text[cut]) for cell in mine for text in self._texts[cell.number][kind]]
                     for kind in (0, 1)
                 )
-                reached = sum(len(text) >= cut for cell in mine for text in self._texts[cell.number][1])
-                found.append(
-                    Place(
-                        str(sampling),
-                        cut,
-                        reached,
-                        log_average_and_product(evidence[:, place]),
-                        bounds.lower_pairs(plain, drafted, each),
-                        bounds.upper_pairs(plain, drafted, each),
-                        mine[int(evidence[:, place].argmax())].prompt,
-                    )
-                )
+                reached = sum(length >= cut for cell in mine for length in self._lengths[cell.number])
+                bound = bounds.lower_pairs(plain, drafted, each), bounds.upper_pairs(plain, drafted, each)
+                together, most = log_average_and_product(evidence[:, place]), mine[int(evidence[:, place].argmax())]
+                found.append(Place(str(sampling), cut, reached, together, *bound, most.prompt))
         return tuple(found)
 
     @property

@@ -1,6 +1,7 @@
 """E-values, summed over all that can be drawn: under the law their mean is at most 1."""
 
 import math
+import tracemalloc
 from collections.abc import Sequence
 from itertools import product
 
@@ -50,6 +51,14 @@ def test_the_mean_of_bets_on_pairs_is_one() -> None:
         pairs.add(c, d)
         means += pa * pb * pc * pd * np.exp(pairs.evidence())
     assert means == pytest.approx(1.0, abs=1e-9)
+
+
+def test_long_texts_take_memory_of_their_length() -> None:
+    pairs = Pairs(range(1, 2001))
+    tracemalloc.start()
+    pairs.add(range(2000), range(2000, 4000))
+    assert tracemalloc.get_traced_memory()[0] < 4e6  # their beginnings, token by token, are 32e6 bytes
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize("undecided", [None, 1])
