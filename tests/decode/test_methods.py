@@ -1,5 +1,6 @@
 """What is special to each method: defaults, fixed drafts, typical acceptance, and transformers' own as baselines."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,15 @@ def test_the_latest_different_continuations() -> None:
     assert continuations([5, 5, 5, 5], 2, 3, 9) == [[5], [5, 5], [5, 5, 5]]
     assert continuations([1, 8, 1, 8, 8, 1, 8], 1, 2, 9) == [[1, 8], [8, 1]]  # the same twice is one
     assert continuations([1, 2, 3], 3, 4, 9) == []
+
+
+def test_a_text_that_repeats_itself_is_not_copied_thousands_of_times() -> None:
+    calls: list[str] = []
+    sys.setprofile(lambda frame, event, arg: calls.append(event))
+    found = continuations([1, 2] * 1000, 4, 6, 9)
+    sys.setprofile(None)
+    assert found == [[1, 2], [1, 2] * 2, [1, 2] * 3]
+    assert len(calls) < 1000  # and not some for each of 4 x 1000 places
 
 
 def test_fixed_drafts_pay_where_the_text_repeats_itself() -> None:

@@ -113,10 +113,15 @@ def continuations(text: Sequence[int], ngram: int, depth: int, count: int = 1, *
     tokens, found = np.asarray(text), list[list[int]]()
     for size in range(min(ngram, len(tokens) - 1), least - 1, -1):
         alike = (sliding_window_view(tokens[:-1], size) == tokens[-size:]).all(axis=1)
-        for start in np.flatnonzero(alike)[::-1].tolist():
-            copy = tokens[start + size : start + size + depth].tolist()
+        starts = size + np.flatnonzero(alike)[::-1]
+        while starts.size:
+            copy = tokens[starts[0] : starts[0] + depth].tolist()
             if all(other[: len(copy)] != copy for other in found):
                 found.append(copy)
                 if len(found) == count:
                     return found
+            elif len(copy) == depth:  # a text that repeats itself has thousands of these
+                starts = starts[(sliding_window_view(tokens, depth)[starts] != copy).any(axis=1)]
+                continue
+            starts = starts[1:]
     return found
