@@ -22,7 +22,7 @@ import numpy as np
 from otspec.certificate import best_prefix, minorant
 from otspec.errors import ProblemError
 from otspec.jit import jit
-from otspec.laws import FloatArray, IntArray, sum_by
+from otspec.laws import FloatArray, IntArray, distinct, sum_by
 from otspec.problem import Problem
 from otspec.schemes import DraftScheme
 
@@ -76,7 +76,7 @@ class Goal:
         drafted[reachable] = True
         reached = drafted[along.tokens]
         # Counted over the tokens kept; a segment of none of them ends where it starts.
-        starts = np.unique(np.concatenate(([0], np.cumsum(reached)))[along.starts])
+        starts = distinct(np.concatenate(([0], np.cumsum(reached)))[along.starts])
         drafted[along.tokens] = False
         idle = np.flatnonzero(drafted)  # their chance to be picked underflows, and they are not wanted: last
         order = np.concatenate((along.tokens[reached], idle))

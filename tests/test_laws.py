@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chisquare
 
 from otspec import IID, Problem
-from otspec.laws import as_drafts, as_law, as_laws, draw, draw_from_cumulative, law_from_logits, scale_laws
+from otspec.laws import as_drafts, as_law, as_laws, distinct, draw, draw_from_cumulative, law_from_logits, scale_laws
 from otspec.tolerances import MASS_TOL
 from tests.each import each
 from tests.instances import P4, Q4, VARIED, Instance
@@ -188,6 +188,12 @@ def test_every_token_set_bounds_the_optimum_and_one_attains_it(instance: Instanc
     outside = hit_function(problem.scheme)[::-1]  # the complement of H has code 2**V - 1 - H
     assert_allclose(bounds, outside + mass_function(problem.p), rtol=0, atol=1e-14)  # sums of at most 216 floats
     assert bounds.min() == pytest.approx(best, abs=1e-14)
+
+
+@each(values=[[], [3], [[5, 1], [1, 5]], [2**63 - 1, 0, -(2**63)]])
+def test_the_distinct_ones_are_those_that_numpy_finds(values: list[Any]) -> None:
+    integers = np.array(values, dtype=np.int64)
+    assert_array_equal(distinct(integers), np.unique(integers))
 
 
 @each(instance=VARIED)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import BoolArray, FloatArray, IntArray, as_count, as_generator, sum_by
+from otspec.laws import BoolArray, FloatArray, IntArray, as_count, as_generator, distinct, sum_by
 from otspec.schemes.calls import SchemeProbe
 from otspec.schemes.draft_sets import DraftSets
 from otspec.schemes.protocol import DraftScheme, Support
@@ -121,7 +121,7 @@ class EnumeratedScheme(NamedTuple):
         answer = scheme.call("support")
         scheme.expect(isinstance(answer, Support), "support", (), f"is a {type(answer).__name__}, not a Support")
         support = Support(*map(np.asarray, answer))
-        tokens = np.unique(support.drafts)
+        tokens = distinct(support.drafts)
         if tokens.size > TOKENS:
             raise ProblemError(
                 f"{scheme.name} drafts {tokens.size} tokens, and the sets of {TOKENS} are listed at most; "

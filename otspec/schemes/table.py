@@ -18,6 +18,7 @@ from otspec.laws import (
     as_drafts,
     as_generator,
     as_law,
+    distinct,
     draw_from_cumulative,
     sum_by,
 )
@@ -62,6 +63,10 @@ class Enumerated(DraftScheme):
         return np.cumsum(self._listed.probabilities)
 
     @cached_property
+    def _tokens(self) -> IntArray:
+        return distinct(self._listed.drafts)
+
+    @cached_property
     def _sets(self) -> DraftSets:
         return DraftSets.of_support(*self._listed)
 
@@ -83,7 +88,7 @@ class Enumerated(DraftScheme):
         return self._listed.priority_law(order)
 
     def reachable(self) -> IntArray:
-        return np.unique(self._listed.drafts)
+        return self._tokens
 
     def compact(self) -> DraftScheme:
         return self._compact_table()

@@ -9,7 +9,7 @@ import numpy as np
 
 from otspec.decode.base.drafts import Drafts
 from otspec.decode.verify.laws import LawRows, LawsOnHost, MergedBySeveral, MergedLaws
-from otspec.laws import FloatArray, IntArray, as_laws, scale_laws
+from otspec.laws import FloatArray, IntArray, as_laws, distinct, scale_laws
 from otspec.verification import Tree
 from otspec.verification.trees.topology import NONE, Topology
 
@@ -129,7 +129,7 @@ def _narrow(rows: LawRows, own: IntArray) -> tuple[IntArray, FloatArray]:
         seen = possible.any(axis=0)
         return np.flatnonzero(seen), probability[:, seen]
     stored = rows.token[own][possible]
-    tokens = np.unique(stored)
+    tokens = distinct(stored)
     laws = np.zeros((own.size, tokens.size))
     laws[np.nonzero(possible)[0], np.searchsorted(tokens, stored)] = probability[possible]
     return tokens, laws
