@@ -226,26 +226,29 @@ def to_affine_minimum(points: FloatArray, gram: FloatArray, rows: IntArray, near
     for i in range(m):
         # A point may lie on the origin; the floor keeps what is divided by its length from overflowing.
         scale[i] = 1.0 / math.sqrt(max(gram[rows[i], rows[i]], 1e-290 * mean, TINY))
-    factor = np.empty((m, m))
+    # Row c holds column c of Cholesky's factor, so that each of the m**3 / 6 steps is one of a vector.
+    factor, row = np.empty((m, m)), np.empty(m)
     for i in range(m):
         toward[i] = -scale[i] * np.dot(points[rows[i]], nearest)
         uniform[i] = scale[i]
         for j in range(i + 1):
-            value = (gram[rows[i], rows[j]] + mean) * scale[i] * scale[j]
-            if i == j:
-                value *= 1.0 + RIDGE
-            for c in range(j):
-                value -= factor[i, c] * factor[j, c]
-            factor[i, j] = math.sqrt(max(value, RIDGE)) if i == j else value / factor[j, j]
+            row[j] = (gram[rows[i], rows[j]] + mean) * scale[i] * scale[j]
+        row[i] *= 1.0 + RIDGE
         for c in range(i):
-            toward[i] -= factor[i, c] * toward[c]
-            uniform[i] -= factor[i, c] * uniform[c]
+            factor[c, i] = row[c] = row[c] / factor[c, c]
+            share, column, rest = row[c], factor[c, c + 1 : i], row[c + 1 : i]
+            for j in range(rest.size):
+                rest[j] -= share * column[j]
+            row[i] -= row[c] * row[c]
+            toward[i] -= row[c] * toward[c]
+            uniform[i] -= row[c] * uniform[c]
+        factor[i, i] = math.sqrt(max(row[i], RIDGE))
         toward[i] /= factor[i, i]
         uniform[i] /= factor[i, i]
     for i in range(m - 1, -1, -1):
         for c in range(i + 1, m):
-            toward[i] -= factor[c, i] * toward[c]
-            uniform[i] -= factor[c, i] * uniform[c]
+            toward[i] -= factor[i, c] * toward[c]
+            uniform[i] -= factor[i, c] * uniform[c]
         toward[i] /= factor[i, i]
         uniform[i] /= factor[i, i]
     return scale * (toward - uniform * (np.sum(scale * toward) / np.sum(scale * uniform)))
