@@ -5,7 +5,7 @@ The e-values are those of `otspec.auditing.evidence`: look as often as you like.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import cast
 
 import numpy as np
@@ -18,8 +18,6 @@ from otspec.laws import FloatArray, IntArray
 BINS = 16
 """Equal parts of [0, 1] in which ranks are counted."""
 
-Prefix = tuple[int, ...]
-
 
 class Position:
     """The tokens at one position of the texts of one prompt and sampling.
@@ -30,8 +28,8 @@ class Position:
     """
 
     def __init__(self) -> None:
-        self._pairs: dict[tuple[Prefix, int], int] = {}
-        self._nodes: dict[Prefix, int] = {}
+        self._pairs: dict[tuple[Hashable, int], int] = {}
+        self._nodes: dict[Hashable, int] = {}
         self._counts: list[int] = []
         self._p: list[float] = []
         self._visits: list[int] = []
@@ -40,7 +38,7 @@ class Position:
         """How many ranks lie in each bin, shape (BINS,)."""
         self._ratios: FloatArray | None = None
 
-    def add(self, prefix: Prefix, token: int, p: float, support: int) -> None:
+    def add(self, prefix: Hashable, token: int, p: float, support: int) -> None:
         """Count a token of probability p after a prefix, where the law has `support` tokens."""
         self._ratios = None
         node = self._nodes.setdefault(prefix, len(self._visits))
@@ -102,15 +100,19 @@ class Positions:
 
     def __init__(self, length: int) -> None:
         self.each = [Position() for _ in range(length)]
+        self._numbers: dict[tuple[int, ...], int] = {}
 
     def add(self, draws: Draws) -> None:
         """Count a batch; tokens whose law hangs on rounding are left out."""
+        before = [0] * len(draws.texts)  # prefixes by number: they themselves are as long as the square of a text
         for place, position in enumerate(self.each):
             rows = np.flatnonzero(draws.decided[:, place])
             for row in rows:
                 p, support = float(draws.p[row, place]), int(draws.support[row, place])
-                position.add(draws.texts[row][:place], int(draws.tokens[row, place]), p, support)
+                position.add(before[row], int(draws.tokens[row, place]), p, support)
             position.ranks += np.bincount(bins_of(draws.ranks[rows, place]), minlength=BINS)
+            steps = [(number, *text[place : place + 1]) for number, text in zip(before, draws.texts, strict=True)]
+            before = [self._numbers.setdefault(step, len(self._numbers) + 1) for step in steps]
 
 
 def bins_of(ranks: FloatArray, bins: int = BINS) -> IntArray:
