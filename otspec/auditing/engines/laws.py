@@ -237,6 +237,8 @@ def _undecided(logits: FloatArray, possible: BoolArray, sampling: Sampling, tole
 
 def _on_the_edge(logits: FloatArray, possible: BoolArray, sampling: Sampling, tolerance: float) -> bool:
     """Whether the mass, or the part of the largest probability, at which top-p or min-p cuts is met within rounding."""
+    if not (sampling.min_p or (sampling.top_p or 1) < 1):
+        return False
     law = law_from_logits("logits", logits, sampling.temperature, sampling.top_k or None)
     slack = np.expm1(tolerance / sampling.temperature)
     if sampling.top_p and sampling.top_p < 1:
