@@ -6,10 +6,12 @@ tests/contracts has their laws at every node.
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 from transformers import LogitsProcessorList, SuppressTokensLogitsProcessor, TemperatureLogitsWarper, TopKLogitsWarper
 
 import otspec
@@ -192,3 +194,10 @@ def test_counts_are_those_of_a_walk_through_the_text(vocab: int, own: int, tmp_p
     assert moved > 100 if own < vocab else moved == 0
     estimate.nearest(4).save(tmp_path / "affinity.safetensors")
     assert load_affinity(tmp_path / "affinity.safetensors").rows(0, 3).sum(axis=1) == pytest.approx(np.ones(3))
+
+
+def test_the_counts_of_all_texts_make_one_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Mock(side_effect=sparse.csr_array)
+    monkeypatch.setattr(sparse, "csr_array", made)
+    aligned_counts(MATCHING, ["def tokens"] * 9)
+    assert made.call_count <= 3

@@ -39,7 +39,7 @@ def aligned_counts(matching: Matching, texts: Iterable[str], about: Mapping[str,
     known = np.full(max(matching.draft.bytes_of) + 1, -1)
     text_of_own = matching.own < known.size
     known[matching.own[text_of_own]] = matching.tokens[text_of_own]
-    counts: Any = sparse.csr_array((matching.vocab, matching.vocab), dtype=np.int64)
+    pairs = [np.empty((2, 0), dtype=np.int64)]
     level: IntArray = np.zeros(matching.vocab, dtype=np.int64)
     for text in texts:
         data = text.encode()
@@ -47,9 +47,11 @@ def aligned_counts(matching: Matching, texts: Iterable[str], about: Mapping[str,
         _, here, there = np.intersect1d(begins, own_begins, assume_unique=True, return_indices=True)
         token, stands_for = target[here], known[own[there]]
         fine = (stands_for >= 0) & (token < matching.vocab)
-        pairs = (np.ones(fine.sum(), dtype=np.int64), (stands_for[fine], token[fine]))
-        counts = counts + sparse.csr_array(pairs, shape=counts.shape)
-        level += np.bincount(target[target < matching.vocab], minlength=matching.vocab)
+        pairs.append(np.stack((stands_for[fine], token[fine])))
+        np.add.at(level, target[target < matching.vocab], 1)
+    where = np.concatenate(pairs, axis=1)  # once: a sum of matrices costs as much as there are tokens, text by text
+    ones = np.ones(where.shape[1], dtype=np.int64)
+    counts: Any = sparse.csr_array((ones, tuple(where)), shape=(matching.vocab, matching.vocab))
     unseen = matching.tokens[np.diff(counts.indptr)[matching.tokens] == 0]
     stays = sparse.csr_array((np.ones(unseen.size), (unseen, unseen)), shape=counts.shape)
     matrix = sparse.csr_array((counts + stays)[matching.tokens], dtype=np.float64)
