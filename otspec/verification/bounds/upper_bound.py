@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.optimize import linprog
@@ -132,29 +133,35 @@ class Drafted:
     children: IntArray
     """Shape (N,): how many children are drawn after a prefix."""
 
+    @cached_property
+    def _lists(self) -> tuple[list[int], list[float], list[int]]:
+        """The three, as python's numbers: loops over elements of arrays take three times as long."""
+        return self.parent.tolist(), self.chance.tolist(), self.children.tolist()
+
     def meets(self, chosen: IntArray) -> tuple[float, FloatArray]:
         """P(the tree meets a set), and of each prefix, if drafted, P(one draw after it goes on to meet the set)."""
-        inside, hit = np.zeros(self.parent.size), np.zeros(self.parent.size, dtype=bool)
-        hit[chosen] = True
-        for node in range(self.parent.size - 1, 0, -1):
-            own = 1.0 if hit[node] else at_least_one(inside[node], self.children[node])
-            inside[self.parent[node]] += self.chance[node] * own
-        return (1.0 if hit[0] else at_least_one(inside[0], self.children[0])), inside
+        parent, chance, children = self._lists
+        inside, hit = [0.0] * len(parent), set(chosen.tolist())
+        for node in range(len(parent) - 1, 0, -1):
+            own = 1.0 if node in hit else at_least_one(inside[node], children[node])
+            inside[parent[node]] += chance[node] * own
+        return (1.0 if 0 in hit else at_least_one(inside[0], children[0])), np.array(inside)
 
     def best(self, accepted: FloatArray, touch: FloatArray) -> IntArray:
         """The set of largest sum of A less P(the tree meets it), by tangents that touch where one draw's chance is."""
-        slope = self.children * np.maximum(1.0 - touch, 0.0) ** (self.children - 1)
-        rest = [at_least_one(x, b) - s * x for x, b, s in zip(touch, self.children, slope, strict=True)]
-        price = np.ones(self.parent.size)
-        for node in range(1, self.parent.size):
-            price[node] = price[self.parent[node]] * slope[self.parent[node]] * self.chance[node]
-        gain, further = accepted - price, -price * rest
-        for node in range(self.parent.size - 1, 0, -1):
-            further[self.parent[node]] += max(gain[node], further[node], 0.0)
-        chosen, open_ = [], np.zeros(self.parent.size, dtype=bool)
-        open_[0] = True
-        for node in range(1, self.parent.size):
-            if open_[self.parent[node]]:
+        parent, chance, children = self._lists
+        slope = (self.children * np.maximum(1.0 - touch, 0.0) ** (self.children - 1)).tolist()
+        rest = [at_least_one(x, b) - s * x for x, b, s in zip(touch.tolist(), children, slope, strict=True)]
+        price = [1.0] * len(parent)
+        for node in range(1, len(parent)):
+            price[node] = price[parent[node]] * slope[parent[node]] * chance[node]
+        gain = [a - b for a, b in zip(accepted.tolist(), price, strict=True)]
+        further = [-a * b for a, b in zip(price, rest, strict=True)]
+        for node in range(len(parent) - 1, 0, -1):
+            further[parent[node]] += max(gain[node], further[node], 0.0)
+        chosen, open_ = [], [True] + [False] * (len(parent) - 1)
+        for node in range(1, len(parent)):
+            if open_[parent[node]]:
                 if gain[node] > max(further[node], 0.0) or (gain[node] > 0.0 and gain[node] >= further[node]):
                     chosen.append(node)
                 else:
@@ -164,7 +171,7 @@ class Drafted:
 
 def at_least_one(mass: float, count: int) -> float:
     """Probability that one of `count` draws falls into a set of probability `mass`."""
-    return -math.expm1(count * math.log1p(-mass)) if mass < 1.0 else 1.0
+    return -math.expm1(count * math.log1p(-mass)) if 0.0 < mass < 1.0 else float(mass > 0.0)
 
 
 def _violated(accepted: FloatArray, drafts: Drafted) -> dict[bytes, IntArray]:
