@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtr
 
 from otspec.laws import FloatArray
 from otspec.proofs_check.claims import claim
@@ -372,7 +372,7 @@ def welch(
         for more in (-half_unit(deviation), half_unit(deviation))
     ]
     size, unit = abs(number(t)), half_unit(t)
-    chances = [2 * float(student.sf(size + shift, degrees)) for shift, degrees in ((unit, 4), (-unit, 2))]
+    chances = [2 * float(stdtr(degrees, -(size + shift))) for shift, degrees in ((unit, 4), (-unit, 2))]
     return min(agreement(t, min(ends), max(ends)), agreement(p, *chances))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from otspec.decode.tuning.candidates import PLAIN, Candidate
 from otspec.decode.tuning.passes import Now
@@ -44,7 +44,7 @@ class SpeedUp:
         mean, pairs = float(logs.mean()), logs.size
         if pairs < 2:
             return cls(math.exp(mean), 0.0, math.inf)
-        reach = float(t.ppf(1 - (1 - LEVEL) / (2 * comparisons), pairs - 1) * logs.std(ddof=1) / math.sqrt(pairs))
+        reach = float(stdtrit(pairs - 1, 1 - (1 - LEVEL) / (2 * comparisons)) * logs.std(ddof=1) / math.sqrt(pairs))
         return cls(*(math.exp(mean + shift) for shift in (0.0, -reach, reach)))
 
     def __str__(self) -> str:
