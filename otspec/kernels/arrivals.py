@@ -75,7 +75,7 @@ class Nodes(NamedTuple):
         Raises
         ------
         ProblemError
-            If n is so large that the tails of the law of s leave the range of float64: some 200 of 100 000 tokens.
+            If n is so large that the tails of the law of s leave the range of float64: above 178 of 100 000 tokens.
         """
         if per_octave is None:
             per_octave = 1 + math.ceil(0.94 * math.sqrt(n))
