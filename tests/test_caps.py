@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 REST = "otspec"
 """What is in none of the rooms below it."""
 LINES = {
-    "otspec/auditing": 6_600,
+    "otspec/auditing": 6_700,
     "otspec/bench": 4_500,
     "otspec/cli": 3_900,
     "otspec/data": 1_600,

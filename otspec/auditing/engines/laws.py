@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -158,15 +159,30 @@ class ModelLaws:
             )
         width = max(map(len, texts), default=1)
         rows = max(ROWS // (len(head) + width), 1)
+        begun = self._begun(head[:-1])
         for first in range(0, len(texts), rows):
             some = texts[first : first + rows]
             # The last token draws nothing; what is behind a shorter text is not looked at by causal attention.
-            ids = [head + list(text[:-1]) + [head[0]] * (width - max(len(text), 1)) for text in some]
+            listed = [head + list(text[:-1]) + [head[0]] * (width - max(len(text), 1)) for text in some]
+            ids, unread, past = torch.tensor(listed, device=self._model.device), 0, dict[str, Any]()
+            if begun is not None:
+                unread, past = len(head) - 1, {"past_key_values": deepcopy(begun)}
+                past["past_key_values"].batch_repeat_interleave(len(some))
             with torch.inference_mode():
-                logits = self._model(input_ids=torch.tensor(ids, device=self._model.device)).logits
-                logits = self._processed(torch.tensor(ids, device=self._model.device), logits[:, len(head) - 1 :])
+                logits = self._processed(ids, self._model(input_ids=ids[:, unread:], **past).logits[:, -width:])
             found = logits.double().cpu().numpy()
             yield from (found[row, : len(text)] for row, text in enumerate(some))
+
+    def _begun(self, head: list[int]) -> Any:
+        """The cache of a prompt that all texts go on from; None where there is none that is repeated text by text."""
+        import torch
+
+        if not head:
+            return None
+        with torch.inference_mode():
+            ids = torch.tensor([head], device=self._model.device)
+            cache = getattr(self._model(input_ids=ids, use_cache=True), "past_key_values", None)
+        return cache if hasattr(cache, "batch_repeat_interleave") else None
 
     def _processed(self, ids: Any, logits: Any) -> Any:
         """Logits at the last places of texts as the model's own generation configuration changes them."""

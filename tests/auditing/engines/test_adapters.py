@@ -65,13 +65,17 @@ def test_the_exact_law_is_the_models() -> None:
     """By a pass of its own for every prefix; texts of different lengths in one batch."""
     laws, (model, _, tokenizer) = ModelLaws.load("shipped"), shipped.load()
     head = tokenizer(PROMPT).input_ids
-    texts = [(5, 6, 7), (9,), (5, 8)]
+    texts, read = [(5, 6, 7), (9,), (5, 8)], list[int]()
+    laws._model.register_forward_pre_hook(
+        lambda _, args, more: read.append(more["input_ids"].numel()), with_kwargs=True
+    )
     for text, logits in zip(texts, laws.along(PROMPT, texts), strict=True):
         assert logits.shape == (len(text), laws.vocab)
         for place in range(len(text)):
             with torch.inference_mode():
                 alone = model(torch.tensor([[*head, *text[:place]]])).logits[0, -1].double().numpy()
             assert np.abs(alone - logits[place]).max() < 1e-3
+    assert read == [len(head) - 1, 9]  # the prompt once, and all texts in one pass
     assert laws.ends == {model.config.eos_token_id}
     with pytest.raises(ProblemError, match="puts out token 2048, and the model of the exact law has 2048"):
         next(laws.along(PROMPT, [(2048,)]))
