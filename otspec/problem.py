@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import ArrayLike, FloatArray, IntArray, as_float64, as_law, as_tokens, as_tuple, laws_from_logits
+from otspec.laws import ArrayLike, FloatArray, IntArray, as_float64, as_law, as_tokens, as_tuple
+from otspec.logits import laws_from_logits
 from otspec.schemes import IID, DraftScheme
 
 
@@ -113,7 +114,7 @@ class Problem:
         Raises
         ------
         ProblemError
-            If the logits or a setting are out of range; see `otspec.laws.law_from_logits`.
+            If the logits or a setting are out of range; see `otspec.logits.law_from_logits`.
         """
         p, q = laws_from_logits(
             target_logits, draft_logits, temperature, top_k, top_p, draft_temperature, target_top_k, target_top_p

@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chisquare
 
 from otspec import IID, Problem
-from otspec.laws import as_drafts, as_law, as_laws, distinct, draw, draw_from_cumulative, law_from_logits, scale_laws
+from otspec.laws import as_drafts, as_law, as_laws, distinct, draw, draw_from_cumulative, scale_laws
+from otspec.logits import law_from_logits
 from otspec.tolerances import MASS_TOL
 from tests.each import each
 from tests.instances import P4, Q4, VARIED, Instance

@@ -113,7 +113,7 @@ def _of_positions(request: AffinityOptions) -> tuple[PairCounts | Moments, Chunk
     import numpy as np
 
     from otspec.data import TopSource, check_positions, open_source
-    from otspec.laws import law_from_logits
+    from otspec.logits import law_from_logits
     from otspec.vocab import Moments
 
     if len(request.sources) > 1:

@@ -14,7 +14,8 @@ from otspec.data.formats import StoredArray, read, safetensors_about
 from otspec.data.position import check_index
 from otspec.data.recorded import of_schema
 from otspec.errors import DataError, ProblemError
-from otspec.laws import FloatArray, IntArray, law_from_logits
+from otspec.laws import FloatArray, IntArray
+from otspec.logits import law_from_logits
 
 TREES_FORMAT, TOP_TREES_FORMAT = "recorded trees", "recorded trees, likeliest tokens"
 """What a file holds, by its header."""

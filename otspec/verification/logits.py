@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
-from otspec.laws import Seed, laws_from_logits
+from otspec.laws import Seed
+from otspec.logits import laws_from_logits
 from otspec.verification.one import ScoredVerification, Verification, verify
 
 
@@ -85,7 +86,7 @@ def verify_logits(
     Raises
     ------
     ProblemError
-        If the logits or a setting are out of range (see `otspec.laws.law_from_logits`), the shapes differ, or a draft
+        If the logits or a setting are out of range (see `otspec.logits.law_from_logits`), the shapes differ, or a draft
         is not a token or has probability 0 under these settings.
 
     Examples

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from otspec.auditing import Audit, audit, audit_paths
-from otspec.laws import law_from_logits
+from otspec.logits import law_from_logits
 from otspec.proofs_check.own.released import ReleasedHierarchical
 from otspec.schemes import IID
 from otspec.verification.rules.hierarchical import Hierarchical

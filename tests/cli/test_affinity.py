@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from otspec.data import open_source
-from otspec.laws import law_from_logits
+from otspec.logits import law_from_logits
 from otspec.vocab import PairCounts, frequency_prune, load_affinity, load_estimate, rdk
 from tests.cli.running import Otspec
 

@@ -16,7 +16,7 @@ from otspec.decode.base.draft_laws import draft_law
 from otspec.decode.drafters.catalogue import CONDITIONED
 from otspec.decode.methods import DynamicTree, Lookahead, PromptLookup, Vanilla, block, speculative, typical
 from otspec.decode.tuning.trials import Varying
-from otspec.laws import law_from_logits
+from otspec.logits import law_from_logits
 from otspec.schemes import IID
 from otspec.verification import Block
 from otspec.verification.rules.catalogue import Rule

@@ -23,7 +23,7 @@ from otspec.decode.drafters.shortlists.router import Network
 from otspec.decode.models.fingerprint import fingerprint
 from otspec.decode.models.tokens.matching import Matching
 from otspec.decode.models.tokens.spelling import Spelling
-from otspec.laws import law_from_logits
+from otspec.logits import law_from_logits
 from tests.decode import published
 from tests.decode.models import logits_after, pair, tiny
 from tests.decode.tokenizers_of import byte_level

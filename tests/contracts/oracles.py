@@ -9,7 +9,7 @@ from transformers import GenerationConfig, LogitsProcessorList
 
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.pair import loading
-from otspec.laws import law_from_logits
+from otspec.logits import law_from_logits
 from otspec.verification import Model
 from otspec.verification.reference.enumeration import prefixes
 from otspec.verification.trees.tree import Prefix

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
 
 from otspec.decode.models.target import Target  # noqa: E402
-from otspec.laws import law_from_logits  # noqa: E402
+from otspec.logits import law_from_logits  # noqa: E402
 from tests.oracles import Floats  # noqa: E402
 
 

@@ -21,7 +21,7 @@ from transformers import (
 from otspec.decode.base.draft_laws import DRAFT_LAWS, draft_law
 from otspec.decode.base.sampling import DraftSampling, Sampling
 from otspec.decode.drafters.model import ModelDrafter
-from otspec.laws import law_from_logits
+from otspec.logits import law_from_logits
 from otspec.tolerances import MASS_TOL
 from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.topology import NONE

@@ -22,7 +22,7 @@ from otspec.decode.drafters.cross_tokenizer.drafter import ForeignDrafter
 from otspec.decode.drafters.cross_tokenizer.retokenised import Retokenised
 from otspec.decode.models.tokens.alignment import aligned_counts
 from otspec.decode.models.tokens.matching import matching_of
-from otspec.laws import law_from_logits
+from otspec.logits import law_from_logits
 from otspec.verification.trees.shape import Shape
 from otspec.vocab import load_affinity
 from tests.decode.models import logits_after, tiny

@@ -28,7 +28,7 @@ from otspec.decode.pair.loading import load_draft, load_models, load_reader
 from otspec.decode.recording.positions import drafting
 from otspec.decode.training.specs import KINDS
 from otspec.errors import DataError, ProblemError
-from otspec.laws import law_from_logits
+from otspec.logits import law_from_logits
 from otspec.verification import Shape
 from tests.contracts.draft_models import shared
 from tests.decode import published

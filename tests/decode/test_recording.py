@@ -23,7 +23,7 @@ from otspec.decode.pair.loading import Models
 from otspec.decode.recording import positions, trees
 from otspec.decode.recording.positions import Recording, begun, record
 from otspec.decode.recording.trees import TreeRecording
-from otspec.laws import law_from_logits
+from otspec.logits import law_from_logits
 from otspec.schemes import WithoutReplacement
 from otspec.verification import Tree
 from otspec.verification.rules.catalogue import JOINT, verifier_of_paths

@@ -22,7 +22,8 @@ import torch
 
 from otspec.auditing.engines import EngineVerdict, FunctionLaws, audit_texts
 from otspec.extras import installed
-from otspec.laws import FloatArray, law_from_logits
+from otspec.laws import FloatArray
+from otspec.logits import law_from_logits
 from tests.each import each
 
 HERE = Path(__file__).parent

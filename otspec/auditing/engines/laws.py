@@ -11,7 +11,8 @@ import numpy as np
 
 from otspec.auditing.engines.engine import Sampling
 from otspec.errors import DataError, ProblemError
-from otspec.laws import BoolArray, FloatArray, as_law, law_from_logits
+from otspec.laws import BoolArray, FloatArray, as_law
+from otspec.logits import law_from_logits
 
 ROWS = 4096
 """Positions that one pass of the model reads at most."""

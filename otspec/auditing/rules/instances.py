@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, law_from_logits
+from otspec.laws import FloatArray
+from otspec.logits import law_from_logits
 
 Rng = np.random.Generator
 Pair = tuple[FloatArray, FloatArray]

@@ -10,7 +10,8 @@ from transformers import PreTrainedModel
 
 from otspec.decode.models.context import Context, positions, vocabulary
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, law_from_logits
+from otspec.laws import FloatArray
+from otspec.logits import law_from_logits
 from otspec.verification import Model
 from otspec.verification.trees.tree import Prefix
 
@@ -36,7 +37,7 @@ def model_after(
     tokens : sequence of int
         The text, at least one token.
     temperature, top_k, top_p
-        Of both models, as in `otspec.laws.law_from_logits`.
+        Of both models, as in `otspec.logits.law_from_logits`.
 
     Raises
     ------

@@ -9,7 +9,8 @@ import numpy as np
 
 from otspec.data import Source
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, as_count, law_from_logits
+from otspec.laws import FloatArray, as_count
+from otspec.logits import law_from_logits
 from otspec.settings import Whole, check_value
 from otspec.verification.trees.tree import Model, Prefix
 

@@ -12,7 +12,7 @@ import torch
 import otspec
 from otspec import ProblemError, Verification
 from otspec.kernels.interval.places import memory
-from otspec.laws import law_from_logits
+from otspec.logits import law_from_logits
 from otspec.verification.device import RowVerification, verify_logits, verify_rows, verify_truncated
 from otspec.verification.reference import interval as reference
 from otspec.verification.rules.buckets import buckets
