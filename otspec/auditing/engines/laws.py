@@ -158,7 +158,7 @@ class ModelLaws:
             raise ProblemError(
                 f"the engine puts out token {wrong}, and the model of the exact law has {self.vocab}; is it the same?"
             )
-        width = max(map(len, texts), default=1)
+        width = max([1, *map(len, texts)])
         rows = max(ROWS // (len(head) + width), 1)
         begun = self._begun(head[:-1])
         for first in range(0, len(texts), rows):
