@@ -98,6 +98,20 @@ def without_ids(texts: Sequence[Text]) -> bool:
     return any(one.text for one in texts) and not any(one.tokens for one in texts)
 
 
+class Beginnings:
+    """Numbers of the beginnings of texts, 0 of the empty one: they themselves are as long as the square of a text."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, object], int] = {}
+
+    def along(self, text: Sequence[object]) -> list[int]:
+        """The numbers of a text's beginnings, one more than it has tokens."""
+        found = [0]
+        for token in text:
+            found.append(self._numbers.setdefault((found[-1], token), len(self._numbers) + 1))
+        return found
+
+
 class Acceptance(NamedTuple):
     """What an engine says of its drafts, since it started."""
 

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from otspec.auditing.engines.draws import Draws
+from otspec.auditing.engines.engine import Beginnings
 from otspec.auditing.evidence import CONCENTRATIONS, log_evidence, mean_of
 from otspec.laws import FloatArray, IntArray
 
@@ -100,19 +101,17 @@ class Positions:
 
     def __init__(self, length: int) -> None:
         self.each = [Position() for _ in range(length)]
-        self._numbers: dict[tuple[int, ...], int] = {}
+        self._beginnings = Beginnings()
 
     def add(self, draws: Draws) -> None:
         """Count a batch; tokens whose law hangs on rounding are left out."""
-        before = [0] * len(draws.texts)  # prefixes by number: they themselves are as long as the square of a text
+        prefixes = [self._beginnings.along(text) for text in draws.texts]
         for place, position in enumerate(self.each):
             rows = np.flatnonzero(draws.decided[:, place])
             for row in rows:
                 p, support = float(draws.p[row, place]), int(draws.support[row, place])
-                position.add(before[row], int(draws.tokens[row, place]), p, support)
+                position.add(prefixes[row][place], int(draws.tokens[row, place]), p, support)
             position.ranks += np.bincount(bins_of(draws.ranks[rows, place]), minlength=BINS)
-            steps = [(number, *text[place : place + 1]) for number, text in zip(before, draws.texts, strict=True)]
-            before = [self._numbers.setdefault(step, len(self._numbers) + 1) for step in steps]
 
 
 def bins_of(ranks: FloatArray, bins: int = BINS) -> IntArray:

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from otspec.auditing.engines import bounds
-from otspec.auditing.engines.engine import Sampling, Text, without_ids
+from otspec.auditing.engines.engine import Beginnings, Sampling, Text, without_ids
 from otspec.auditing.engines.judge import INDEPENDENCE, LAW, Batch, Judge, PromptCell
 from otspec.auditing.engines.report import Control, Place
 from otspec.auditing.engines.settings import EngineAuditSettings
@@ -38,8 +38,6 @@ COOLER = 0.7
 PLAIN_COOLER = Control(f"the plain engine at {COOLER:g} of the temperature", None, None)
 """The control where an engine is at hand."""
 
-Beginning = tuple[object, ...]
-
 
 class Pairs:
     """Bets on pairs of texts of one prompt and sampling, by so many of their first tokens; a bettor a cut."""
@@ -47,13 +45,13 @@ class Pairs:
     def __init__(self, cuts: Sequence[int]) -> None:
         self.cuts = tuple(cuts)
         self._wealth: FloatArray = np.zeros((len(self.cuts), SMOOTHINGS.size))
-        self._nodes: dict[tuple[int, object], int] = {}
+        self._beginnings = Beginnings()
         self._seen: dict[int, list[int]] = {}
         self._children: dict[int, int] = {}
 
     def add(self, plain: Sequence[object], drafted: Sequence[object]) -> tuple[list[int], list[int]]:
         """Bet on a pair, which of its texts is the drafted one; then learn from it.  Numbers of their beginnings."""
-        first, second = (self._beginnings(text) for text in (plain, drafted))
+        first, second = (self._beginnings.along(self._closed(text)) for text in (plain, drafted))
         odds = self._log_odds(first) - self._log_odds(second)
         self._wealth += np.log(2.0) - np.logaddexp(0.0, -odds)
         for kind, text in enumerate((first, second)):
@@ -69,12 +67,9 @@ class Pairs:
         found: FloatArray = np.logaddexp.reduce(self._wealth, axis=1) - np.log(SMOOTHINGS.size)
         return found
 
-    def _beginnings(self, text: Sequence[object]) -> list[int]:
-        """A number for each beginning of a text, the empty one first: they themselves are as long as its square."""
-        longest, found = self.cuts[-1], [0]
-        for token in (*text[:longest], *(OVER,) * (longest - len(text))):
-            found.append(self._nodes.setdefault((found[-1], token), len(self._nodes) + 1))
-        return found
+    def _closed(self, text: Sequence[object]) -> tuple[object, ...]:
+        longest = self.cuts[-1]
+        return (*text[:longest], *(OVER,) * (longest - len(text)))
 
     def _log_odds(self, text: Sequence[int]) -> FloatArray:
         """Log of the chance of a beginning without drafts over that with drafts, shape (cuts, SMOOTHINGS)."""
@@ -186,7 +181,7 @@ class TwoSampleTest(Judge):
         self._cuts = range(1, self.settings.length * (1 if self._by_tokens else CHARACTERS) + 1)
         self._pairs, self._control = ([Pairs(self._cuts) for _ in self.cells] for _ in range(2))
 
-    def _symbols(self, text: Text) -> Beginning:
+    def _symbols(self, text: Text) -> tuple[object, ...]:
         return text.tokens if self._by_tokens else tuple(text.text)
 
 
