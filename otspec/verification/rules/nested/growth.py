@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from otspec.jit import jit
+from otspec.jit import jit, wide
 from otspec.laws import FloatArray, IntArray
 from otspec.verification.rules.nested.labels import (
     ChildPlaces,
@@ -68,7 +68,7 @@ def label_below(owned: Owned, places: ChildPlaces, label: Label, level: int, bra
     """
     if level <= stem:
         return whole()
-    return branch(label_of(owned, places, label), branching[level])
+    return branch(label_of(owned, places.size, places.piece, places.used, label), branching[level])
 
 
 @jit
@@ -85,9 +85,8 @@ def share_out(
     """The places of a node on that level: `refine` with the settings of its level; the rest is as in `label_below`."""
     if level < stem:
         return idle(q)
-    counts = np.zeros(branching[stem])
-    counts[-1] = 1.0
-    return refine(p, q, counts, label, weight, sharings.last if level == branching.size - 1 else sharings.above)
+    sharing = sharings.last if level == branching.size - 1 else sharings.above
+    return refine(p, q, branching[stem], label, weight, sharing)
 
 
 @jit
@@ -237,7 +236,6 @@ def part(
         As in `otspec.verification.Tree`, and how many children the slots of each level have.
     """
     grown = grow(parent, token, depth, branching, target, draft, sharings)
-    counts = np.ones(1)
     labels = [whole() for _ in range(0)]
     for k in range(leaf.size):
         for m in range(leaf.size):
@@ -255,39 +253,12 @@ def part(
                 places = grown.places[line[i + 1]]
                 piece, used = np.empty_like(places.piece), np.empty_like(places.used)
                 density = np.empty(places.size.size)
-                measure_places(places.size, label, counts, piece, used, density)
-                label = label_of(grown.owned[line[i]], laid(places, piece, used), label)
+                measure_places(places.size, label, wide(1), piece, used, density)
+                label = label_of(grown.owned[line[i]], places.size, piece, used, label)
                 if i > 0:
                     label = branch(label, branching[depth[line[i]]])
             labels.append(label)
     return Parted(grown.places, labels)
-
-
-@jit
-def laid(places: ChildPlaces, piece: IntArray, used: FloatArray) -> ChildPlaces:
-    """The same places along another label.
-
-    Parameters
-    ----------
-    places : ChildPlaces
-    piece : ndarray of int, shape (k,)
-        The piece of that label in which each place begins.
-    used : ndarray, shape (k,)
-        How much of that piece lies lower.
-    """
-    return ChildPlaces(
-        places.group,
-        places.owner,
-        places.size,
-        piece,
-        used,
-        places.kept,
-        places.recipient,
-        places.donor,
-        places.amount,
-        places.draft,
-        places.tilt,
-    )
 
 
 @jit

@@ -167,10 +167,10 @@ def owned_by(places: ChildPlaces, token: int) -> Owned:
 
 
 @jit
-def label_of(owned: Owned, places: ChildPlaces, label: Label) -> Label:
-    """The label of a child, from what it owns of its parent's."""
+def label_of(owned: Owned, size: FloatArray, piece: IntArray, used: FloatArray, label: Label) -> Label:
+    """The label of a child, from what it owns of its parent's; places are laid along that as `ChildPlaces` has them."""
     of_low, of_length, of_share, powers = label.low, label.length, label.share, label.power
-    piece, used, size, rank, amount = places.piece, places.used, places.size, owned.rank, owned.amount
+    rank, amount = owned.rank, owned.amount
     rows, last = of_low.shape[0], of_share.size - 1
     most = rank.size + of_share.size
     low, length, share = np.empty((rows, most)), np.empty((rows, most)), np.empty(most)

@@ -8,35 +8,15 @@ from __future__ import annotations
 import numpy as np
 
 from otspec.jit import jit
-from otspec.laws import FloatArray
-
-
-@jit
-def mean_density(low: float, length: float, counts: FloatArray) -> float:
-    """Mean density, over [low, low + length], of the largest of n uniform labels.
-
-    It is the sum over i of (low + length)**i * low**(n-1-i), all terms positive: a difference of powers would lose
-    short intervals.
-
-    Parameters
-    ----------
-    counts : ndarray, shape (K,)
-        The probability of each n = 1, ..., K.
-    """
-    high = low + length
-    mean = 0.0
-    total = 0.0
-    power = 1.0
-    for n in range(counts.size):
-        total = total * high + power
-        power *= low
-        mean += counts[n] * total
-    return mean
 
 
 @jit
 def power_density(low: float, length: float, power: int) -> float:
-    """Mean over [low, low + length] of the density power * s**(power - 1), that of the largest of `power` labels."""
+    """Mean over [low, low + length] of the density power * s**(power - 1), that of the largest of `power` labels.
+
+    It is the sum over i of (low + length)**i * low**(power-1-i), all terms positive: a difference of powers would lose
+    short intervals.
+    """
     high = low + length
     total = 0.0
     term = 1.0

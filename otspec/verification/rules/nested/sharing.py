@@ -18,7 +18,7 @@ from otspec.kernels.interval.exchange import LEVEL
 from otspec.kernels.majorant import concave_blocks
 from otspec.laws import FloatArray, IndexArray, IntArray
 from otspec.verification.rules.nested.labels import LEAST, ChildPlaces, Label
-from otspec.verification.rules.nested.powers import climb, mean_density, power_density
+from otspec.verification.rules.nested.powers import climb, power_density
 from otspec.verification.rules.nested.ranking import FINEST, bucket, rank_all
 
 
@@ -49,12 +49,12 @@ RANKED = Sharing(np.ones(1), 0.0, False, 1.0)
 
 @jit
 def measure_places(
-    size: FloatArray, label: Label, counts: FloatArray, piece: IntArray, used: FloatArray, density: FloatArray
+    size: FloatArray, label: Label, count: int, piece: IntArray, used: FloatArray, density: FloatArray
 ) -> None:
     """Lay places of these sizes end to end along the coordinate of a label; fill in where, and their densities.
 
     The density of a place is that of the winner's label, in the label's own units: in the first row that of the largest
-    of n labels, n as in `mean_density`, and each other row's power brings a factor of its own.
+    of `count` labels, and each other row's power brings a factor of its own.
     The last piece takes whatever rounding leaves over.
 
     Parameters
@@ -62,8 +62,8 @@ def measure_places(
     size : ndarray, shape (m,)
         How long each place is; together they fill the coordinate, which ends at 1.
     label : Label
-    counts : ndarray, shape (K,)
-        As in `mean_density`.
+    count : int
+        How many labels there are.
     piece : ndarray of int, shape (m,)
         Filled in: the piece of the label in which each place begins.
     used : ndarray, shape (m,)
@@ -85,7 +85,7 @@ def measure_places(
             left = max(room - inside, 0.0)
             take = need if i == last or need <= left else left
             if powers.size == 0:
-                here = mean_density(bottom + inside * stretch, take * stretch, counts)
+                here = power_density(bottom + inside * stretch, take * stretch, count)
             else:
                 here, start, extent, unit = 1.0, inside, take, room
                 for row in range(powers.size, 0, -1):
@@ -93,7 +93,7 @@ def measure_places(
                     here *= power_density(low[row, i] + start, extent, powers[row - 1])
                     start, extent = climb(low[row, i], length[row, i], start, extent, powers[row - 1])
                     unit = 1.0
-                here *= mean_density(bottom + start * length[0, i], extent * length[0, i], counts)
+                here *= power_density(bottom + start * length[0, i], extent * length[0, i], count)
             if i == last or need <= left:
                 mean += here if need == size[j] else need / size[j] * here
                 inside += need
@@ -107,17 +107,15 @@ def measure_places(
 
 
 @jit
-def refine(
-    p: FloatArray, q: FloatArray, counts: FloatArray, label: Label, weight: float, sharing: Sharing
-) -> ChildPlaces:
+def refine(p: FloatArray, q: FloatArray, count: int, label: Label, weight: float, sharing: Sharing) -> ChildPlaces:
     """Share what a prefix owns among its children.
 
     Parameters
     ----------
     p, q : ndarray, shape (V,)
         Target and draft law after the prefix.
-    counts : ndarray, shape (K,)
-        The probability of each number of labels, 1 to K, of which the largest wins, in the first row of the label.
+    count : int
+        Of how many labels the largest wins, in the first row of the label.
     label : Label
         Of any one child of the prefix.
     weight : float
@@ -129,7 +127,7 @@ def refine(
     k = cut = size.size
     if sharing.spread.size > 1 or sharing.grain > 0.0:
         piece, used, density = np.empty(k, dtype=np.int64), np.empty(k), np.empty(k)
-        measure_places(size, label, counts, piece, used, density)
+        measure_places(size, label, count, piece, used, density)
         cut = over_drafted(target, size, density, weight)
     joined = np.empty(k, dtype=np.int64)
     groups, cut = join(target, size, cut, sharing.grain, sharing.top, joined)
@@ -142,7 +140,7 @@ def refine(
     cut *= sharing.spread.size
     m = owner.size
     piece, used, density = np.empty(m, dtype=np.int64), np.empty(m), np.empty(m)
-    measure_places(size, label, counts, piece, used, density)
+    measure_places(size, label, count, piece, used, density)
     kept = size.copy()
     recipient, donor, amount = np.empty(m, dtype=np.int32), np.empty(m, dtype=np.int32), np.empty(m)
     end, rise, run = np.empty(m + 1, dtype=np.int32), np.empty(m + 1), np.empty(m + 1)

@@ -14,7 +14,7 @@ from otspec.verification import GreedyMultiPath, Model, Nested, Tree, synthetic
 from otspec.verification.rules.nested.growth import Grown, grow
 from otspec.verification.rules.nested.labels import Label, coordinate, label_of, owned_by, place_at, whole
 from otspec.verification.rules.nested.nested import LabelVerifier, _arrays
-from otspec.verification.rules.nested.powers import mean_density
+from otspec.verification.rules.nested.powers import power_density
 from otspec.verification.rules.nested.ranking import FINEST, REACH, bucket
 from otspec.verification.rules.nested.sharing import PLAIN, Sharing, measure_places, refine
 from tests.each import each
@@ -24,10 +24,6 @@ from tests.verification.models import FAMILIES, model
 
 EXACT = 1e-12
 AHEAD = Sharing(np.array([0.5, 0.9, 1.6]), 0.2, True, np.inf)
-
-
-def _all(count: int) -> Floats:
-    return np.eye(count)[-1]
 
 
 def _share_below(label: Label, u: float) -> float:
@@ -48,8 +44,11 @@ def test_children_partition_their_parent(ahead: Sharing) -> None:
         for prefix, label, density in nodes:
             at = (family, count, prefix)
             p, q = np.asarray(laws.target(prefix)), np.asarray(laws.draft(prefix))
-            places = refine(p, q, _all(count), label, 0.8, ahead)
-            children = {x: label_of(owned_by(places, x), places, label) for x in np.flatnonzero(q).tolist()}
+            places = refine(p, q, count, label, 0.8, ahead)
+            children = {
+                x: label_of(owned_by(places, x), places.size, places.piece, places.used, label)
+                for x in np.flatnonzero(q).tolist()
+            }
             for u in np.linspace(0, 1, 23):
                 mixed = sum(q[x] * _share_below(child, u) for x, child in children.items())
                 assert mixed == pytest.approx(_share_below(label, u), abs=EXACT), at
@@ -58,7 +57,7 @@ def test_children_partition_their_parent(ahead: Sharing) -> None:
                 assert (np.diff(child.low[0]) >= 0).all(), at
                 assert (child.low[0, 1:] - (child.low + child.length)[0, :-1] >= -EXACT).all(), at
                 own = sum(
-                    share * mean_density(low * child.scale, length * child.scale, _all(count))
+                    share * power_density(low * child.scale, length * child.scale, count)
                     for low, length, share in zip(child.low[0], child.length[0], child.share, strict=True)
                 )
                 assert places.proposal[x] == pytest.approx(q[x] * own / density, rel=1e-9), at
@@ -71,13 +70,13 @@ def test_places_of_one_label_are_measured_without_loss() -> None:
     """A place below an ulp of what lies under it has its measure all the same."""
     size = np.array([0.5, 1e-20, 0.25, 1e-300, 0.25])
     piece, used, density = np.empty(5, dtype=np.int64), np.empty(5), np.empty(5)
-    measure_places(size, whole(), _all(4), piece, used, density)
+    measure_places(size, whole(), 4, piece, used, density)
     np.testing.assert_allclose(size * density, power_increments(size, 4), rtol=1e-14)
     # Two pieces with a hole between them: the second place takes the rest of the first, and part of the second.
     none = np.empty(0, dtype=np.int64)
     label = Label(np.array([[0.0, 0.75]]), np.array([[0.5, 0.25]]), np.array([2 / 3, 1 / 3]), none, 1.0)
     size = np.array([0.5, 0.5])
-    measure_places(size, label, _all(2), piece[:2], used[:2], density[:2])
+    measure_places(size, label, 2, piece[:2], used[:2], density[:2])
     inside = np.array([0.375**2, 0.5**2 - 0.375**2 + 1.0 - 0.75**2]) * 4 / 3
     np.testing.assert_allclose(size * density[:2], inside, rtol=1e-14)
 
@@ -90,7 +89,7 @@ def test_first_level_reaches_the_optimum() -> None:
     for regime, count, seed in itertools.product(["sharp", "mixed", "far"], [2, 4, 10], range(4)):
         laws = synthetic(regime, 1000, seed)
         p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
-        proposal = refine(p, q, _all(count), whole(), 1.0, PLAIN).proposal
+        proposal = refine(p, q, count, whole(), 1.0, PLAIN).proposal
         optimum = otspec.optimum(Problem(p, IID(q, count)))
         assert np.minimum(p, proposal).sum() == pytest.approx(optimum.bound, abs=1e-10), (regime, count, seed)
         assert proposal.sum() == pytest.approx(1.0, abs=EXACT), (regime, count, seed)
@@ -166,7 +165,7 @@ def test_buckets_hold_tokens_of_nearly_equal_ratio_in_ascending_order() -> None:
 # --- look-ahead
 
 
-COUNTS = np.eye(3)[-1]
+COUNT = 3
 SPLIT = Sharing(np.array([0.5, 0.9, 1.6]), 0.0, True, np.inf)
 
 
@@ -175,11 +174,11 @@ def test_tokens_on_either_side_of_the_cut_stay_among_themselves(regime: str, see
     """Look-ahead swaps among the tokens whose proposal exceeds weight * p, and among the others, never across."""
     laws = synthetic(regime, 60, seed)
     p, q = np.asarray(laws.target(())), np.asarray(laws.draft(()))
-    plain = refine(p, q, COUNTS, whole(), 1.0, PLAIN)
+    plain = refine(p, q, COUNT, whole(), 1.0, PLAIN)
     slopes = np.sort(plain.proposal / p)
     weight = slopes[0] + share * (slopes[-1] - slopes[0])
     over = plain.proposal > weight * p
-    ahead = refine(p, q, COUNTS, whole(), weight, SPLIT)
+    ahead = refine(p, q, COUNT, whole(), weight, SPLIT)
     side = np.empty(ahead.group.max() + 1, dtype=bool)
     side[ahead.group] = over
     assert 0 < over.sum() < 60
@@ -197,7 +196,7 @@ def test_buckets_on_the_last_level_cost_next_to_nothing(regime: str, seed: int, 
     sharings = Nested()._sharings
     assert sharings.last.grain == FINEST
     accepted = [
-        np.minimum(weight * p, refine(p, q, COUNTS, whole(), weight, sharing).proposal).sum()
+        np.minimum(weight * p, refine(p, q, COUNT, whole(), weight, sharing).proposal).sum()
         for sharing in (PLAIN, sharings.last, sharings.last._replace(grain=0.1))
     ]
     assert -1e-12 <= accepted[0] - accepted[1] < 5e-4
@@ -210,7 +209,7 @@ def test_no_swap_exceeds_a_place_that_was_made_longer() -> None:
     narrow = Label(np.array([[1 - 1e-12]]), np.array([[1e-12]]), np.ones(1), np.empty(0, dtype=np.int64), 1.0)
     for width in np.linspace(-3e-12, 3e-12, 41):
         q = p * (1 + width * np.array([1.0, 0.0, -0.2, 0.5]))
-        places = refine(p / p.sum(), q / q.sum(), COUNTS, narrow, 1.0, PLAIN)
+        places = refine(p / p.sum(), q / q.sum(), COUNT, narrow, 1.0, PLAIN)
         assert (places.kept >= 0).all(), width
         filled = places.kept.copy()
         np.add.at(filled, places.recipient, places.amount)
