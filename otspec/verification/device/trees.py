@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from otspec.errors import ProblemError
 from otspec.verification.device.rows import WAYS, uniforms_of
-from otspec.verification.rules.block.lines import FirstPath
-from otspec.verification.rules.nested.tensors import NestedLabels
-from otspec.verification.rules.token_wise.tensors import TokenByToken
+from otspec.verification.rules.block.lines import verify_first_path
+from otspec.verification.rules.nested.tensors import verify_nested
+from otspec.verification.rules.token_wise.tensors import verify_token_wise
 from otspec.verification.tensors.rows import KERNELS, runs_on
 from otspec.verification.trees.batch import TreeBatch, TreeVerification
 from otspec.verification.trees.checking import check_tokens, laws_of_slots, layout_of
@@ -25,11 +25,8 @@ MOST_SIGMA = 100
 """As in `otspec.verification.Nested`: beyond, the spread of the parts is out of floats."""
 
 
-class TreeRule(Protocol):
-    """A rule for drafted trees of tensors."""
-
-    def verify(self, batch: TreeBatch, uniforms: Tensor) -> TreeVerification:
-        """Verify B trees of S slots and L levels by uniforms of shape (B, S + L, 3)."""
+TreeRule = Callable[[TreeBatch, Tensor], TreeVerification]
+"""Verifies B trees of S slots and L levels by uniforms of shape (B, S + L, 3)."""
 
 
 def verify_trees(
@@ -98,7 +95,7 @@ def verify_trees(
         If shapes, types or devices do not fit together, or there is no such rule; with `check`, also if a tree is not a
         problem.
     """
-    chosen, by_kernels = _rule(rule, sigma, by, kernels, tokens)
+    verify, by_kernels = _rule(rule, sigma, by, kernels, tokens)
     if isinstance(tokens, Tensor) and tokens.ndim == 2 and len(tokens) == 0:
         none = _of_no_trees(target, draft, tokens, topology, rng, rows)
         of_levels = target.new_empty((0, none.slots.shape[1] + 1), dtype=torch.float64)
@@ -109,7 +106,7 @@ def verify_trees(
     shape = (tokens.shape[0], tokens.shape[1] + batch.layout.length, 3)
     uniforms = uniforms_of(rng, shape, tokens.device, "trees")
     parts = zip(batch.split(GROUP), uniforms.split(GROUP), strict=True)
-    each = [chosen.verify(*part) for part in parts]
+    each = [verify(*part) for part in parts]
     if len(each) > 1:
         each = [TreeVerification(*map(torch.cat, zip(*(one.outputs for one in each), strict=True)))]
     return each[0]._replace(logprobs=batch.logprobs_of(each[0])) if logprobs else each[0]
@@ -140,10 +137,10 @@ def _rule(rule: str, sigma: float, by: str | None, kernels: bool | None, tokens:
         raise ProblemError(f"sigma is {sigma!r}; it is between 0 (no look-ahead) and {MOST_SIGMA}")
     by_kernels = _by_kernels(rule, by, kernels, tokens)
     if rule == "nested":
-        return NestedLabels(sigma, by_kernels), by_kernels
+        return partial(verify_nested, sigma=sigma, kernels=by_kernels), by_kernels
     if rule == "block":
-        return FirstPath(by_kernels), by_kernels
-    return TokenByToken(by or (KERNELS if by_kernels else "sorting")), by_kernels
+        return partial(verify_first_path, kernels=by_kernels), by_kernels
+    return partial(verify_token_wise, by=by or (KERNELS if by_kernels else "sorting")), by_kernels
 
 
 def _by_kernels(rule: str, by: str | None, kernels: bool | None, tokens: Tensor) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -14,27 +12,15 @@ from otspec.verification.trees.batch import Line, TreeBatch, TreeVerification
 from otspec.verification.trees.layout import NONE, follow, take
 
 
-@dataclass(frozen=True)
-class FirstPath:
-    """`block` on tensors: block verification of the path of first children.
+def verify_first_path(batch: TreeBatch, uniforms: Tensor, kernels: bool) -> TreeVerification:
+    """`block` on tensors: verify the path from first child to first child; arguments are as in `verify_line`."""
+    if kernels:
+        from otspec.verification.rules.block.line_kernels import lay_first_by_kernels
 
-    Parameters
-    ----------
-    kernels : bool
-        Whether Triton's kernels do it.
-    """
-
-    kernels: bool = False
-
-    def verify(self, batch: TreeBatch, uniforms: Tensor) -> TreeVerification:
-        """Verify the path from first child to first child; `uniforms` has shape (B, S + L, 3)."""
-        if self.kernels:
-            from otspec.verification.rules.block.line_kernels import lay_first_by_kernels
-
-            line = lay_first_by_kernels(batch)
-        else:
-            line = batch.along(follow(batch.layout.first, batch.layout.length))
-        return verify_line(batch, line, None, uniforms, self.kernels)
+        line = lay_first_by_kernels(batch)
+    else:
+        line = batch.along(follow(batch.layout.first, batch.layout.length))
+    return verify_line(batch, line, None, uniforms, kernels)
 
 
 def verify_line(

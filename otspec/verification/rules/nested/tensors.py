@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -37,26 +35,21 @@ def spread_of(sigma: float, parts: int, device: torch.device) -> Tensor | None:
     return found
 
 
-@dataclass(frozen=True)
-class NestedLabels:
-    """`nested` on tensors: joint verification by labels on a grid.
+def verify_nested(batch: TreeBatch, uniforms: Tensor, sigma: float, kernels: bool) -> TreeVerification:
+    """`nested` on tensors: pick the path of the largest label, and verify it as a block.
 
     Parameters
     ----------
+    batch : TreeBatch
+    uniforms : Tensor of float64, shape (B, S + L, 3)
     sigma : float
         Look-ahead, as in `otspec.verification.Nested`; 0 for none.
     kernels : bool
         Whether Triton's kernels do it.
     """
-
-    sigma: float = 0.5
-    kernels: bool = False
-
-    def verify(self, batch: TreeBatch, uniforms: Tensor) -> TreeVerification:
-        """Pick the path of the largest label, and verify it as a block; `uniforms` has shape (B, S + L, 3)."""
-        spread = spread_of(float(self.sigma), PARTS, batch.tokens.device)
-        line, factor = pick_nested(batch, uniforms, spread, self.kernels)
-        return verify_line(batch, line, factor, uniforms, self.kernels and batch.vocab > SORTED)
+    spread = spread_of(float(sigma), PARTS, batch.tokens.device)
+    line, factor = pick_nested(batch, uniforms, spread, kernels)
+    return verify_line(batch, line, factor, uniforms, kernels and batch.vocab > SORTED)
 
 
 def grow(batch: TreeBatch, spread: Tensor | None, kernels: bool = False) -> Grown:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -16,30 +14,8 @@ from otspec.verification.trees.batch import TreeBatch, TreeVerification
 from otspec.verification.trees.layout import NONE, take
 
 
-@dataclass(frozen=True)
-class TokenByToken:
-    """`interval` on tensors: accept token by token while a slot agrees with the output.
-
-    Parameters
-    ----------
-    by : str
-        ``"sorting"``; ``"buckets"``, of which a token that no draft was accepted for is the last, whoever has it; or
-        ``"triton"``, the latter by kernels.
-    """
-
-    by: str = "sorting"
-
-    def verify(self, batch: TreeBatch, uniforms: Tensor) -> TreeVerification:
-        """Verify the drafts of one text after the other; `uniforms` has shape (B, S + L, 3)."""
-        if self.by == KERNELS:
-            from otspec.verification.rules.token_wise.walk_kernels import verify_trees_by_kernels
-
-            return verify_trees_by_kernels(batch, uniforms)
-        return verify_token_wise(batch, uniforms, self.by)
-
-
 def verify_token_wise(batch: TreeBatch, uniforms: Tensor, by: str) -> TreeVerification:
-    """`TokenByToken` without kernels.
+    """`interval` on tensors: accept token by token while a slot agrees with the output.
 
     Parameters
     ----------
@@ -47,8 +23,13 @@ def verify_token_wise(batch: TreeBatch, uniforms: Tensor, by: str) -> TreeVerifi
     uniforms : Tensor of float64, shape (B, S + L, 3)
         As `otspec.verification.device.trees.verify_trees` uses them.
     by : str
-        ``"sorting"`` or ``"buckets"``.
+        ``"sorting"``; ``"buckets"``, of which a token that no draft was accepted for is the last, whoever has it; or
+        ``"triton"``, the latter by kernels.
     """
+    if by == KERNELS:
+        from otspec.verification.rules.token_wise.walk_kernels import verify_trees_by_kernels
+
+        return verify_trees_by_kernels(batch, uniforms)
     layout, tokens = batch.layout, batch.tokens
     slots, widest = batch.slots, max(level.slots.shape[1] for level in layout.levels)
     node = torch.zeros_like(tokens[:, 0])
