@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from functools import partial
+from itertools import chain
 from types import ModuleType
 from typing import Any, TypeAlias, TypedDict, Unpack
 
@@ -182,6 +182,12 @@ class Source:
     claims: tuple[Claim, ...]
     unchecked: tuple[Unchecked, ...] = ()
 
+    @classmethod
+    def of(cls, title: str, cite: str, *modules: ModuleType) -> Source:
+        """The claims of modules, which list as `UNCHECKED` what they do not check, in their order."""
+        gaps = (getattr(module, "UNCHECKED", ()) for module in modules)
+        return cls(title, cite, claims_of(*modules), tuple(chain.from_iterable(gaps)))
+
 
 Instances: TypeAlias = Draw | Sequence[Instance]
 """Draws a random instance; or a list, all of which is tried."""
@@ -333,10 +339,9 @@ def inequality(
     return of
 
 
-def claims_of(*modules: ModuleType | str) -> tuple[Claim, ...]:
+def claims_of(*modules: ModuleType) -> tuple[Claim, ...]:
     """The claims that modules name at their top level, in their order."""
-    named = (sys.modules[each] if isinstance(each, str) else each for each in modules)
-    return tuple(value for module in named for value in vars(module).values() if isinstance(value, Claim))
+    return tuple(value for module in modules for value in vars(module).values() if isinstance(value, Claim))
 
 
 LABELS = {

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from otspec.laws import FloatArray
-from otspec.proofs_check.claims import Source, Unchecked, claim, claims_of
+from otspec.proofs_check.claims import Unchecked, claim
 from otspec.proofs_check.instances import law
 from otspec.proofs_check.search import Descent
 
@@ -223,6 +223,3 @@ UNCHECKED = (
         "A measurement of Qwen3 models on a GPU.",
     ),
 )
-
-
-SOURCE = Source("Cost-Aware Diffusion Draft Trees for Speculative Decoding", KEY, claims_of(__name__), UNCHECKED)

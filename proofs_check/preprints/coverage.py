@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from otspec.laws import FloatArray, IntArray
-from otspec.proofs_check.claims import inequality
-from otspec.proofs_check.preprints.acceptance import BOTH, with_m
+from otspec.proofs_check.claims import Unchecked, inequality
+from otspec.proofs_check.preprints.acceptance import ABSTRACT, BOTH, with_m
 from otspec.proofs_check.preprints.levelling import apart, compared, distance, levelled, of_even
 
 LIKELY, LEAST = 0.5, 1e-4
@@ -94,3 +94,13 @@ def tree_margin(p: FloatArray, q: FloatArray, way: str, m: int, more: int = 0) -
     moved, drafted = _uncovered(q, top, m)
     gap, m = float(p[top] - p[drafted].mean()), m + more
     return compared(p, of_even(((1 + m * gap) / (m + 1), (1 - gap) / (m + 1)), (1, m), way), apart(p, moved, way))
+
+
+UNCHECKED = (
+    Unchecked(
+        "The paper's own formulas; on Qwen3 models relaxed rules and trees certify many more steps.",
+        ABSTRACT,
+        "The abstract promises exact divergences and sharp margins, which are derived and checked here; what "
+        "the paper prints was not at hand.  The second is a measurement.",
+    ),
+)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import entr
 
 from otspec.laws import FloatArray
-from otspec.proofs_check.claims import Source, Unchecked, claim, claims_of, inequality
+from otspec.proofs_check.claims import Unchecked, claim, inequality
 from otspec.proofs_check.instances import law, positive_law
 from otspec.proofs_check.preprints.trees import best, cut, moments, profiles
 from otspec.proofs_check.search import Descent
@@ -195,12 +195,4 @@ UNCHECKED = (
         ABSTRACT,
         "A measurement.  For independent laws the factor of log P is 1 + mu2 / mu times too large (speed-sharper).",
     ),
-)
-
-
-SOURCE = Source(
-    "Speculative Decoding Speed-of-Light: Optimal Lower Bounds via Branching Random Walks",
-    KEY,
-    claims_of(__name__),
-    UNCHECKED,
 )
