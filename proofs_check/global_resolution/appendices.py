@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
@@ -13,7 +12,7 @@ from otspec.laws import BoolArray, FloatArray
 from otspec.proofs_check.claims import Unchecked, claim, inequality
 from otspec.proofs_check.global_resolution.split import iid_masses, mask_of
 from otspec.proofs_check.instances import iid, law
-from otspec.proofs_check.search import Descent, Exhaustive, Instance
+from otspec.proofs_check.search import Descent
 
 
 def inclusion_exclusion(q: FloatArray, n: int, term: BoolArray, inside: BoolArray) -> float:
@@ -70,14 +69,9 @@ def equation_119(q: FloatArray, n: int, term: BoolArray, inside: BoolArray) -> f
     return _coefficient(q, n, term, inside)
 
 
-def _sizes() -> Iterator[Instance]:
-    return ({"size": size, "n": n} for size in range(1, 7) for n in range(1, 6))
-
-
 @claim(
     "gr-equation-121",
-    lambda rng: {"size": int(rng.integers(1, 7)), "n": int(rng.integers(1, 6))},
-    Exhaustive(_sizes),
+    [{"size": size, "n": n} for size in range(1, 7) for n in range(1, 6)],
     mutants={"Over i < n.": {"largest": -1}},
 )
 def equation_121(size: int, n: int, largest: int = 0) -> float:
@@ -92,14 +86,9 @@ def equation_121(size: int, n: int, largest: int = 0) -> float:
     return float(bound - int((formed > 0).sum()))
 
 
-def _large_sizes() -> Iterator[Instance]:
-    return ({"size": 10**exponent, "n": n} for exponent in range(1, 6) for n in range(1, 6) if n**2 < 10**exponent)
-
-
 @claim(
     "gr-equation-121-asymptotic",
-    lambda rng: {"size": int(rng.integers(100, 1000)), "n": int(rng.integers(1, 6))},
-    Exhaustive(_large_sizes),
+    [{"size": 10**exponent, "n": n} for exponent in range(1, 6) for n in range(1, 6) if n**2 < 10**exponent],
     mutants={"Up to a factor 1 + n**2 / (5 |T|).": {"times": 0.2}},
 )
 def equation_121_asymptotic(size: int, n: int, times: float = 1.0) -> float:
