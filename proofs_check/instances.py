@@ -9,7 +9,8 @@ import numpy as np
 
 from otspec.laws import FloatArray, IntArray
 from otspec.problem import Problem
-from otspec.proofs_check.oracles import inside, token_sets
+from otspec.proofs_check.oracles import psi
+from otspec.proofs_check.single_draft import along, prefixes
 from otspec.schemes import IID, Table
 from otspec.verification import Model
 from otspec.verification.trees.tree import Prefix
@@ -40,9 +41,27 @@ def pair(rng: np.random.Generator, largest: int = 5) -> dict[str, Any]:
     return {"p": p, "q": p.copy() if rng.random() < 0.05 else law(rng, size)}
 
 
+def laws(
+    rng: np.random.Generator, largest: int, **draws: Callable[[np.random.Generator, int], FloatArray]
+) -> dict[str, Any]:
+    """A law for each name, on 2 to `largest` tokens, by what draws it: `law` or `positive_law`."""
+    size = int(rng.integers(2, largest + 1))
+    return {name: draw(rng, size) for name, draw in draws.items()}
+
+
+def covered(rng: np.random.Generator) -> dict[str, Any]:
+    """Target p, and a draft q without zeros."""
+    return laws(rng, 5, p=law, q=positive_law)
+
+
 def iid(rng: np.random.Generator, largest: int = 5, most: int = 4) -> dict[str, Any]:
     """Target p, draft q and a number n of i.i.d. drafts, 1 to `most`."""
     return {**pair(rng, largest), "n": int(rng.integers(1, most + 1))}
+
+
+def small_iid(rng: np.random.Generator) -> dict[str, Any]:
+    """The same with few tuples of drafts."""
+    return iid(rng, largest=4, most=3)
 
 
 def table(rng: np.random.Generator, largest: int = 5, most: int = 3) -> dict[str, Any]:
@@ -50,6 +69,20 @@ def table(rng: np.random.Generator, largest: int = 5, most: int = 3) -> dict[str
     size, n = int(rng.integers(2, largest + 1)), int(rng.integers(1, most + 1))
     drafts = np.array(list(np.ndindex(*(size,) * n)))
     return {"p": law(rng, size), "drafts": drafts, "law": law(rng, len(drafts))}
+
+
+def ordered(rng: np.random.Generator) -> dict[str, Any]:
+    """A table, and an order of its tokens."""
+    instance = table(rng)
+    return {**instance, "order": rng.permutation(instance["p"].size)}
+
+
+def rejecting(rng: np.random.Generator) -> dict[str, Any]:
+    """A table with alpha* < 1."""
+    while True:
+        instance = table(rng)
+        if psi(**instance).min() < -1e-6:
+            return instance
 
 
 def independent(rng: np.random.Generator, largest: int = 4, most: int = 3) -> dict[str, Any]:
@@ -82,19 +115,12 @@ def model_of(target: FloatArray, draft: FloatArray) -> Model:
 def after_prefix(laws: FloatArray) -> Callable[[Prefix], FloatArray]:
     """A language model from its laws, shape (prefixes, V), in that order."""
     vocab = laws.shape[1]
-
-    def after(prefix: Prefix) -> FloatArray:
-        row = 0
-        for token in prefix:
-            row = row * vocab + 1 + token
-        return laws[row]
-
-    return after
+    return lambda prefix: laws[along(prefix, vocab)[-1]]
 
 
 def model_laws(rng: np.random.Generator, vocab: int, length: int) -> dict[str, Any]:
     """Both models' laws for drafted paths of `length` tokens, as `model_of` takes them."""
-    inner = sum(vocab**i for i in range(length))
+    inner = prefixes(vocab, length - 1)
     target = np.array([law(rng, vocab) for _ in range(inner + vocab**length)])
     draft = np.array([law(rng, vocab) for _ in range(inner)])
     if rng.random() < 0.5:  # a draft model that resembles the target
@@ -107,6 +133,6 @@ def path_laws(rng: np.random.Generator) -> dict[str, Any]:
     return model_laws(rng, *((2, 2), (2, 3), (3, 2))[rng.integers(3)])
 
 
-def subset_masses(problem: Problem) -> tuple[FloatArray, FloatArray]:
-    """p(H) and P(all drafts in H) of every token set H, by its bit mask, from the tuples one by one."""
-    return token_sets(problem.vocab) @ problem.p, inside(*problem.scheme.support(), problem.vocab)
+def optimum_of(problem: Problem) -> float:
+    """alpha* from all token sets."""
+    return 1 + float(psi(problem.p, *problem.scheme.support()).min())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
+
 import numpy as np
 
-from otspec.laws import FloatArray
+from otspec.laws import FloatArray, IntArray
 
 
 def overlap(p: FloatArray, q: FloatArray) -> float:
@@ -24,6 +27,13 @@ def residual(p: FloatArray, q: FloatArray) -> FloatArray:
     return rest / total if total > 0 else p
 
 
+def restricted(law: FloatArray, tokens: IntArray) -> FloatArray:
+    """A law on some of its tokens, normalised; uniform on them where it has nothing there."""
+    inside, share = np.zeros_like(law), law[tokens]
+    inside[tokens] = share / share.sum() if share.sum() > 0 else 1.0 / tokens.size
+    return inside
+
+
 def output(p: FloatArray, q: FloatArray, tested: FloatArray | None = None) -> FloatArray:
     """Law of the token put out at a drafted position: drafts from q, verified as if they came from `tested`."""
     tested = q if tested is None else tested
@@ -39,6 +49,11 @@ def child(node: int, token: int, vocab: int) -> int:
 def prefixes(vocab: int, length: int) -> int:
     """How many prefixes have at most `length` tokens."""
     return sum(vocab**size for size in range(length + 1))
+
+
+def along(tokens: Sequence[int], vocab: int) -> list[int]:
+    """The numbers of the prefixes of a text, from the empty one to all of it."""
+    return list(accumulate(tokens, lambda node, token: child(node, token, vocab), initial=0))
 
 
 def text(p: FloatArray, length: int, node: int = 0) -> FloatArray:

@@ -9,8 +9,8 @@ import numpy as np
 from otspec.laws import FloatArray, IntArray, likeliest
 from otspec.proofs_check import single_draft
 from otspec.proofs_check.claims import claim
-from otspec.proofs_check.dynaspec.shortlists import restricted
 from otspec.proofs_check.instances import law, positive_law
+from otspec.proofs_check.single_draft import restricted
 
 
 def _budget(k_max: int, t: int) -> int:

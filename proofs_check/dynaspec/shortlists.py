@@ -13,7 +13,7 @@ from otspec.proofs_check.claims import claim, inequality
 from otspec.proofs_check.dynaspec.speedup import mean_tokens
 from otspec.proofs_check.instances import law
 from otspec.proofs_check.search import Descent
-from otspec.proofs_check.single_draft import overlap
+from otspec.proofs_check.single_draft import overlap, restricted
 
 
 @claim(
@@ -33,14 +33,6 @@ def _on_shortlist(rng: np.random.Generator) -> dict[str, Any]:
     size = int(rng.integers(2, 7))
     shortlist = rng.choice(size, rng.integers(1, size + 1), replace=False)
     return {"p": law(rng, size), "shortlist": shortlist, "q": law(rng, shortlist.size)}
-
-
-def restricted(weights: FloatArray, shortlist: IntArray) -> FloatArray:
-    """A law's share of a shortlist, normalised; uniform on it where it has none."""
-    inside = np.zeros_like(weights)
-    share = weights[shortlist]
-    inside[shortlist] = share / share.sum() if share.sum() > 0 else 1.0 / shortlist.size
-    return inside
 
 
 @claim("dynaspec-lemma-1", _on_shortlist, Descent("q"), mutants={"It is at most 0.95 p(S).": {"most": 0.95}})

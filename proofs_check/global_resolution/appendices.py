@@ -13,6 +13,7 @@ from otspec.proofs_check.claims import Unchecked, claim, inequality
 from otspec.proofs_check.global_resolution.split import iid_masses, mask_of
 from otspec.proofs_check.instances import iid, law
 from otspec.proofs_check.search import Descent
+from otspec.proofs_check.single_draft import prefixes
 
 
 def inclusion_exclusion(q: FloatArray, n: int, term: BoolArray, inside: BoolArray) -> float:
@@ -102,14 +103,10 @@ def equation_121_asymptotic(size: int, n: int, times: float = 1.0) -> float:
     return times * n**2 / size - abs(terms / (size**n / math.factorial(n)) - 1)
 
 
-def _contexts(vocab: int, length: int) -> int:
-    return sum(vocab**depth for depth in range(length))
-
-
 def _several(rng: np.random.Generator) -> dict[str, Any]:
     """Next-token laws of a target, and of a verifier near it, in all contexts of fewer than L tokens."""
     vocab, length = int(rng.integers(2, 4)), int(rng.integers(2, 5))
-    target = np.array([law(rng, vocab) for _ in range(_contexts(vocab, length))])
+    target = np.array([law(rng, vocab) for _ in range(prefixes(vocab, length - 1))])
     other = np.array([law(rng, vocab) for _ in target])
     near = 10 ** rng.uniform(-3, 0)
     return {"target": target, "output": (1 - near) * target + near * other, "length": length}

@@ -21,7 +21,7 @@ from otspec.solvers.global_resolution.systems import Split as SolverSplit
 
 OUTER, INNER = 0, 1
 TINY = 1e-6
-"""Leaks below it count as this, where deviations are in units of leaks."""
+"""Leaks and bounds below it count as this, where deviations and errors are in units of them."""
 
 
 def _with_point(rng: np.random.Generator, instance: dict[str, Any]) -> dict[str, Any]:
@@ -33,12 +33,14 @@ def _with_truncation(rng: np.random.Generator, instance: dict[str, Any]) -> dict
     return {**instance, "keep": rng.random(instance["p"].size) < 0.6}
 
 
-def _point(rng: np.random.Generator) -> dict[str, Any]:
+def point(rng: np.random.Generator) -> dict[str, Any]:
+    """i.i.d. drafts and a point."""
     return _with_point(rng, iid(rng, most=3))
 
 
-def _truncated_point(rng: np.random.Generator) -> dict[str, Any]:
-    return _with_truncation(rng, _point(rng))
+def truncated_point(rng: np.random.Generator) -> dict[str, Any]:
+    """The same and a truncation."""
+    return _with_truncation(rng, point(rng))
 
 
 def _table_point(rng: np.random.Generator) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def _epsilon(rng: np.random.Generator) -> dict[str, Any]:
 def _positive_point(rng: np.random.Generator) -> dict[str, Any]:
     """A point, and another to take values outside T from."""
     size, n = int(rng.integers(2, 6)), int(rng.integers(1, 4))
-    instance = _truncated_point(rng) | {"p": positive_law(rng, size), "q": positive_law(rng, size), "n": n}
+    instance = truncated_point(rng) | {"p": positive_law(rng, size), "q": positive_law(rng, size), "n": n}
     alpha, other = rng.normal(scale=10 ** rng.uniform(-1.0, 1.0), size=(2, size))
     return {**instance, "alpha": alpha, "other": other, "keep": rng.random(size) < 0.6}
 
@@ -167,7 +169,7 @@ def theorem_6_4_existence(leaks: float = 1.0, **instance: Any) -> float:
 
 @claim(
     "gr-theorem-6.4-deviation",
-    _truncated_point,
+    truncated_point,
     _WALK,
     tol=_NEAR,
     tightness=lambda **point: _excess(OUTER, **point) / 3,
@@ -184,7 +186,7 @@ def theorem_6_4_deviation(leaks: float = 3, **point: Any) -> float:
 
 @inequality(
     "gr-theorem-6.4-deviation-2",
-    _truncated_point,
+    truncated_point,
     _WALK,
     tol=_NEAR,
     mutants={"1.9 eps_T in place of 2.": {"leaks": 1.9}},
@@ -201,7 +203,7 @@ def theorem_6_4_deviation_2(leaks: float = 2, **point: Any) -> tuple[float, floa
 
 @claim(
     "gr-phi-along-ones",
-    _truncated_point,
+    truncated_point,
     tol=1e-10,  # values of alpha of some tens
     cost=7,
     mutants={"Without P(all in H*).": {"inside": 0.0}},
@@ -251,7 +253,7 @@ def theorem_6_5_existence(leaks: float = 1.0, **instance: Any) -> float:
 
 @claim(
     "gr-theorem-6.5-deviation",
-    _truncated_point,
+    truncated_point,
     _WALK,
     tol=_NEAR,
     tightness=lambda **point: _excess(INNER, **point) / 3,
@@ -268,7 +270,7 @@ def theorem_6_5_deviation(leaks: float = 3, **point: Any) -> float:
 
 @inequality(
     "gr-theorem-6.5-deviation-2",
-    _truncated_point,
+    truncated_point,
     _WALK,
     tol=_NEAR,
     mutants={"1.9 gamma_T in place of 2.": {"leaks": 1.9}},
@@ -283,7 +285,7 @@ def theorem_6_5_deviation_2(leaks: float = 2, **point: Any) -> tuple[float, floa
 
 @claim(
     "gr-section-6.2-5-eps",
-    _truncated_point,
+    truncated_point,
     tol=_NEAR,
     cost=10,
     mutants={"They reach eps_T / 2 and gamma_T / 2.": {"reached": 0.5}},

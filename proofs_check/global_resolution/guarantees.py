@@ -10,15 +10,14 @@ import numpy as np
 from otspec.laws import BoolArray, FloatArray, IntArray
 from otspec.problem import Problem
 from otspec.proofs_check.claims import claim, inequality
+from otspec.proofs_check.global_resolution.convex import TINY, point, truncated_point
 from otspec.proofs_check.global_resolution.split import Split, iid_split, once_exact
-from otspec.proofs_check.instances import iid, positive_law
+from otspec.proofs_check.instances import positive_law
 from otspec.proofs_check.search import Descent
 from otspec.schemes import IID
 from otspec.solvers import GlobalResolution
 from otspec.solvers.global_resolution.plan import Resolution
 
-TINY = 1e-6
-"""Bounds below it count as this, where errors are in units of them."""
 FLOOR = 1e-290
 """Tuples less probable than this are floats of few digits."""
 
@@ -56,15 +55,9 @@ def algorithm_1_slice(
     return -float(np.abs(law - columns[row] / supplies[row]).max())
 
 
-def _point(rng: np.random.Generator) -> dict[str, Any]:
-    """i.i.d. drafts and a point."""
-    instance = iid(rng, most=3)
-    return {**instance, "alpha": rng.normal(scale=10 ** rng.uniform(-1.0, 1.0), size=instance["p"].size)}
-
-
 def _either_minimiser(rng: np.random.Generator) -> dict[str, Any]:
     """H* is the largest minimiser of psi half of the times when psi(H*) is below 0, else the smallest."""
-    instance = _point(rng)
+    instance = point(rng)
     cut = iid_split(instance["p"], instance["q"], instance["n"])
     return {**instance, "largest": cut.psi < -TINY and rng.random() < 0.5}
 
@@ -146,11 +139,6 @@ def lemma_6_6_acceptance_b(
     return cut.acceptance_error(alpha), cut.inner.slope(alpha)
 
 
-def _truncated(rng: np.random.Generator) -> dict[str, Any]:
-    instance = _point(rng)
-    return {**instance, "keep": rng.random(instance["p"].size) < 0.6}
-
-
 OUTPUT = np.array([1.0, 2.0, 2.0, 2.0])
 
 
@@ -175,7 +163,7 @@ def _sharpened(
 
 @inequality(
     "gr-output-error",
-    _truncated,
+    truncated_point,
     Descent("p q", free="alpha", sets="keep", counts="n"),
     least=TINY,
     in_ratio=True,
@@ -208,7 +196,7 @@ ACCEPTANCE = np.array([0.0, 1.0, 0.0, 1.0])
 
 @inequality(
     "gr-acceptance-error",
-    _truncated,
+    truncated_point,
     Descent("p q", free="alpha", sets="keep", counts="n"),
     least=TINY,
     in_ratio=True,

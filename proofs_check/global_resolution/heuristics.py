@@ -10,9 +10,10 @@ from scipy.optimize import brentq
 from otspec.laws import FloatArray, likeliest
 from otspec.problem import Problem
 from otspec.proofs_check.claims import Unchecked, claim
-from otspec.proofs_check.instances import distinct, iid, law, positive_law, subset_masses
+from otspec.proofs_check.instances import covered, distinct, iid, optimum_of
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.proofs_check.search import Descent
+from otspec.proofs_check.single_draft import restricted
 from otspec.schemes import Greedy
 from otspec.solvers.rules.kseq import best_gamma
 
@@ -38,23 +39,13 @@ def section_7_1_k(p: FloatArray, q: FloatArray, n: int) -> float:
     temperatures.
     Margin: The least gain from one more token among the drafts.
     """
-    optima = []
-    for k in range(1, np.count_nonzero(q) + 1):
-        kept = likeliest(q, k)
-        drafted = np.zeros_like(q)
-        drafted[kept] = q[kept] / q[kept].sum()
-        optima.append(iid_optimum(p, drafted, n))
+    optima = [iid_optimum(p, restricted(q, likeliest(q, k)), n) for k in range(1, np.count_nonzero(q) + 1)]
     return float(np.diff(optima).min(initial=0.0))
 
 
-def _greedy(p: FloatArray, q: FloatArray, n: int) -> float:
-    within_p, within = subset_masses(Problem(p, Greedy(q, n)))
-    return 1 + float((within_p - within).min())
-
-
 def _distinct_positive(rng: np.random.Generator) -> dict[str, Any]:
-    size = int(rng.integers(2, 6))
-    return {"p": law(rng, size), "q": positive_law(rng, size), "n": int(rng.integers(2, min(size, 4) + 1))}
+    drawn = covered(rng)
+    return {**drawn, "n": int(rng.integers(2, min(drawn["p"].size, 4) + 1))}
 
 
 @claim("gr-appendix-O-iid", _distinct_positive, cost=2, counterexample={"p": [1.0, 0.0], "q": [0.5, 0.5], "n": 2})
@@ -66,7 +57,7 @@ def appendix_o_iid(p: FloatArray, q: FloatArray, n: int) -> float:
     Instead: Neither law leads in general: see gr-appendix-O-greedy.
     Remark: The paper reports it as an average over prompts for k >= 100, and the opposite for k = 10.
     """
-    return iid_optimum(p, q, n) - _greedy(p, q, n)
+    return iid_optimum(p, q, n) - optimum_of(Problem(p, Greedy(q, n)))
 
 
 @claim(

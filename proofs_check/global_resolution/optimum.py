@@ -8,7 +8,7 @@ import numpy as np
 
 from otspec.laws import FloatArray, IntArray, likeliest
 from otspec.proofs_check.claims import Unchecked, claim
-from otspec.proofs_check.instances import iid, law, pair, positive_law, table
+from otspec.proofs_check.instances import iid, law, pair, positive_law, rejecting, table
 from otspec.proofs_check.oracles import (
     LP_TOL,
     Program,
@@ -23,6 +23,7 @@ from otspec.proofs_check.oracles import (
     token_sets,
     transport,
 )
+from otspec.proofs_check.single_draft import restricted
 from otspec.schemes import Greedy
 
 
@@ -45,17 +46,9 @@ def equation_2(p: FloatArray, drafts: IntArray, law: FloatArray, bounded: bool =
     return -abs(full_program(p, member, law).solve()[0] - relaxed.solve()[0])
 
 
-def _rejecting(rng: np.random.Generator) -> dict[str, Any]:
-    """An instance of `table` with alpha* < 1."""
-    while True:
-        instance = table(rng)
-        if psi(**instance).min() < -1e-6:
-            return instance
-
-
 @claim(
     "gr-equation-3",
-    _rejecting,
+    rejecting,
     cost=5,
     counterexample={"p": [1.0, 0.0], "drafts": [[0]], "law": [1.0]},
     mutants={"What is unspent goes to all tokens alike.": {"evenly": True}},
@@ -196,8 +189,7 @@ def appendix_n(p: FloatArray, q: FloatArray, n: int, k: int, rescaled: bool = Fa
     Remark: True of alpha*. Theorem 6.1 is another matter: it uses that p sums to 1.
     """
     kept = np.sort(likeliest(q, k))
-    drafted = np.zeros_like(q)
-    drafted[kept] = q[kept] / q[kept].sum()
+    drafted = restricted(q, kept)
     drafts = np.array(list(np.ndindex(*(k,) * n)))
     mass = np.prod(drafted[kept][drafts], axis=1)
     cut = p[kept] / p[kept].sum() if rescaled and p[kept].any() else p[kept]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
 
 from otspec.laws import BoolArray, FloatArray, IntArray
 from otspec.proofs_check.claims import Unchecked, claim
@@ -20,30 +20,8 @@ from otspec.proofs_check.global_resolution.split import (
     rising,
     subsets,
 )
-from otspec.proofs_check.instances import iid, table
-from otspec.proofs_check.oracles import formed, psi_of
-
-UNIT = 2.0**-10
-"""Probabilities are measured in this unit before HiGHS sees them, since its tolerances are absolute."""
-
-
-def _served(demands: FloatArray, mass: FloatArray, edges: BoolArray) -> float:
-    """How much of the demands drafts can serve along the edges, shape (2**V, V), by a linear program."""
-    sets, tokens = np.nonzero(edges & (mass > 0)[:, None])
-    cells = np.arange(sets.size)
-    if cells.size == 0:
-        return 0.0
-    sums = np.zeros((demands.size + mass.size, cells.size))
-    sums[tokens, cells] = sums[demands.size + sets, cells] = 1.0
-    limits = np.concatenate((demands, mass)) / UNIT
-    answer = linprog(
-        -np.ones(cells.size),
-        A_ub=sums,
-        b_ub=limits,
-        method="highs",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
-    return float("nan") if answer.fun is None else -UNIT * float(answer.fun)
+from otspec.proofs_check.instances import iid, ordered, table
+from otspec.proofs_check.oracles import formed, psi_of, relaxed_program
 
 
 def _feasible(p: FloatArray, mass: FloatArray, share: FloatArray, room: FloatArray, of_all: bool = True) -> float:
@@ -51,7 +29,8 @@ def _feasible(p: FloatArray, mass: FloatArray, share: FloatArray, room: FloatArr
     outer = ~(holds(p.size) & inside).any(axis=1)  # which sets have no token of H*
     demands = np.where(inside, 0.0, share * p)
     unserved = max(0.0, float((holds(p.size) @ demands - room)[outer].max()))
-    served = _served(demands, mass, holds(p.size) & ~inside)
+    edges = holds(p.size) & ~inside & (mass > 0)[:, None]
+    served = relaxed_program(demands, edges, mass).solve()[0] if edges.any() else 0.0
     supply = float(mass[~subsets(p.size)[:, mask_of(inside)]].sum())
     return -max(abs(unserved - (demands.sum() - served)), abs(room[mask_of(~inside)] - supply) if of_all else 0.0)
 
@@ -144,15 +123,8 @@ def appendix_h_polymatroid(p: FloatArray, drafts: IntArray, law: FloatArray, end
     return -worst
 
 
-def _without_minima(p: FloatArray, psi: FloatArray, inside: BoolArray, order: IntArray) -> FloatArray:
-    """(10) with psi itself in place of its minima."""
-    demands = np.zeros(p.size)
-    below = psi.size - 1
-    for v in order[~inside[order]]:
-        above = below & ~(1 << int(v))
-        demands[v] = p[v] + psi[above] - psi[below]
-        below = above
-    return demands
+_without_minima = partial(outer_demands, least=lambda psi, low: float(psi[low]))
+"""(10) with psi itself in place of its minima."""
 
 
 def _gale(
@@ -168,14 +140,9 @@ def _gale(
     return float(min(demands.min(), (p - demands)[~inside].min(initial=0.0), room.min(), -abs(demands.sum() - total)))
 
 
-def _ordered(rng: np.random.Generator) -> dict[str, Any]:
-    instance = table(rng)
-    return {**instance, "order": rng.permutation(instance["p"].size)}
-
-
 @claim(
     "gr-theorem-6.2",
-    _ordered,
+    ordered,
     tol=4e-12,  # minimisers tie within 1e-12
     cost=6,
     mutants={"Differences of psi in place of its minima.": {"solution": _without_minima}},

@@ -6,6 +6,7 @@ here, and `mass[A]` is the probability that the drafts form the set A.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -75,13 +76,19 @@ def least_above(psi: FloatArray, low: int) -> float:
     return float(psi[low & ~masks == 0].min())
 
 
-def outer_demands(p: FloatArray, psi: FloatArray, inside: BoolArray, order: IntArray) -> FloatArray:
+def outer_demands(
+    p: FloatArray,
+    psi: FloatArray,
+    inside: BoolArray,
+    order: IntArray,
+    least: Callable[[FloatArray, int], float] = least_above,
+) -> FloatArray:
     """p_v of eq. (10) with the tokens outside H* in a given order, 0 for those in H*; shape (V,)."""
     demands = np.zeros(p.size)
     below = psi.size - 1  # H_i, the tokens from v_i on and H*
     for v in order[~inside[order]]:
         above = below & ~(1 << int(v))
-        demands[v] = p[v] + least_above(psi, above) - least_above(psi, below)
+        demands[v] = p[v] + least(psi, above) - least(psi, below)
         below = above
     return demands
 

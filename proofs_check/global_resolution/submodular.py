@@ -14,7 +14,7 @@ from otspec.laws import FloatArray, IntArray
 from otspec.problem import Problem
 from otspec.proofs_check.claims import Unchecked, claim
 from otspec.proofs_check.global_resolution.split import mask_of
-from otspec.proofs_check.instances import distinct, independent, law, subset_masses
+from otspec.proofs_check.instances import distinct, independent, law, laws
 from otspec.proofs_check.oracles import prefixes, psi, psi_independent, submodularity, token_sets
 from otspec.proofs_check.search import Descent
 from otspec.schemes import Independent, WithoutReplacement
@@ -65,8 +65,7 @@ def _rho(p: FloatArray, q1: FloatArray, q2: FloatArray, sign: float) -> FloatArr
 
 
 def _two_drafts(rng: np.random.Generator) -> dict[str, Any]:
-    size = int(rng.integers(2, 6))
-    return {name: law(rng, size) for name in ("p", "q1", "q2")}
+    return laws(rng, 5, p=law, q1=law, q2=law)
 
 
 @claim("gr-equation-34", _two_drafts, counterexample={"p": [0.5, 0.5], "q1": [1.0, 0.0], "q2": [1.0, 0.0]})
@@ -141,8 +140,8 @@ def appendix_d_any_pair(p: FloatArray, pairs: FloatArray, diagonal: bool = True)
 
 
 def _psi_of_distinct(p: FloatArray, q: FloatArray, n: int) -> FloatArray:
-    within_p, within = subset_masses(Problem(p, WithoutReplacement(q, n)))
-    return within_p - within
+    problem = Problem(p, WithoutReplacement(q, n))
+    return psi(problem.p, *problem.scheme.support())
 
 
 def _falling(q: FloatArray, p: FloatArray) -> IntArray:

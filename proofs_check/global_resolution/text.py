@@ -8,18 +8,14 @@ import numpy as np
 
 from otspec.laws import FloatArray, IntArray, likeliest
 from otspec.proofs_check.claims import Unchecked, claim
-from otspec.proofs_check.instances import iid, positive_law
+from otspec.proofs_check.instances import positive_law, small_iid
 from otspec.proofs_check.oracles import LP_TOL, iid_optimum, members, psi_independent, relaxed_program, transport
 from otspec.proofs_check.search import Instance
+from otspec.proofs_check.single_draft import restricted
 from otspec.reporting.published import ACCEPTANCE, PUBLISHED
 
 
-@claim(
-    "gr-section-6-alpha",
-    lambda rng: iid(rng, largest=4, most=3),
-    cost=5,
-    counterexample={"p": [1.0], "q": [1.0], "n": 1},
-)
+@claim("gr-section-6-alpha", small_iid, cost=5, counterexample={"p": [1.0], "q": [1.0], "n": 1})
 def section_6_alpha(p: FloatArray, q: FloatArray, n: int) -> float:
     """alpha* = psi(H*). [thomas2025global, section 6, third paragraph]
 
@@ -47,13 +43,11 @@ def equation_137(p: FloatArray, q: FloatArray, n: int, k: int) -> float:
     Remark: A misprint: the derivation above it has it right.
     """
     kept = np.sort(likeliest(q, k))
-    drafted = q[kept] / q[kept].sum()
+    drafted = restricted(q, kept)
     drafts: IntArray = np.array(list(np.ndindex(*(k,) * n)))
     usable = ~members(drafts, k)  # the printed constraint makes S zero where the token is among the drafts
-    value = relaxed_program(p[kept], usable, np.prod(drafted[drafts], axis=1)).solve()[0] if usable.any() else 0.0
-    truncated = np.zeros_like(q)
-    truncated[kept] = drafted
-    return -abs(value - iid_optimum(p, truncated, n))
+    value = relaxed_program(p[kept], usable, np.prod(drafted[kept][drafts], axis=1)).solve()[0] if usable.any() else 0.0
+    return -abs(value - iid_optimum(p, drafted, n))
 
 
 def _improvement(limit_ms: int, tau: str, printed: float) -> Instance:

@@ -8,7 +8,7 @@ import numpy as np
 
 from otspec.laws import FloatArray
 from otspec.proofs_check.claims import claim
-from otspec.proofs_check.instances import law, positive_law
+from otspec.proofs_check.instances import covered, law
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import overlap, residual
 
@@ -129,11 +129,6 @@ def rejection_squeeze(f: FloatArray, g: FloatArray, M: float, h: FloatArray, fre
     return -float(max(np.abs(out - f / Z).max(), abs(proposals * Z / M - 1.0)))
 
 
-def _covered_pair(rng: np.random.Generator) -> dict[str, Any]:
-    size = int(rng.integers(2, 6))
-    return {"p": law(rng, size), "q": positive_law(rng, size)}
-
-
 def _once(p: FloatArray, q: FloatArray) -> FloatArray:
     """P(a token is drafted and accepted) at M = max p/q."""
     return q * p / (float((p / q).max()) * q)
@@ -141,7 +136,7 @@ def _once(p: FloatArray, q: FloatArray) -> FloatArray:
 
 @claim(
     "notes-rejection-below-speculation",
-    _covered_pair,
+    covered,
     Descent("p q"),
     tightness=lambda p, q: float(_once(p, q).sum()) / overlap(p, q),
     mutants={"1/M <= 0.95 times the sum.": {"share": 0.95}},
@@ -158,7 +153,7 @@ def rejection_below_speculation(p: FloatArray, q: FloatArray, share: float = 1.0
     return float(np.min([-abs(_once(p, q).sum() - least), share * most - least, -abs(most - overlap(p, q))]))
 
 
-@claim("notes-rejection-once", _covered_pair, mutants={"Else a draw from max(0, p - q).": {"else_p": False}})
+@claim("notes-rejection-once", covered, mutants={"Else a draw from max(0, p - q).": {"else_p": False}})
 def rejection_once(p: FloatArray, q: FloatArray, else_p: bool = True) -> float:
     """One attempt at rejection sampling, and else a draw from the unmodified p, puts out p. [aarnphm2025speculative,
     'speculative sampling', note on rejection sampling; leviathan2023fast]

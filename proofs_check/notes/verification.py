@@ -9,7 +9,7 @@ import numpy as np
 from otspec.laws import FloatArray
 from otspec.proofs_check import single_draft
 from otspec.proofs_check.claims import claim
-from otspec.proofs_check.instances import law, pair
+from otspec.proofs_check.instances import law, laws, pair
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import overlap
 
@@ -96,14 +96,9 @@ def lemma_3_3(p: FloatArray, q: FloatArray, share: float = 1.0) -> float:
     return -abs(_divergence(p, q) - share * (1.0 - overlap(p, q)))
 
 
-def _three_laws(rng: np.random.Generator) -> dict[str, Any]:
-    size = int(rng.integers(2, 6))
-    return {name: law(rng, size) for name in "pqr"}
-
-
 @claim(
     "notes-corollary-3.4",
-    _three_laws,
+    lambda rng: laws(rng, 5, p=law, q=law, r=law),
     Descent("p q r"),
     mutants={
         "At most (V - 1)/2 times max |p - q|.": {"most": 1},

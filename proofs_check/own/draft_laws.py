@@ -14,7 +14,7 @@ from scipy.special import lambertw
 from otspec.laws import FloatArray, IntArray, likeliest, sum_by
 from otspec.problem import Problem
 from otspec.proofs_check.claims import Claim, claim, inequality
-from otspec.proofs_check.instances import distinct, independent, law, pair
+from otspec.proofs_check.instances import distinct, independent, law, optimum_of, pair
 from otspec.proofs_check.oracles import prefixes, psi, psi_independent, token_sets
 from otspec.proofs_check.own.systematic import Circle, systematic
 from otspec.proofs_check.search import Descent
@@ -31,11 +31,6 @@ KEYS: dict[str, tuple[str, Key, list[list[float]]]] = {
 """Orders that suggest themselves: by what, as a function, and p, q1, q2 on which none of their prefixes is best."""
 
 
-def _optimum(problem: Problem) -> float:
-    """alpha* from all token sets."""
-    return 1 + float(psi(problem.p, *problem.scheme.support()).min())
-
-
 @claim("own-greedy", distinct, cost=8, mutants={"It is p(the n likeliest).": {"as_top_n": True}})
 def greedy(p: FloatArray, q: FloatArray, n: int, as_top_n: bool = False) -> float:
     """The optimum of greedy drafts is p(the n - 1 likeliest) + the sum of min(p, law of the last draft). [otspec,
@@ -46,13 +41,13 @@ def greedy(p: FloatArray, q: FloatArray, n: int, as_top_n: bool = False) -> floa
     last = q.copy()
     last[fixed] = 0.0
     form = p[likeliest(q, n)].sum() if as_top_n else p[fixed].sum() + np.minimum(p, last / last.sum()).sum()
-    return -abs(_optimum(Problem(p, scheme)) - float(form))
+    return -abs(optimum_of(Problem(p, scheme)) - float(form))
 
 
 @claim("own-top-n", distinct, cost=8, mutants={"It is p(all but the last draft).": {"fewer": 1}})
 def top_n(p: FloatArray, q: FloatArray, n: int, fewer: int = 0) -> float:
     """The optimum of top-n drafts is p(drafts). [otspec, docs/draft_laws.md, Theorem 4]"""
-    return -abs(_optimum(Problem(p, TopK(q, n))) - float(p[likeliest(q, n)[: n - fewer]].sum()))
+    return -abs(optimum_of(Problem(p, TopK(q, n))) - float(p[likeliest(q, n)[: n - fewer]].sum()))
 
 
 def _two_possible(rng: np.random.Generator) -> dict[str, Any]:
@@ -151,7 +146,7 @@ def earliest_deadline(p: FloatArray, q: FloatArray, n: int) -> float:
     shares = circle.shares(p)
     accepted = sum_by(circle.drafts.ravel(), shares.ravel(), p.size)
     over = max(float((accepted - p).max()), float((shares.sum(axis=1) - circle.mass).max()), -float(shares.min()))
-    return -max(over, abs(float(accepted.sum()) - _optimum(Problem(p, circle.scheme()))))
+    return -max(over, abs(float(accepted.sum()) - optimum_of(Problem(p, circle.scheme()))))
 
 
 def _distinct_order(rng: np.random.Generator) -> dict[str, Any]:

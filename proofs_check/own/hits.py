@@ -12,7 +12,16 @@ from otspec.laws import FloatArray, IntArray, sum_by
 from otspec.plans.figures import residual_law
 from otspec.problem import Problem
 from otspec.proofs_check.claims import claim
-from otspec.proofs_check.instances import distinct, iid, independent, law, positive_law, table, table_problem
+from otspec.proofs_check.instances import (
+    distinct,
+    independent,
+    law,
+    ordered,
+    positive_law,
+    small_iid,
+    table,
+    table_problem,
+)
 from otspec.proofs_check.oracles import inside, members, prefixes, relaxed_program, submodularity, token_sets, transport
 from otspec.proofs_check.search import Descent
 from otspec.schemes import IID, DraftScheme, Greedy, Independent, Support, TopK, WithoutReplacement
@@ -78,12 +87,7 @@ def base_is_pick(p: FloatArray, drafts: IntArray, law: FloatArray, most: int | N
     return -abs(float(served.sum()) - (1 - out_of_reach))
 
 
-def _ordered(rng: np.random.Generator) -> dict[str, Any]:
-    instance = table(rng)
-    return {**instance, "order": rng.permutation(instance["p"].size)}
-
-
-@claim("own-orders-are-vertices", _ordered, cost=2, mutants={"The order reversed.": {"step": -1}})
+@claim("own-orders-are-vertices", ordered, cost=2, mutants={"The order reversed.": {"step": -1}})
 def orders_are_vertices(p: FloatArray, drafts: IntArray, law: FloatArray, order: IntArray, step: int = 1) -> float:
     """Picking the draft that comes first in an order gives token v_i what f gains from the i-th prefix. [otspec,
     docs/without_replacement.md, Lemma 4; edmonds1970submodular]
@@ -221,7 +225,7 @@ def most_even(p: FloatArray, q: FloatArray, n: int, scheme: str, slope: float, o
 
 def _rival(rng: np.random.Generator) -> dict[str, Any]:
     """i.i.d. drafts, and another way to pick among them."""
-    instance = iid(rng, largest=4, most=3)
+    instance = small_iid(rng)
     p = positive_law(rng, instance["p"].size)
     drafts = np.array(list(np.ndindex(*(p.size,) * instance["n"])))
     return {**instance, "p": p, "weights": np.array([law(rng, instance["n"]) for _ in range(len(drafts))])}

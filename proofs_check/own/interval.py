@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from otspec.laws import FloatArray, sum_by
 from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule
 from otspec.proofs_check.claims import claim
-from otspec.proofs_check.instances import iid, iid_problem
+from otspec.proofs_check.instances import iid, iid_problem, small_iid
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.proofs_check.own.hits import ROUNDING
 from otspec.solving import solve
@@ -119,11 +118,7 @@ def _enumerated(plan: Pick) -> tuple[FloatArray, float, FloatArray, float]:
     return output, member, picked, worst
 
 
-def _small(rng: np.random.Generator) -> dict[str, Any]:
-    return iid(rng, largest=4, most=3)
-
-
-@claim("own-interval-pick", _small, cost=40, mutants={"It has the law q.": {"of_q": True}})
+@claim("own-interval-pick", small_iid, cost=40, mutants={"It has the law q.": {"of_q": True}})
 def interval_pick(p: FloatArray, q: FloatArray, n: int, of_q: bool = False) -> float:
     """The draft that shows the largest point has the law g. [otspec, docs/interval.md, Lemma 2]
 
@@ -133,7 +128,7 @@ def interval_pick(p: FloatArray, q: FloatArray, n: int, of_q: bool = False) -> f
     return -float(np.abs(_enumerated(plan)[2] - (q if of_q else rule.proposal)).sum())
 
 
-@claim("own-interval-lossless", _small, cost=40, mutants={"So has the picked draft.": {"picks": True}})
+@claim("own-interval-lossless", small_iid, cost=40, mutants={"So has the picked draft.": {"picks": True}})
 def interval_lossless(p: FloatArray, q: FloatArray, n: int, picks: bool = False) -> float:
     """The output of interval has the law p. [otspec, docs/interval.md, Theorem 1]
 
@@ -146,7 +141,7 @@ def interval_lossless(p: FloatArray, q: FloatArray, n: int, picks: bool = False)
 
 @claim(
     "own-interval-optimal",
-    _small,
+    small_iid,
     tol=ROUNDING,
     cost=40,
     mutants={"With probability alpha* of n + 1 drafts.": {"more": 1}},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -11,9 +11,10 @@ import numpy as np
 from otspec.laws import FloatArray
 from otspec.problem import Problem
 from otspec.proofs_check.claims import claim
-from otspec.proofs_check.instances import distinct, iid, independent, law, pair, positive_law
-from otspec.proofs_check.oracles import iid_optimum, members, psi
-from otspec.proofs_check.own.hits import ROUNDING, scheme_of
+from otspec.proofs_check.instances import distinct, independent, law, optimum_of, pair, positive_law, small_iid
+from otspec.proofs_check.oracles import iid_optimum, members
+from otspec.proofs_check.own.hits import DISTINCT, ROUNDING, scheme_of
+from otspec.proofs_check.search import Draw
 from otspec.schemes import HubPairs, Independent
 from otspec.solving import solve
 
@@ -28,7 +29,7 @@ def _judged(problem: Problem, solver: str) -> tuple[float, float]:
         return -np.inf, np.inf
     drafts, probabilities = problem.scheme.support()
     laws = np.array([plan.conditional(row) for row in drafts])
-    alpha = 1 + float(psi(problem.p, drafts, probabilities).min())
+    alpha = optimum_of(problem)
     off = max(float(np.abs(probabilities @ laws - problem.p).sum()), -float(laws.min()))
     return min(alpha - plan.acceptance, plan.bound - alpha, -off), plan.gap
 
@@ -38,7 +39,7 @@ def _narrowed(problem: Problem, solver: str, below: float = 1.0, above: float = 
     plan = solve(problem, solver, strict=False).plan
     if plan is None:
         return 0.0
-    alpha = 1 + float(psi(problem.p, *problem.scheme.support()).min())
+    alpha = optimum_of(problem)
     return min(alpha - below * plan.acceptance, above * plan.bound - alpha)
 
 
@@ -54,11 +55,19 @@ STOPPED = ("submodular:max_steps=1", "submodular:max_steps=3", "submodular")
 RACES = ("distinct_drafters:max_iterations=1", "distinct_drafters:max_iterations=20", "distinct_drafters")
 
 
-def _iid_stopped(rng: np.random.Generator) -> dict[str, Any]:
-    return {**iid(rng, largest=4, most=3), "solver": str(rng.choice([*STOPPED, *RACES]))}
+def _by(draw: Draw, solvers: Sequence[str]) -> Draw:
+    """Instances, each with one of the solvers."""
+    return lambda rng: {**draw(rng), "solver": str(rng.choice(solvers))}
 
 
-@claim("own-certified", _iid_stopped, tol=1e-11, cost=100, mutants=NARROWED)
+def _of_distinct(rng: np.random.Generator, any_law: Sequence[str], one_by_one: Sequence[str]) -> dict[str, Any]:
+    """Distinct drafts, and a solver that takes all of them, or those that are drawn one by one."""
+    scheme = str(rng.choice([*DISTINCT]))
+    solvers = (*any_law, *one_by_one) if scheme == "without replacement" else any_law
+    return {**distinct(rng, largest=4), "scheme": scheme, "solver": str(rng.choice(solvers))}
+
+
+@claim("own-certified", _by(small_iid, [*STOPPED, *RACES]), tol=1e-11, cost=100, mutants=NARROWED)
 def certified(p: FloatArray, q: FloatArray, n: int, solver: str, judge: Judge = _margin) -> float:
     """distinct_drafters and submodular are lossless wherever they stop, and alpha* lies between the plan's acceptance
     and bound: i.i.d. drafts. [otspec, docs/distinct_drafters.md, docs/without_replacement.md]
@@ -69,11 +78,7 @@ def certified(p: FloatArray, q: FloatArray, n: int, solver: str, judge: Judge = 
     return judge(Problem(p, scheme_of("iid", q, n)), solver)
 
 
-def _independent_stopped(rng: np.random.Generator) -> dict[str, Any]:
-    return {**independent(rng), "solver": str(rng.choice([*STOPPED, *RACES]))}
-
-
-@claim("own-certified-independent", _independent_stopped, tol=1e-11, cost=100, mutants=NARROWED)
+@claim("own-certified-independent", _by(independent, [*STOPPED, *RACES]), tol=1e-11, cost=100, mutants=NARROWED)
 def certified_independent(p: FloatArray, qs: FloatArray, solver: str, judge: Judge = _margin) -> float:
     """The same for independent drafts of distinct laws. [otspec, docs/distinct_drafters.md,
     docs/without_replacement.md]
@@ -84,13 +89,13 @@ def certified_independent(p: FloatArray, qs: FloatArray, solver: str, judge: Jud
 LAYERS = ("without_replacement:max_steps=1", "without_replacement", "without_replacement:tol=1e-9")
 
 
-def _distinct_stopped(rng: np.random.Generator) -> dict[str, Any]:
-    scheme = str(rng.choice(["without replacement", "greedy", "top-n"]))
-    solvers = (*STOPPED, *LAYERS) if scheme == "without replacement" else STOPPED
-    return {**distinct(rng, largest=4), "scheme": scheme, "solver": str(rng.choice(solvers))}
-
-
-@claim("own-certified-distinct", _distinct_stopped, tol=1e-11, cost=100, mutants=NARROWED)
+@claim(
+    "own-certified-distinct",
+    partial(_of_distinct, any_law=STOPPED, one_by_one=LAYERS),
+    tol=1e-11,
+    cost=100,
+    mutants=NARROWED,
+)
 def certified_distinct(p: FloatArray, q: FloatArray, n: int, scheme: str, solver: str, judge: Judge = _margin) -> float:
     """The same for submodular and without_replacement, whose drafts differ, and submodular for greedy and top-n drafts.
     [otspec, docs/without_replacement.md]
@@ -150,18 +155,17 @@ def _rule(problem: Problem, solver: str, optimal: bool = False) -> float:
     drafts, probabilities = problem.scheme.support()
     laws = np.array([plan.conditional(row) for row in drafts])
     member = float(probabilities @ (laws * members(drafts, problem.vocab)).sum(axis=1))
-    alpha = 1 + float(psi(problem.p, drafts, probabilities).min())
+    alpha = optimum_of(problem)
     if optimal:
         return member - alpha
     off = float(np.abs(probabilities @ laws - problem.p).sum())
     return min(-off, alpha - member, member - plan.acceptance)
 
 
-def _iid_ruled(rng: np.random.Generator) -> dict[str, Any]:
-    return {**iid(rng, largest=4, most=3), "solver": str(rng.choice(["naive", "single", "rrs", "kseq"]))}
+REACHED = {"They reach alpha*.": {"optimal": True}}
 
 
-@claim("own-rules", _iid_ruled, tol=1e-11, cost=40, mutants={"They reach alpha*.": {"optimal": True}})
+@claim("own-rules", _by(small_iid, ("naive", "single", "rrs", "kseq")), tol=1e-11, cost=40, mutants=REACHED)
 def rules(p: FloatArray, q: FloatArray, n: int, solver: str, optimal: bool = False) -> float:
     """naive, single, rrs and kseq are lossless for i.i.d. drafts, and accept at most P(the output is a draft), at most
     alpha*. [otspec, docs/rules.md; leviathan2023fast; chen2023accelerating; miao2024specinfer; sun2023spectr]
@@ -171,13 +175,13 @@ def rules(p: FloatArray, q: FloatArray, n: int, solver: str, optimal: bool = Fal
     return _rule(Problem(p, scheme_of("iid", q, n)), solver, optimal)
 
 
-def _distinct_ruled(rng: np.random.Generator) -> dict[str, Any]:
-    scheme = str(rng.choice(["without replacement", "greedy", "top-n"]))
-    solvers = ("naive", "single", "rsd") if scheme == "without replacement" else ("naive", "single")
-    return {**distinct(rng, largest=4), "scheme": scheme, "solver": str(rng.choice(solvers))}
-
-
-@claim("own-rules-distinct", _distinct_ruled, tol=1e-11, cost=40, mutants={"They reach alpha*.": {"optimal": True}})
+@claim(
+    "own-rules-distinct",
+    partial(_of_distinct, any_law=("naive", "single"), one_by_one=("rsd",)),
+    tol=1e-11,
+    cost=40,
+    mutants=REACHED,
+)
 def rules_distinct(p: FloatArray, q: FloatArray, n: int, scheme: str, solver: str, optimal: bool = False) -> float:
     """The same for rsd without replacement, and for naive and single with any distinct drafts. [otspec, docs/rules.md;
     jeon2024recursive]

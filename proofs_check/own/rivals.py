@@ -8,17 +8,18 @@ import numpy as np
 
 from otspec.laws import FloatArray
 from otspec.proofs_check.claims import claim, inequality
-from otspec.proofs_check.instances import law, model_of, pair
+from otspec.proofs_check.instances import law, laws, model_of, pair
 from otspec.proofs_check.oracles import iid_optimum
 from otspec.proofs_check.own.released import ReleasedHierarchical
 from otspec.proofs_check.race import Race
+from otspec.proofs_check.single_draft import prefixes
 from otspec.schemes import IID
 from otspec.verification import Block, Hierarchical, PathVerifier, path_law
 
 
 def _one_path(rng: np.random.Generator) -> dict[str, Any]:
     vocab, length = ((2, 2), (2, 3), (3, 2))[rng.integers(3)]
-    inner = sum(vocab**level for level in range(length))
+    inner = prefixes(vocab, length - 1)
     target = np.array([law(rng, vocab) for _ in range(inner + vocab**length)])
     return {"target": target, "draft": np.array([law(rng, vocab) for _ in range(inner)]), "length": length}
 
@@ -111,8 +112,7 @@ def spectr_gbv_one_draft(p: FloatArray, q: FloatArray, target: float, draft: flo
 
 
 def _drafts(rng: np.random.Generator) -> dict[str, Any]:
-    vocab = int(rng.integers(2, 5))
-    return {"p": law(rng, vocab), "q": law(rng, vocab), "n": int(rng.integers(1, 4))}
+    return {**laws(rng, 4, p=law, q=law), "n": int(rng.integers(1, 4))}
 
 
 def _optimal(p: FloatArray, q: FloatArray, n: int) -> float:

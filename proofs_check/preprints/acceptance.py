@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from otspec.laws import BoolArray, FloatArray
+from otspec.proofs_check import instances
 from otspec.proofs_check.claims import claim, inequality
 from otspec.proofs_check.instances import law, positive_law
 from otspec.proofs_check.preprints.levelling import WAYS, apart, compared, distance, levelled, of_even, of_two
@@ -42,8 +43,7 @@ def accepted(p: FloatArray, rule: str, eps: float, m: int) -> BoolArray:
 
 def laws(rng: np.random.Generator) -> dict[str, Any]:
     """A target's law without zeros, a draft's, and a direction."""
-    size = int(rng.integers(2, 7))
-    return {"p": positive_law(rng, size), "q": law(rng, size), "way": str(rng.choice(WAYS))}
+    return {**instances.laws(rng, 6, p=positive_law, q=law), "way": str(rng.choice(WAYS))}
 
 
 def with_m(rng: np.random.Generator) -> dict[str, Any]:

@@ -136,10 +136,15 @@ def tiles(marginals: FloatArray, base: float, rises: FloatArray, tile: int = TIL
     return stopped(rates[np.append(nodes[:-1:tile], nodes[-1])]) - float(rates.max())
 
 
+def _marginals(rng: np.random.Generator, *names: str) -> dict[str, Any]:
+    """As many laws for each name."""
+    size, depth = int(rng.integers(2, 4)), int(rng.integers(1, 4))
+    return {name: np.array([law(rng, size) for _ in range(depth)]) for name in names}
+
+
 def _rounds(rng: np.random.Generator) -> dict[str, Any]:
     """Two kinds of rounds, and what a pass costs."""
-    size, depth = int(rng.integers(2, 4)), int(rng.integers(1, 4))
-    kinds = {f"{name}_marginals": np.array([law(rng, size) for _ in range(depth)]) for name in ("first", "second")}
+    kinds = _marginals(rng, "first_marginals", "second_marginals")
     return {**kinds, "base": float(rng.random()), "slope": float(rng.random())}
 
 
@@ -191,9 +196,7 @@ def price(**instance: Any) -> float:
 
 
 def _with_target(rng: np.random.Generator) -> dict[str, Any]:
-    size, depth = int(rng.integers(2, 4)), int(rng.integers(1, 4))
-    both = {name: np.array([law(rng, size) for _ in range(depth)]) for name in ("marginals", "target")}
-    return {**both, "slope": float(rng.random() / 4)}
+    return {**_marginals(rng, "marginals", "target"), "slope": float(rng.random() / 4)}
 
 
 @claim(

@@ -9,7 +9,7 @@ from scipy.special import rel_entr, softmax
 
 from otspec.laws import FloatArray
 from otspec.proofs_check.claims import Unchecked, claim, inequality
-from otspec.proofs_check.instances import law, pair, positive_law
+from otspec.proofs_check.instances import law, laws, pair, positive_law
 from otspec.proofs_check.search import Descent
 from otspec.proofs_check.single_draft import overlap
 
@@ -57,8 +57,7 @@ def same_optimum(p: FloatArray, q: FloatArray) -> tuple[float, float]:
 
 def _family(rng: np.random.Generator) -> dict[str, Any]:
     """Two laws that a small drafter could have."""
-    size = int(rng.integers(2, 5))
-    return {"p": law(rng, size), "first": positive_law(rng, size), "second": positive_law(rng, size)}
+    return laws(rng, 4, p=law, first=positive_law, second=positive_law)
 
 
 @claim(
@@ -126,12 +125,12 @@ def gradient(p: FloatArray, logits: FloatArray, way: FloatArray, scaled: bool = 
     return -abs(float(ends[0] - ends[1]) / (2 * STEP) - float(gradient @ way)) * common
 
 
-def _positive(rng: np.random.Generator) -> dict[str, Any]:
-    size = int(rng.integers(2, 6))
-    return {"p": positive_law(rng, size), "q": positive_law(rng, size)}
-
-
-@inequality("lk-gradient-size", _positive, LAWS, mutants={"0.95 times that.": {"right": 0.95}})
+@inequality(
+    "lk-gradient-size",
+    lambda rng: laws(rng, 5, p=positive_law, q=positive_law),
+    LAWS,
+    mutants={"0.95 times that.": {"right": 0.95}},
+)
 def gradient_size(p: FloatArray, q: FloatArray) -> tuple[float, float]:
     """Its 1-norm is at most 2 (1 - q(B)). [otspec; on samarin2026lk (arXiv:2602.23881); docs/drafters.md, Theorem 3]
 

@@ -15,7 +15,7 @@ from otspec.certificate import optimum
 from otspec.laws import FloatArray
 from otspec.problem import Problem
 from otspec.proofs_check.claims import Unchecked, claim, inequality
-from otspec.proofs_check.instances import positive_law
+from otspec.proofs_check.instances import laws, positive_law
 from otspec.proofs_check.preprints.trees import best
 from otspec.proofs_check.race import Race
 from otspec.proofs_check.search import Descent
@@ -31,8 +31,7 @@ def matched(p: FloatArray, q: FloatArray) -> float:
 
 
 def _pair(rng: np.random.Generator) -> dict[str, Any]:
-    size = int(rng.integers(2, 5))
-    return {"p": positive_law(rng, size), "q": positive_law(rng, size)}
+    return laws(rng, 4, p=positive_law, q=positive_law)
 
 
 @claim("races-match", _pair, cost=4, mutants={"The sum of min(p, q).": {"least": True}})

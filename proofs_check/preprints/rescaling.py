@@ -12,7 +12,7 @@ import numpy as np
 
 from otspec.laws import BoolArray, FloatArray
 from otspec.proofs_check.claims import Unchecked, claim, inequality
-from otspec.proofs_check.instances import law, positive_law
+from otspec.proofs_check.instances import law, laws, positive_law
 from otspec.proofs_check.search import Descent
 
 KEY = "kumar2026ssd"
@@ -128,8 +128,8 @@ def misses(**instance: Any) -> tuple[float, float]:
 
 
 def _topped(rng: np.random.Generator) -> dict[str, Any]:
-    size = int(rng.integers(2, 7))
-    return {"p": law(rng, size), "q": law(rng, size), "fan": int(rng.integers(1, size))}
+    drawn = laws(rng, 6, p=law, q=law)
+    return {**drawn, "fan": int(rng.integers(1, drawn["p"].size))}
 
 
 def _one_by_one(p: FloatArray, q: FloatArray, fan: int) -> float:

@@ -10,6 +10,7 @@ from otspec.laws import BoolArray, FloatArray
 from otspec.proofs_check.claims import claim, inequality
 from otspec.proofs_check.instances import law, pair, positive_law
 from otspec.proofs_check.search import Descent
+from otspec.proofs_check.single_draft import along, prefixes
 from otspec.vocab import acceptance_rate, affinity, drafter_kernel, rdk, tli
 
 Rng = np.random.Generator
@@ -286,20 +287,12 @@ def theorem_5_1_sharper(
 def _texts(rng: Rng) -> dict[str, Any]:
     """Laws of both models in every context of fewer than `steps` tokens and of the target one token further."""
     vocab, steps = int(rng.integers(2, 4)), int(rng.integers(1, 4))
-    contexts = sum(vocab**depth for depth in range(steps + 1))
+    contexts = prefixes(vocab, steps)
     return {
         "target": np.array([law(rng, vocab) for _ in range(contexts)]),
         "draft": np.array([law(rng, vocab) for _ in range(contexts)]),
         "steps": steps,
     }
-
-
-def _context(prefix: tuple[int, ...], vocab: int) -> int:
-    """Number of a prefix: shorter ones first, those of a length in lexicographic order."""
-    number = 0
-    for token in prefix:
-        number = number * vocab + token
-    return sum(vocab**shorter for shorter in range(len(prefix))) + number
 
 
 @claim("rdk-algorithm-4", _texts, cost=4, mutants={"Rejected drafts replaced by draws from p.": {"replaced": False}})
@@ -315,12 +308,12 @@ def algorithm_4(target: FloatArray, draft: FloatArray, steps: int, replaced: boo
     vocab = target.shape[1]
     expected, got = (np.zeros((vocab,) * (steps + 1)) for _ in range(2))
     for text in np.ndindex(expected.shape):
-        along = [_context(text[:depth], vocab) for depth in range(steps + 1)]
-        chances = target[along, text]  # of the text's tokens, each in its context
+        contexts = along(text[:-1], vocab)
+        chances = target[contexts, text]  # of the text's tokens, each in its context
         expected[text] = chances.prod()
         accepted = 1.0
         for depth in range(steps):
-            p, q = target[along[depth]], draft[along[depth]]
+            p, q = target[contexts[depth]], draft[contexts[depth]]
             overlap = np.minimum(p, q)
             rejected = 1 - overlap.sum()
             if rejected > 0:  # line 9, and target text after it
