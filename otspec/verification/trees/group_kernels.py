@@ -3,37 +3,35 @@
 Tokens are in groups by p/q of the laws as they came (`tensors.groups.bucket`), so nothing has to be known of these
 before.  Each stage has its kernel, and the function that launches it below.
 
-Shapes: N slots of all trees, B * S; laws have R and R' rows of V tokens; there are k = GROUPS groups.
+Shapes: N slots of all trees, B * S; laws have R and R' rows of V tokens; there are k = GROUPS groups, whatever V is.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from otspec.verification.tensors.groups import LESS, MORE, PIECES, RARE, Groups, group_count
+from otspec.verification.tensors import groups as tensor_groups
+from otspec.verification.tensors.groups import SORTED, Groups, group_count
 from otspec.verification.tensors.row_kernels import law_of, units_of
 from otspec.verification.tensors.rows import BLOCK, DRIFT, EXACT, Reading, Rows, lanes, read_scaled, spread
 from otspec.verification.trees.layout import Layout
 
-FLAT = tuple(number for piece in PIECES for number in piece)
-"""As kernels take them."""
+PIECES = tl.constexpr(tuple(number for piece in tensor_groups.PIECES for number in piece))
+NUMBERS = tl.constexpr(len(PIECES.value))
+RARE, LESS, MORE = (tl.constexpr(bound) for bound in (tensor_groups.RARE, tensor_groups.LESS, tensor_groups.MORE))
+GROUPS = tl.constexpr(group_count(SORTED + 1))
 MOST_TILES, ENOUGH = 32, 8192
 """Of programs that put tokens into groups: how often they read some at most, and how many there are before they do."""
 
 
 @triton.jit
-def bucket_of(
-    digits,  # (LANES,): of p/q as a float32
-    PIECES: tl.constexpr,
-):  # fmt: skip
+def bucket_of(digits):  # (LANES,): of p/q as a float32
     """The bucket of p/q, from its float32."""
     found = tl.zeros_like(digits)
-    for i in tl.static_range(0, len(PIECES), 3):
+    for i in tl.static_range(0, NUMBERS, 3):
         found += tl.minimum(tl.maximum((digits >> PIECES[i]) - PIECES[i + 1], 0), PIECES[i + 2])
     return found
 
@@ -59,19 +57,13 @@ def group_of(
     target, draft,  # `Rows`
     p_row, q_row, tokens,  # (LANES,), or scalar rows
     vocab,  # scalar
-    GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
 ):  # fmt: skip
     """`groups.group` of large vocabularies, operation by operation, as `add_to_groups` has it."""
     there = as_it_came(draft.read.entries, q_row, tokens, vocab)
     mine, theirs = as_it_came(target.read.entries, p_row, tokens, vocab).to(tl.float32), there.to(tl.float32)
     rare = (mine < RARE) & (theirs < RARE)
     digits = tl.where(rare, tl.where(mine < theirs, LESS, MORE), quotient(mine, theirs, (there > 0) & ~rare))
-    return tl.where(there > 0, bucket_of(digits, PIECES), GROUPS).to(tl.int64)
-
-
-def of_groups(vocab: int) -> dict[str, Any]:
-    """What is fixed about groups when kernels are compiled."""
-    return {"GROUPS": group_count(vocab), "PIECES": FLAT, "RARE": RARE, "LESS": LESS, "MORE": MORE}
+    return tl.where(there > 0, bucket_of(digits), GROUPS).to(tl.int64)
 
 
 @triton.jit
@@ -139,10 +131,9 @@ def eight_sums(
 def put_rare(
     sums,  # (k + 2,)
     digits, amount,  # scalars
-    PIECES: tl.constexpr,
 ):  # fmt: skip
     """Add what rare tokens add up to into the group of all that are on one side of 1."""
-    group = bucket_of(tl.full((), digits, tl.int32), PIECES)
+    group = bucket_of(tl.full((), digits, tl.int32))
     tl.atomic_add(sums + group, amount, mask=amount > 0, sem="relaxed")
 
 
@@ -152,7 +143,6 @@ def add_to_groups(
     p_rows, q_rows, children, depths,  # (N,)
     target, size,  # (N, k + 2)
     p_count, q_count, vocab,  # scalars: R, R', V
-    GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
     BLOCK: tl.constexpr, TILES: tl.constexpr, TOGETHER: tl.constexpr,
 ):  # fmt: skip
     """Histograms of p and q over the groups of each slot, as they came, in units, and their totals after them.
@@ -204,7 +194,7 @@ def add_to_groups(
             drafted = there > 0  # what is not is in the last group, and its p is not read
             amount, length = all_units_of(here), all_units_of(there)
             length |= drafted.to(tl.int64)
-            group = bucket_of(quotient(here.to(tl.float32), there.to(tl.float32), drafted), PIECES)
+            group = bucket_of(quotient(here.to(tl.float32), there.to(tl.float32), drafted))
             tl.atomic_add(target + group, amount, mask=drafted & (amount > 0), sem="relaxed")
             tl.atomic_add(size + group, length, mask=drafted, sem="relaxed")
             total_mine += amount
@@ -217,10 +207,10 @@ def add_to_groups(
             drafted_mine - more_mine, more_mine, all_theirs - more_theirs, more_theirs,
             total_mine, total_theirs, coarse_mine, coarse_theirs, TOGETHER,
         )  # fmt: skip
-        put_rare(target, LESS, steps_as_units(less_mine, p_double), PIECES)
-        put_rare(target, MORE, steps_as_units(more_mine, p_double), PIECES)
-        put_rare(size, LESS, steps_as_units(less_theirs, q_double), PIECES)
-        put_rare(size, MORE, steps_as_units(more_theirs, q_double), PIECES)
+        put_rare(target, LESS, steps_as_units(less_mine, p_double))
+        put_rare(target, MORE, steps_as_units(more_mine, p_double))
+        put_rare(size, LESS, steps_as_units(less_theirs, q_double))
+        put_rare(size, MORE, steps_as_units(more_theirs, q_double))
         tl.atomic_add(target + GROUPS, total_mine, sem="relaxed")
         tl.atomic_add(size + GROUPS, total_theirs, sem="relaxed")
         tl.atomic_add(target + GROUPS + 1, coarse_mine, sem="relaxed")
@@ -237,13 +227,13 @@ def group_by_kernels(target: Tensor, draft: Tensor, target_row: Tensor, draft_ro
     layout : Layout
     """
     counts = _histograms(target, draft, target_row, draft_row, layout)
-    return Groups(*counts[:, :, : group_count(target.shape[1])])
+    return Groups(*counts[:, :, : GROUPS.value])
 
 
 def _histograms(target: Tensor, draft: Tensor, target_row: Tensor, draft_row: Tensor, layout: Layout) -> Tensor:
     """Sums of p and q over the groups of all slots, and over all tokens, twice, shape (2, B * S, k + 2)."""
     vocab, pairs = target.shape[1], target_row.numel()
-    counts = torch.zeros((2, pairs, group_count(vocab) + 2), dtype=torch.int64, device=target.device)
+    counts = torch.zeros((2, pairs, GROUPS.value + 2), dtype=torch.int64, device=target.device)
     block, tiles = 256, MOST_TILES  # as quick as it gets in the interpreter
     if target.device.type == "cuda":
         # Of a warp the slowest lane is slow, of several that of all; and more than one token to a thread would be added
@@ -253,7 +243,7 @@ def _histograms(target: Tensor, draft: Tensor, target_row: Tensor, draft_row: Te
             tiles //= 2
     add_to_groups[(pairs, -(-vocab // (block * tiles)))](
         target.contiguous(), draft.contiguous(), target_row, draft_row, layout.children.contiguous(),
-        layout.depth.contiguous(), *counts, len(target), len(draft), vocab, **of_groups(vocab), BLOCK=block,
+        layout.depth.contiguous(), *counts, len(target), len(draft), vocab, BLOCK=block,
         TILES=tiles, TOGETHER=target.device.type == "cuda", num_warps=max(block // 32, 1), **EXACT,
     )  # fmt: skip
     return counts
@@ -265,7 +255,7 @@ def finish_row(
     rows,  # (N,)
     place, count,  # scalars: the slot, and how many rows there are
     scales, valid,  # (R,)
-    DRIFT: tl.constexpr, GROUPS: tl.constexpr,
+    DRIFT: tl.constexpr,
 ):  # fmt: skip
     """Whether a slot's row is a law, by its total, and what it is multiplied by to add up to 1."""
     total = tl.load(sums + GROUPS).to(tl.float64) / 4611686018427387904.0
@@ -285,16 +275,16 @@ def finish_groups(
     p_scale, p_valid,  # (R,)
     q_scale, q_valid,  # (R',)
     p_count, q_count,  # scalars: R, R'
-    P_DRIFT: tl.constexpr, Q_DRIFT: tl.constexpr, GROUPS: tl.constexpr, LANES: tl.constexpr,
+    P_DRIFT: tl.constexpr, Q_DRIFT: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """`finish_totals`, by the totals of the slots' groups.  Slots whose laws are none have one token that is drawn."""
     pair = tl.program_id(0)
     if tl.load(depths + pair) >= 0:
         target += pair.to(tl.int64) * (GROUPS + 2)
         size += pair.to(tl.int64) * (GROUPS + 2)
-        right = finish_row(target, p_rows, pair, p_count, p_scale, p_valid, P_DRIFT, GROUPS)
+        right = finish_row(target, p_rows, pair, p_count, p_scale, p_valid, P_DRIFT)
         if tl.load(children + pair) > 0:
-            right *= finish_row(size, q_rows, pair, q_count, q_scale, q_valid, Q_DRIFT, GROUPS)
+            right *= finish_row(size, q_rows, pair, q_count, q_scale, q_valid, Q_DRIFT)
             groups = tl.arange(0, LANES)
             one = tl.where(groups == 0, tl.full([LANES], 4611686018427387904, tl.int64), 0)
             replaced = groups < tl.where(right > 0, 0, GROUPS)
@@ -317,13 +307,13 @@ def check_by_groups(
     """
     target, draft = target.contiguous(), draft.contiguous()
     counts = _histograms(target, draft, target_row, draft_row, layout)
-    count, device = group_count(target.shape[1]), target.device
+    count, device = GROUPS.value, target.device
     scales = [torch.empty(len(law), dtype=torch.float64, device=device) for law in (target, draft)]
     valid = [torch.empty(len(law), dtype=torch.int8, device=device) for law in (target, draft)]
     finish_groups[(target_row.numel(),)](
         *counts, target_row, draft_row, layout.children.contiguous(), layout.depth.contiguous(),
         scales[0], valid[0], scales[1], valid[1], len(target), len(draft), P_DRIFT=DRIFT[target.dtype],
-        Q_DRIFT=DRIFT[draft.dtype], GROUPS=count, LANES=lanes(count), **EXACT,
+        Q_DRIFT=DRIFT[draft.dtype], LANES=lanes(count), **EXACT,
     )  # fmt: skip
     p, q = (
         Rows(read_scaled(law, scale), right.view(torch.bool))
@@ -339,7 +329,6 @@ def find_groups(
     p_rows, q_rows, parents, drafts,  # (N,)
     p_at, q_at, group_at,  # (N,)
     count, slots, vocab,  # scalars: N, S, V
-    GROUPS: tl.constexpr, PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Both laws and the group of the tokens of all slots, after their parents."""
@@ -354,7 +343,7 @@ def find_groups(
     there = law_of(draft, q_row, tokens, vocab, False)
     tl.store(p_at + lanes, here, mask=valid)
     tl.store(q_at + lanes, there, mask=valid)
-    group = group_of(target, draft, p_row, q_row, tokens, vocab, GROUPS, PIECES, RARE, LESS, MORE)
+    group = group_of(target, draft, p_row, q_row, tokens, vocab)
     tl.store(group_at + lanes, group, mask=valid)
 
 
@@ -375,6 +364,6 @@ def groups_at_by_kernels(
     groups = torch.empty(count, dtype=torch.int64, device=device)
     find_groups[(-(-count // BLOCK),)](
         *spread(target), *spread(draft), target_row, draft_row, layout.parent.contiguous(), tokens.contiguous(),
-        p, q, groups, count, tokens.shape[1], vocab, **of_groups(vocab), BLOCK=min(BLOCK, lanes(count)), **EXACT,
+        p, q, groups, count, tokens.shape[1], vocab, BLOCK=min(BLOCK, lanes(count)), **EXACT,
     )  # fmt: skip
     return p, q, groups

@@ -21,7 +21,7 @@ from otspec.verification.rules.block.tensors import Accepted
 from otspec.verification.tensors.row_kernels import law_of, units_of
 from otspec.verification.tensors.rows import BLOCK, EXACT, Reading, Rows, lanes, spread
 from otspec.verification.trees.batch import Line
-from otspec.verification.trees.group_kernels import group_of, of_groups
+from otspec.verification.trees.group_kernels import GROUPS, group_of
 
 FINISHED = 16, 8
 """So many levels of a path are finished at once, of which a program reads so many chunks at once: a thread has one."""
@@ -64,11 +64,6 @@ class Kind(NamedTuple):
     """Whether the law of a token is all on it."""
     FACTOR: bool
     """Whether draft laws have factors."""
-    GROUPS: int
-    PIECES: tuple[int, ...]
-    RARE: float
-    LESS: int
-    MORE: int
 
 
 class Step(NamedTuple):
@@ -99,11 +94,8 @@ def conditional_law(
     else:
         law = law_of(laws.draft, q_row, tokens, vocab, False)
         if kind.FACTOR:
-            group = group_of(
-                laws.target, laws.draft, p_row, q_row, tokens, vocab,
-                kind.GROUPS, kind.PIECES, kind.RARE, kind.LESS, kind.MORE,
-            )  # fmt: skip
-            law = law * tl.load(laws.factor + place * (kind.GROUPS + 1) + group)
+            group = group_of(laws.target, laws.draft, p_row, q_row, tokens, vocab)
+            law = law * tl.load(laws.factor + place * (GROUPS + 1) + group)
     return law
 
 
@@ -116,14 +108,12 @@ def weigh(
     lengths,  # (B,)
     weights,  # (B, L + 1)
     vocab,  # scalar
-    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
-    PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, LEVELS: tl.constexpr,
-    LANES: tl.constexpr,
+    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, LEVELS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """The weights of block verification after 0 to L tokens of each path."""
     target = Rows(Reading(p, p_high, p_first, p_heat, p_scale), p_valid)
     laws = Laws(target, Rows(Reading(q, q_high, q_first, q_heat, q_scale), q_valid), factor)
-    kind: tl.constexpr = Kind(LOGITS, POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE)
+    kind: tl.constexpr = Kind(LOGITS, POINT, FACTOR)
     path = tl.program_id(0)
     lanes = tl.arange(0, LANES)
     level = tl.minimum(lanes, LEVELS - 1)
@@ -184,14 +174,12 @@ def sum_rest_along(
     weights,  # (B, L + 1)
     rest, whole,  # (B, L + 1, chunks)
     vocab,  # scalar
-    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
-    PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, LEVELS: tl.constexpr,
-    BLOCK: tl.constexpr,
+    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, LEVELS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Sums of `rest_at` over each chunk of each level of a path; 0 beyond its end."""
     target = Rows(Reading(p, p_high, p_first, p_heat, p_scale), p_valid)
     laws = Laws(target, Rows(Reading(q, q_high, q_first, q_heat, q_scale), q_valid), factor)
-    kind: tl.constexpr = Kind(LOGITS, POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE)
+    kind: tl.constexpr = Kind(LOGITS, POINT, FACTOR)
     place, chunk = tl.program_id(0), tl.program_id(1)
     path, level = place // (LEVELS + 1), place % (LEVELS + 1)
     at = place * tl.num_programs(1) + chunk
@@ -232,8 +220,7 @@ def finish(
     uniforms,  # of `PathUniforms`
     accepted, token,  # (B,)
     vocab, chunks, stride, step, last,  # scalars
-    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, GROUPS: tl.constexpr,
-    PIECES: tl.constexpr, RARE: tl.constexpr, LESS: tl.constexpr, MORE: tl.constexpr, LEVELS: tl.constexpr,
+    LOGITS: tl.constexpr, POINT: tl.constexpr, FACTOR: tl.constexpr, LEVELS: tl.constexpr,
     BLOCK: tl.constexpr, LANES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """How many tokens of a path are accepted, and the token after them.
@@ -243,7 +230,7 @@ def finish(
     """
     target = Rows(Reading(p, p_high, p_first, p_heat, p_scale), p_valid)
     laws = Laws(target, Rows(Reading(q, q_high, q_first, q_heat, q_scale), q_valid), factor)
-    kind: tl.constexpr = Kind(LOGITS, POINT, FACTOR, GROUPS, PIECES, RARE, LESS, MORE)
+    kind: tl.constexpr = Kind(LOGITS, POINT, FACTOR)
     path = tl.program_id(0)
     uniforms += path * stride
     lanes = tl.arange(0, LANES)
@@ -325,10 +312,7 @@ def verify_path_by_kernels(
         *spread(target), *spread(target if draft is None else draft),  # in place of what is not read
         (uniforms.uniforms if factor is None else factor).contiguous(), *(part.contiguous() for part in rows), weights,
     )  # fmt: skip
-    fixed = {
-        "LOGITS": logits, "POINT": draft is None, "FACTOR": factor is not None, **of_groups(vocab),
-        "LEVELS": levels, **EXACT,
-    }  # fmt: skip
+    fixed = {"LOGITS": logits, "POINT": draft is None, "FACTOR": factor is not None, "LEVELS": levels, **EXACT}
     weigh[(paths,)](*arguments, vocab, **fixed, LANES=lanes(levels))
     rest, whole = torch.empty((2, paths, levels + 1, chunks), dtype=torch.int64, device=device)
     sum_rest_along[(paths * (levels + 1), chunks)](*arguments, rest, whole, vocab, **fixed, BLOCK=BLOCK)
