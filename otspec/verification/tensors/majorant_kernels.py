@@ -11,16 +11,16 @@ from typing import NamedTuple
 import triton
 import triton.language as tl
 
+from otspec.verification.tensors import majorant
 from otspec.verification.tensors.arithmetic_kernels import running_maximum
+
+HALVINGS, LOWEST = tl.constexpr(majorant.HALVINGS), tl.constexpr(majorant.LOWEST)
+NOISE, LEAST = tl.constexpr(majorant.NOISE), tl.constexpr(majorant.LEAST)
 
 
 class Search(NamedTuple):
-    """What is fixed of a search for breakpoints, as a kernel hands it on; `majorant` defines these."""
+    """What is fixed of a search for breakpoints, as a kernel hands it on; `majorant.key_shifts` has the last two."""
 
-    HALVINGS: int
-    NOISE: float
-    LEAST: float
-    LOWEST: int
     KEYS: int
     SHIFT: int
     NUMBER: int
@@ -55,13 +55,13 @@ def find_breakpoints(
     end = tl.where(index == 0, 0, end)
     segment = (index >= low).to(tl.int32) + (index >= high).to(tl.int32)
     at_run, at_rise = of_point(tl.load(curve + tl.minimum(index, places)))
-    for _ in range(search.HALVINGS):
+    for _ in range(HALVINGS):
         begin_run, begin_rise = of_point(tl.load(curve + begin))
         end_run, end_rise = of_point(tl.load(curve + end))
         width, rise = end_run - begin_run, end_rise - begin_rise
         height = width * (at_rise - begin_rise) - rise * (at_run - begin_run)
-        high_above = (height > tl.maximum(search.NOISE * (width + rise), search.LEAST)) & (index <= places)
-        code = (height.to(tl.int32, bitcast=True) - search.LOWEST) >> search.SHIFT
+        high_above = (height > tl.maximum((width + rise) * NOISE, LEAST)) & (index <= places)
+        code = (height.to(tl.int32, bitcast=True) - LOWEST) >> search.SHIFT
         first = segment << search.NUMBER
         key = tl.where(high_above, code * search.KEYS + (search.KEYS - 1 - index), 0)
         ran_up = running_maximum(first + key, index, STEPS)

@@ -5,26 +5,18 @@ Shapes: a grid has BINS bins, in BIN_LANES lanes; GRIDS planes of a prefix are g
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import triton
 import triton.language as tl
 
+from otspec.verification.rules.nested import grid
 from otspec.verification.tensors.arithmetic_kernels import before, halved, powers
+from otspec.verification.tensors.rows import lanes
 
 LABELS, OWN, BINNED, WINS = (tl.constexpr(plane) for plane in range(4))
 GRIDS = tl.constexpr(4)
-
-
-class Grid(NamedTuple):
-    """What is fixed of grids, as a kernel hands it on."""
-
-    BINS: int
-    BIN_LANES: int
-    BIN_ROUNDS: int
-    """Of a search for a bin."""
-    FAINT: float
-    """As `grid.FAINT`."""
+BINS, FAINT = tl.constexpr(grid.BINS), tl.constexpr(grid.FAINT)
+BIN_LANES, BIN_ROUNDS = tl.constexpr(lanes(grid.BINS)), tl.constexpr(grid.BINS.bit_length())
+"""Rounds are those of a search for a bin."""
 
 
 @triton.jit
@@ -61,10 +53,7 @@ def chances(masses, density, inside):  # (BIN_LANES,)
 
 
 @triton.jit
-def even_labels(
-    bins,  # (BIN_LANES,)
-    BINS: tl.constexpr,
-):  # fmt: skip
+def even_labels(bins):  # (BIN_LANES,)
     """`grid.everything`, as running sums."""
     return (bins + 1).to(tl.int64) * (4611686018427387904 // BINS)
 
@@ -75,33 +64,32 @@ def branch(
     ends, density,  # (BIN_LANES,)
     children,  # scalar
     BITS: tl.constexpr,
-    grid,  # `Grid`
 ):  # fmt: skip
     """`grid.branch`: the labels of any one of a slot's children; no slot of the level has several if BITS is 1."""
-    bins = tl.arange(0, grid.BIN_LANES)
-    inside = bins < grid.BINS
+    bins = tl.arange(0, BIN_LANES)
+    inside = bins < BINS
     if BITS > 1:  # noqa: SIM102  # known when it is compiled, unlike what follows
         if children > 1:
-            labels = longs + LABELS * grid.BINS
+            labels = longs + LABELS * BINS
             tl.store(labels + bins, ends, mask=inside)  # those of the first slot are only in lanes
             tl.debug_barrier()
             masses = ends - tl.load(labels + bins - 1, mask=inside & (bins > 0), other=0)
-            tl.store(longs + WINS * grid.BINS + bins, chances(masses, density, inside), mask=inside)
+            tl.store(longs + WINS * BINS + bins, chances(masses, density, inside), mask=inside)
             tl.debug_barrier()
-            whole = tl.load(labels + grid.BINS - 1)
-            steps = tl.minimum((bins + 1).to(tl.float64) / grid.BINS, 1.0)
+            whole = tl.load(labels + BINS - 1)
+            steps = tl.minimum((bins + 1).to(tl.float64) / BINS, 1.0)
             points = (powers(steps, children + tl.zeros_like(bins), BITS) * whole.to(tl.float64)).to(tl.int64)
             points = tl.minimum(points, whole)
-            place = search(labels, points, grid.BINS, grid.BIN_ROUNDS)
-            reached = interpolated(longs + WINS * grid.BINS, labels, points, place)
-            tl.store(longs + BINNED * grid.BINS + bins, reached, mask=inside)
+            place = search(labels, points, BINS, BIN_ROUNDS)
+            reached = interpolated(longs + WINS * BINS, labels, points, place)
+            tl.store(longs + BINNED * BINS + bins, reached, mask=inside)
             tl.debug_barrier()
-            earlier = tl.load(longs + BINNED * grid.BINS + bins - 1, mask=inside & (bins > 0), other=0)
+            earlier = tl.load(longs + BINNED * BINS + bins - 1, mask=inside & (bins > 0), other=0)
             density = tl.where(inside, reached - earlier, 0).to(tl.float64)
             top = tl.max(density)
-            density = tl.maximum(tl.where(top > 0, density / tl.where(top > 0, top, 1.0), 1.0), grid.FAINT)
-            ends = even_labels(bins, grid.BINS)
+            density = tl.maximum(tl.where(top > 0, density / tl.where(top > 0, top, 1.0), 1.0), FAINT)
+            ends = even_labels(bins)
             tl.debug_barrier()
-    tl.store(longs + OWN * grid.BINS + bins, ends, mask=inside)
+    tl.store(longs + OWN * BINS + bins, ends, mask=inside)
     tl.store(densities + bins, density, mask=inside)
     return ends, density

@@ -9,16 +9,15 @@ have workspaces of their own, B * (slots of the widest level).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from otspec.verification.rules.nested import grid as grids
 from otspec.verification.rules.nested.grid import Grown
-from otspec.verification.rules.nested.grid_kernels import GRIDS, LABELS, OWN, Grid, branch, even_labels
+from otspec.verification.rules.nested.grid_kernels import BIN_LANES, BINS, GRIDS, LABELS, OWN, branch, even_labels
 from otspec.verification.rules.nested.sharing_kernels import (
     DOWN,
     PART_MASS,
@@ -105,7 +104,7 @@ def lay_out(
     competes,  # (N,)
     spread,  # (PARTS,)
     GROUPS: tl.constexpr, PARTS: tl.constexpr, PART_LANES: tl.constexpr, AHEAD: tl.constexpr, GROUP_LANES: tl.constexpr,
-    STEPS: tl.constexpr, ROUNDS: tl.constexpr, BINS: tl.constexpr, BIN_LANES: tl.constexpr,
+    STEPS: tl.constexpr, ROUNDS: tl.constexpr,
 ):  # fmt: skip
     """All labels for every slot, which keeps them unless it competes, and no factors.
 
@@ -113,7 +112,7 @@ def lay_out(
     """
     slot = tl.program_id(0).to(tl.int64)
     bins = tl.arange(0, BIN_LANES)
-    tl.store(longs + (slot * GRIDS + LABELS) * BINS + bins, even_labels(bins, BINS), mask=bins < BINS)
+    tl.store(longs + (slot * GRIDS + LABELS) * BINS + bins, even_labels(bins), mask=bins < BINS)
     tl.store(competes + slot, tl.zeros([], tl.int64))
     groups = tl.arange(0, GROUP_LANES)
     tl.store(factor + slot * (GROUPS + 1) + groups, tl.full([GROUP_LANES], 1.0, tl.float64), mask=groups <= GROUPS)
@@ -191,7 +190,6 @@ def refine_slot(
     worked,  # (WORKED, LANES)
     level,  # `Level`
     counts,  # `Counts`
-    grid,  # `Grid`
     majorant,  # `Search`
 ):  # fmt: skip
     """A slot takes the labels that its parent leaves it and shares them; its weight, and whether it competes."""
@@ -207,30 +205,30 @@ def refine_slot(
         parts = parts_of(slots, slot, children, lanes, level.AHEAD, counts)
 
     weight = tl.full([], 1.0, tl.float64)
-    longs, densities = slots.longs + slot * GRIDS * grid.BINS, slots.floats + slot * grid.BINS
-    bins = tl.arange(0, grid.BIN_LANES)
-    ends, density = even_labels(bins, grid.BINS), tl.full([grid.BIN_LANES], 1.0, tl.float64)
+    longs, densities = slots.longs + slot * GRIDS * BINS, slots.floats + slot * BINS
+    bins = tl.arange(0, BIN_LANES)
+    ends, density = even_labels(bins), tl.full([BIN_LANES], 1.0, tl.float64)
     if not level.FIRST:
-        theirs = slots.longs + parent * GRIDS * grid.BINS
+        theirs = slots.longs + parent * GRIDS * BINS
         group = tl.load(slots.group_at + slot)
-        density = tl.load(slots.floats + parent * grid.BINS + bins, mask=bins < grid.BINS, other=0.0)
+        density = tl.load(slots.floats + parent * BINS + bins, mask=bins < BINS, other=0.0)
         reached = weight_above * tl.load(slots.p_at + slot)
         proposal = tl.load(slots.q_at + slot) * tl.load(slots.factor + parent * (counts.GROUPS + 1) + group)
         weight = tl.where(reached < proposal, reached / tl.where(proposal > 0, proposal, 1.0), 1.0)
         if competes > 0:
-            ends = own(down_above, theirs, worked, group, longs + LABELS * grid.BINS, level.ABOVE_AHEAD, counts, grid)
+            ends = own(down_above, theirs, worked, group, longs + LABELS * BINS, level.ABOVE_AHEAD, counts)
         else:
-            ends = tl.load(theirs + OWN * grid.BINS + bins, mask=bins < grid.BINS, other=0)
-            tl.store(longs + LABELS * grid.BINS + bins, ends, mask=bins < grid.BINS)
+            ends = tl.load(theirs + OWN * BINS + bins, mask=bins < BINS, other=0)
+            tl.store(longs + LABELS * BINS + bins, ends, mask=bins < BINS)
     competes = tl.where(children > 1, 1, competes)
     tl.store(slots.weights + slot, weight)
     tl.store(slots.competes + slot, competes)
     if not level.LAST:  # noqa: SIM102  # known when it is compiled, unlike what follows
         if children > 0:
-            ends, density = branch(longs, densities, ends, density, children, level.BITS, grid)
+            ends, density = branch(longs, densities, ends, density, children, level.BITS)
             share(
                 down, worked, parts, GroupSums(sizes, end_of_group, target), OwnLabels(longs, densities, ends, density),
-                weight, competes, slots.factor + slot * (counts.GROUPS + 1), level.AHEAD, counts, grid, majorant,
+                weight, competes, slots.factor + slot * (counts.GROUPS + 1), level.AHEAD, counts, majorant,
             )  # fmt: skip
     return weight, competes
 
@@ -252,10 +250,8 @@ def refine(
     all_slots, width, width_above, source, workspaces,  # scalars: S, W, W of the level above, where that is stored, ...
     GROUPS: tl.constexpr, GROUP_LANES: tl.constexpr, FIRST_GROUPS: tl.constexpr, PARTS: tl.constexpr,
     PART_LANES: tl.constexpr, LANES: tl.constexpr, STEPS: tl.constexpr, ABOVE_AHEAD: tl.constexpr, AHEAD: tl.constexpr,
-    FIRST: tl.constexpr, LAST: tl.constexpr, DEEP: tl.constexpr, BITS: tl.constexpr, BINS: tl.constexpr,
-    BIN_LANES: tl.constexpr, BIN_ROUNDS: tl.constexpr, ROUNDS: tl.constexpr, FAINT: tl.constexpr,
-    HALVINGS: tl.constexpr, NOISE: tl.constexpr, LEAST: tl.constexpr, LOWEST: tl.constexpr, KEYS: tl.constexpr,
-    SHIFT: tl.constexpr, NUMBER: tl.constexpr,
+    FIRST: tl.constexpr, LAST: tl.constexpr, DEEP: tl.constexpr, BITS: tl.constexpr, ROUNDS: tl.constexpr,
+    KEYS: tl.constexpr, SHIFT: tl.constexpr, NUMBER: tl.constexpr,
 ):  # fmt: skip
     """A level of `nested.grow`, a slot to a program; or DEEP levels, if none of their slots has several children.
 
@@ -264,8 +260,7 @@ def refine(
     """
     level: tl.constexpr = Level(ABOVE_AHEAD, AHEAD, FIRST, LAST, BITS)
     counts: tl.constexpr = Counts(GROUPS, GROUP_LANES, FIRST_GROUPS, PARTS, PART_LANES, LANES, STEPS, ROUNDS)
-    grid: tl.constexpr = Grid(BINS, BIN_LANES, BIN_ROUNDS, FAINT)
-    majorant: tl.constexpr = Search(HALVINGS, NOISE, LEAST, LOWEST, KEYS, SHIFT, NUMBER)
+    majorant: tl.constexpr = Search(KEYS, SHIFT, NUMBER)
     of_slots = Slots(children_of, p_at, q_at, group_at, sums, order, parted, longs, floats, weights, competes, factor)
     program = tl.program_id(0).to(tl.int64)
     tree = program // width
@@ -285,7 +280,7 @@ def refine(
                 mine = (source + 1 + step % 2) % 3
                 weight, competing = refine_slot(
                     of_slots, slot, parent, weight, competing, down + (held * workspaces + workspace) * DOWN * LANES,
-                    down + (mine * workspaces + program) * DOWN * LANES, worked, level, counts, grid, majorant,
+                    down + (mine * workspaces + program) * DOWN * LANES, worked, level, counts, majorant,
                 )  # fmt: skip
                 parent, workspace, held = slot, program, mine
                 place = tl.load(first_of + slot)
@@ -312,8 +307,8 @@ def grow_by_kernels(layout: Layout, slots_at: GroupsAt, spread: Tensor | None) -
     sums = torch.empty((rows * slots, SUMS.value, groups), dtype=torch.int64, device=device)
     order = torch.empty((rows * slots, parts * groups), dtype=torch.int32, device=device)
     parted = torch.empty((rows * slots, PARTED.value, parts * groups), dtype=torch.int64, device=device)
-    longs = torch.empty((rows, slots, GRIDS.value, grids.BINS), dtype=torch.int64, device=device)
-    floats = torch.empty((rows, slots, grids.BINS), dtype=torch.float64, device=device)
+    longs = torch.empty((rows, slots, GRIDS.value, BINS.value), dtype=torch.int64, device=device)
+    floats = torch.empty((rows, slots, BINS.value), dtype=torch.float64, device=device)
     factor = torch.empty((rows, slots, groups + 1), dtype=torch.float64, device=device)
     competes = torch.empty((rows, slots), dtype=torch.int64, device=device)
     lay_out[(rows * slots,)](
@@ -348,30 +343,25 @@ def of_layout(groups: int, parts: int, device: torch.device) -> dict[str, int]:
     """What is fixed when `lay_out` is compiled, but for whether it looks ahead."""
     return {
         "GROUPS": groups, "PARTS": parts, "PART_LANES": lanes(parts), "GROUP_LANES": lanes(groups + 1),
-        "STEPS": steps_of(lanes(groups + 1), device), "ROUNDS": groups.bit_length(), "BINS": grids.BINS,
-        "BIN_LANES": lanes(grids.BINS),
+        "STEPS": steps_of(lanes(groups + 1), device), "ROUNDS": groups.bit_length(),
     }  # fmt: skip
 
 
-def of_level(groups: int, parts: int, device: torch.device) -> dict[str, Any]:
+def of_level(groups: int, parts: int, device: torch.device) -> dict[str, int]:
     """What is fixed when `refine` is compiled, but for what differs from level to level."""
     points = groups * parts + 1
     return {
         "GROUPS": groups, "GROUP_LANES": lanes(groups + 1), "FIRST_GROUPS": FIRST, "PARTS": parts,
         "PART_LANES": lanes(parts), "LANES": lanes(points), "STEPS": steps_of(lanes(points), device),
-        "ROUNDS": points.bit_length(), "BINS": grids.BINS, "BIN_LANES": lanes(grids.BINS),
-        "BIN_ROUNDS": grids.BINS.bit_length(), "FAINT": grids.FAINT,
+        "ROUNDS": points.bit_length(),
     }  # fmt: skip
 
 
-def of_points(places: int) -> dict[str, Any]:
+def of_points(places: int) -> dict[str, int]:
     """Of the majorant over so many places."""
     keys = lanes(places + 1)
     shift, number = majorant.key_shifts(keys)
-    return {
-        "HALVINGS": majorant.HALVINGS, "NOISE": majorant.NOISE, "LEAST": majorant.LEAST, "LOWEST": majorant.LOWEST,
-        "KEYS": keys, "SHIFT": shift, "NUMBER": number,
-    }  # fmt: skip
+    return {"KEYS": keys, "SHIFT": shift, "NUMBER": number}
 
 
 def steps_of(count: int, device: torch.device) -> int:

@@ -13,8 +13,8 @@ import triton.language as tl
 from torch import Tensor
 
 from otspec.verification.rules.block.line_kernels import empty_lines, lay_root, lay_slots, line_of
-from otspec.verification.rules.nested import grid
 from otspec.verification.rules.nested.grid import Grown
+from otspec.verification.rules.nested.grid_kernels import BINS
 from otspec.verification.tensors.arithmetic_kernels import powers
 from otspec.verification.tensors.rows import EXACT, lanes
 from otspec.verification.trees.batch import Line, TreeBatch
@@ -88,7 +88,7 @@ def pick_path(
     along_target,  # (B, L + 1)
     along_draft, places,  # (B, L)
     slots, leaves, columns, stride, lowest,  # scalars: S, leaves at most, n, the stride of labels, a level
-    LENGTH: tl.constexpr, COMPETE: tl.constexpr, BITS: tl.constexpr, BINS: tl.constexpr, STRIDES: tl.constexpr,
+    LENGTH: tl.constexpr, COMPETE: tl.constexpr, BITS: tl.constexpr, STRIDES: tl.constexpr,
     LANES: tl.constexpr, SLOT_LANES: tl.constexpr, LEVELS: tl.constexpr,
 ):  # fmt: skip
     """`nested.pick`, and the line that was picked; a tree to a program.
@@ -205,7 +205,7 @@ def pick_by_kernels(batch: TreeBatch, grown: Grown, uniforms: Tensor) -> Line:
 
 def of_tournament(layout: Layout, slots: int) -> dict[str, Any]:
     """What is fixed when `pick_path` is compiled."""
-    compete, strides = 0, [grid.BINS]
+    compete, strides = 0, [BINS.value]
     for level in _several(layout):
         compete |= 1 << min(level, 62)
     while strides[-1] > 1:
@@ -213,7 +213,7 @@ def of_tournament(layout: Layout, slots: int) -> dict[str, Any]:
         strides.append(strides[-1] // parts)
     return {
         "LENGTH": layout.length, "COMPETE": compete, "BITS": max(level.most for level in layout.levels).bit_length(),
-        "BINS": grid.BINS, "STRIDES": tuple(strides), "LANES": lanes(layout.leaves), "SLOT_LANES": lanes(slots),
+        "STRIDES": tuple(strides), "LANES": lanes(layout.leaves), "SLOT_LANES": lanes(slots),
         "LEVELS": lanes(layout.length + 1),
     }  # fmt: skip
 

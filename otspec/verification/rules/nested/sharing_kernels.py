@@ -16,7 +16,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from otspec.verification.rules.nested.grid_kernels import BINNED, WINS, chances, interpolated, search
+from otspec.verification.rules.nested.grid_kernels import (
+    BIN_LANES,
+    BIN_ROUNDS,
+    BINNED,
+    BINS,
+    WINS,
+    chances,
+    interpolated,
+    search,
+)
 from otspec.verification.tensors.arithmetic_kernels import before
 from otspec.verification.tensors.majorant_kernels import as_point, find_breakpoints, of_point
 
@@ -126,7 +135,6 @@ def own(
     found,  # (BINS,)
     AHEAD: tl.constexpr,
     counts,  # `Counts`
-    grid,  # `Grid`
 ):  # fmt: skip
     """`tensor_sharing.owned`: the labels of a token of some group, from what its parent has stored."""
     each: tl.constexpr = counts.PARTS if AHEAD else 1
@@ -166,12 +174,12 @@ def own(
     amount = tl.sum(swapped + tl.where(lanes[None, :] == place[:, None], left, 0), axis=0)
     tl.store(amounts + lanes, tl.cumsum(amount, 0), mask=inside)
     tl.debug_barrier()
-    bins = tl.arange(0, grid.BIN_LANES)
-    points = tl.load(longs + BINNED * grid.BINS + bins, mask=bins < grid.BINS, other=0)
+    bins = tl.arange(0, BIN_LANES)
+    points = tl.load(longs + BINNED * BINS + bins, mask=bins < BINS, other=0)
     reached = interpolated(amounts, ends, points, search(ends, points, places, counts.ROUNDS))
     # A token that owns less than a unit shares all labels evenly: it is drafted with a chance of 2**-62.
     labels = tl.where(tl.load(amounts + places - 1) > 0, reached, points)
-    tl.store(found + bins, labels, mask=bins < grid.BINS)
+    tl.store(found + bins, labels, mask=bins < BINS)
     return labels
 
 
@@ -179,22 +187,21 @@ def own(
 def draw_line(
     prefix,  # `OwnLabels`
     units,  # scalar
-    grid,  # `Grid`
 ):  # fmt: skip
     """`tensor_sharing._Line.of`: a prefix's labels end to end, as long as its children together; the line's scale."""
     longs, ends = prefix.longs, prefix.ends
-    bins = tl.arange(0, grid.BIN_LANES)
-    inside = bins < grid.BINS
-    whole, total = last_of(ends, grid.BINS), units.to(tl.float64)
+    bins = tl.arange(0, BIN_LANES)
+    inside = bins < BINS
+    whole, total = last_of(ends, BINS), units.to(tl.float64)
     binned = (ends.to(tl.float64) * (total / whole.to(tl.float64))).to(tl.int64)
     binned = tl.where(ends == whole, units, tl.minimum(binned, units))
-    tl.store(longs + BINNED * grid.BINS + bins, binned, mask=inside)
+    tl.store(longs + BINNED * BINS + bins, binned, mask=inside)
     tl.debug_barrier()
     # From memory, so that all of it is near when it is searched.
-    masses = binned - tl.load(longs + BINNED * grid.BINS + bins - 1, mask=inside & (bins > 0), other=0)
-    tl.store(longs + WINS * grid.BINS + bins, chances(masses, prefix.density, inside), mask=inside)
+    masses = binned - tl.load(longs + BINNED * BINS + bins - 1, mask=inside & (bins > 0), other=0)
+    tl.store(longs + WINS * BINS + bins, chances(masses, prefix.density, inside), mask=inside)
     tl.debug_barrier()
-    return total / tl.load(longs + WINS * grid.BINS + grid.BINS - 1).to(tl.float64)
+    return total / tl.load(longs + WINS * BINS + BINS - 1).to(tl.float64)
 
 
 @triton.jit
@@ -203,15 +210,14 @@ def worth_of(
     size, end, lanes, inside,  # (LANES,)
     scale,  # scalar
     LANES: tl.constexpr,
-    grid,  # `Grid`
 ):  # fmt: skip
     """`tensor_sharing._Line.worth` of places that lie end to end.
 
     Each begins where the one before it ends; the first at 0, which is looked up by the last lane, as it has no place.
     """
-    bins, wins = prefix.longs + BINNED * grid.BINS, prefix.longs + WINS * grid.BINS
+    bins, wins = prefix.longs + BINNED * BINS, prefix.longs + WINS * BINS
     points = tl.where(inside, end, 0)
-    place = search(bins, points, grid.BINS, grid.BIN_ROUNDS)
+    place = search(bins, points, BINS, BIN_ROUNDS)
     reached = interpolated(wins, bins, points, place)
     down = tl.maximum(place - 1, 0)
     mine = tl.load(prefix.densities + place)
@@ -230,13 +236,12 @@ def cut_of(
     longs,  # (GRIDS, BINS)
     scale, weight,  # scalars
     counts,  # `Counts`
-    grid,  # `Grid`
 ):  # fmt: skip
     """How many groups come first: those whose proposal exceeds weight * p."""
     groups = tl.arange(0, counts.GROUP_LANES)
-    bins = longs + BINNED * grid.BINS
-    place = search(bins, sums.end, grid.BINS, grid.BIN_ROUNDS)
-    won = interpolated(longs + WINS * grid.BINS, bins, sums.end, place).to(tl.float64) * scale
+    bins = longs + BINNED * BINS
+    place = search(bins, sums.end, BINS, BIN_ROUNDS)
+    won = interpolated(longs + WINS * BINS, bins, sums.end, place).to(tl.float64) * scale
     height = (won - weight * sums.target.to(tl.float64)) * (2097152.0 / 4611686018427387904.0)
     height = tl.where(groups < counts.GROUPS, tl.maximum(height, 0.0), 0.0)
     most = tl.max(height.to(tl.int32) * counts.FIRST + (counts.FIRST - 1 - groups))
@@ -272,7 +277,6 @@ def share(
     factor,  # (GROUPS + 1,)
     AHEAD: tl.constexpr,
     counts,  # `Counts`
-    grid,  # `Grid`
     majorant,  # `majorant_kernels.Search`
 ):  # fmt: skip
     """`tensor_sharing.share`: what the children of one prefix own, which stores it for them."""
@@ -282,10 +286,10 @@ def share(
     places: tl.constexpr = counts.GROUPS * each
     lanes = tl.arange(0, LANES)
     inside = lanes < places
-    scale = draw_line(prefix, tl.load(sums.sizes + counts.GROUPS - 1), grid)
+    scale = draw_line(prefix, tl.load(sums.sizes + counts.GROUPS - 1))
     size, mass = parts.size, parts.mass
     if AHEAD:
-        cut = cut_of(sums, prefix.longs, scale, weight, counts, grid)
+        cut = cut_of(sums, prefix.longs, scale, weight, counts)
         place_parts(parts, cut, rank, worked + SIZE * LANES, worked + MASS * LANES, counts.PARTS, LANES, places)
         first = cut * counts.PARTS
         size = tl.load(worked + SIZE * LANES + lanes, mask=inside, other=0)
@@ -293,7 +297,7 @@ def share(
     else:
         first = 0
     end, sums_of_p = two_sums(size, mass, counts.STEPS)
-    worth = worth_of(prefix, size, end, lanes, inside, scale, LANES, grid)
+    worth = worth_of(prefix, size, end, lanes, inside, scale, LANES)
     measure = tl.where(inside, nearest(size.to(tl.float64) * worth), 0)
     # Places of p = 0 come first: they keep what they have.
     weightless = tl.sum((inside & (sums_of_p == 0)).to(tl.int32))
