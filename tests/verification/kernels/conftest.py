@@ -10,15 +10,18 @@ collect_ignore_glob = [] if installed("torch") and installed("triton") else ["te
 @pytest.fixture
 def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few buckets, in one chunk, bins and rounds: whatever they are, the rules are the same."""
-    from otspec.verification.rules.buckets import buckets, cut
+    from otspec.verification.rules.buckets import buckets, solving_kernels
     from otspec.verification.rules.nested import grid, grid_kernels
     from otspec.verification.tensors import majorant, majorant_kernels
+    from tests.verification.kernels.setting import cut_into
 
-    monkeypatch.setattr(buckets, "BITS", 4)
-    for name in ("TILE", "POINTS"):
-        monkeypatch.setattr(cut, name, 64)
-    monkeypatch.setattr(grid, "BINS", 12)
-    monkeypatch.setattr(majorant, "HALVINGS", 3)
-    constants = ((grid_kernels.BINS, 12), (grid_kernels.BIN_LANES, 16), (grid_kernels.BIN_ROUNDS, 4))
-    for constant, value in (*constants, (majorant_kernels.HALVINGS, 3)):
-        monkeypatch.setattr(constant, "value", value)
+    cut_into(monkeypatch, 64)
+    monkeypatch.setattr(grid_kernels.BIN_LANES, "value", 16)
+    monkeypatch.setattr(grid_kernels.BIN_ROUNDS, "value", 4)
+    for modules, name, value in (
+        ((buckets, solving_kernels), "BITS", 4),
+        ((grid, grid_kernels), "BINS", 12),
+        ((majorant, majorant_kernels), "HALVINGS", 3),
+    ):
+        monkeypatch.setattr(modules[0], name, value)
+        monkeypatch.setattr(getattr(modules[1], name), "value", value)

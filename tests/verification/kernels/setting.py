@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from otspec.verification.device import Links
+from otspec.verification.rules.buckets import cut
 from otspec.verification.tensors.rows import rows_of
 from otspec.verification.trees.batch import TreeBatch
 from otspec.verification.trees.layout import branching_layout
@@ -43,6 +44,12 @@ CASES = (
     Case("tiny", (1, 2), 1100, torch.float32),  # two chunks, and tokens in groups
     Case("tiny", (2, 1), 4200, torch.float32),
 )
+
+
+def cut_into(patch: pytest.MonkeyPatch, size: int) -> None:
+    """Problems of the buckets into chunks of that many, a power of two."""
+    for constant, value in ((cut.TILE, size), (cut.POINTS, size), (cut.ROUNDS, size.bit_length() - 1)):
+        patch.setattr(constant, "value", value)
 
 
 def scattered_links(rng: np.random.Generator, rows: int, slots: int, absent: float = 0.2) -> Links:

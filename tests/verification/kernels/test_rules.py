@@ -16,7 +16,7 @@ from otspec.verification.trees.group_kernels import check_by_groups
 from otspec.verification.trees.layout import branching_layout, linked_layout
 from tests import laws
 from tests.each import check_each, each
-from tests.verification.kernels.setting import CASES, Case, interpreted, scattered_links
+from tests.verification.kernels.setting import CASES, Case, cut_into, interpreted, scattered_links
 from tests.verification.row_batches import KINDS, MESSAGES, VALID, pairs_of, spoiled, straddling, tensors
 from tests.verification.row_batches import batch as row_batch
 from tests.verification.tree_batches import batch, drawn, outputs
@@ -109,8 +109,7 @@ def test_stages_waves_and_chunks_change_nothing(case: tuple[tuple[int, ...], int
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "STAGE", stage)
         patch.setattr(cut, "WAVE", 2)
-        for name in ("TILE", "POINTS"):
-            patch.setattr(cut, name, 16)
+        cut_into(patch, 16)
         patch.setattr(trees, "GROUP", 2)
         apart = verify_trees(*inputs[:3], branching, inputs[3], rule="interval", by="triton")
     assert all(map(torch.equal, apart.outputs, together.outputs))  # no log-probabilities were asked for
@@ -214,8 +213,7 @@ def check_rows(*inputs: Any) -> list[tuple[int, int]]:
 @coarse
 def test_what_one_chunk_leaves_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of adversarial rows many tokens share few buckets, so that most drafts enter an exchange."""
-    for name in ("TILE", "POINTS"):
-        monkeypatch.setattr(cut, name, 32)  # of 50 buckets
+    cut_into(monkeypatch, 32)  # of 50 buckets
     rng, rows = np.random.default_rng(0), 10
     p, q = straddling(3, "everywhere", vocab=600)
     target, draft = (torch.from_numpy(law).expand(rows, -1).contiguous() for law in (p, q))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from otspec.verification.rules.buckets.cut import PLANES, Chunked
+from otspec.verification.rules.buckets.cut import PLANES, ROUNDS, TILE, Chunked
 from otspec.verification.tensors.arithmetic_kernels import halved
 
 HELD, MASSES, RAN, SERVED, WISHED, WANTED, PUT_IN, ALONE, HEADS = (tl.constexpr(plane) for plane in range(9))
@@ -35,7 +35,6 @@ def chunked(
 def summed(
     running,  # `Chunked`
     index,  # (LANES,)
-    TILE: tl.constexpr,
 ):  # fmt: skip
     """A running sum that is stored in chunks."""
     return tl.load(running.sums + index) + tl.load(running.table + index // TILE)
@@ -45,17 +44,15 @@ def summed(
 def summed_before(
     running,  # `Chunked`
     index,  # (LANES,)
-    TILE: tl.constexpr,
 ):  # fmt: skip
     """`fixed_point.before`, for such a sum."""
-    return tl.where(index > 0, summed(running, tl.maximum(index - 1, 0), TILE), 0)
+    return tl.where(index > 0, summed(running, tl.maximum(index - 1, 0)), 0)
 
 
 @triton.jit
 def amount_of(
     sums,  # (COLUMNS,)
     ranks, inside,  # (TILE,)
-    TILE: tl.constexpr,
 ):  # fmt: skip
     """What such a sum adds up, of the ranks of one chunk."""
     earlier = tl.load(sums + ranks - 1, mask=inside & (ranks % TILE > 0), other=0)
@@ -89,8 +86,8 @@ def bracket(
     for _ in range(cut.CHUNK_ROUNDS):
         low, high = halved(table + 1, keys, low, high, ABOVE)
     found = low < cut.CHUNKS
-    start = low * cut.TILE
-    last = tl.where(found, tl.minimum(start + cut.TILE, cut.COLUMNS) - 1, cut.COLUMNS)
+    start = low * TILE
+    last = tl.where(found, tl.minimum(start + TILE, cut.COLUMNS) - 1, cut.COLUMNS)
     return tl.where(found, start, cut.COLUMNS), last, keys - tl.load(table + tl.minimum(low, cut.CHUNKS))
 
 
@@ -103,7 +100,7 @@ def first(
 ):  # fmt: skip
     """`fixed_point.first_above`, or `first_reaching`, for a running sum that is stored in chunks."""
     low, high, within = bracket(running.table, keys, cut, ABOVE)
-    for _ in range(cut.ROUNDS):
+    for _ in range(ROUNDS):
         low, high = halved(running.sums, within, low, high, ABOVE)
     return low
 
@@ -117,7 +114,7 @@ def first_above_and_reaching(
     """Two searches in one sum, above some keys and reaching others: their rounds wait for memory together."""
     low, high, within = bracket(running.table, keys, cut, True)
     other_low, other_high, other_within = bracket(running.table, other_keys, cut, False)
-    for _ in range(cut.ROUNDS):
+    for _ in range(ROUNDS):
         low, high = halved(running.sums, within, low, high, True)
         other_low, other_high = halved(running.sums, other_within, other_low, other_high, False)
     return low, other_low

@@ -1,4 +1,4 @@
-"""How problems of the buckets are cut for Triton's kernels, and where they are worked on; nothing here imports Triton.
+"""How problems of the buckets are cut for Triton's kernels, and where they are worked on.
 
 A problem has some 12 000 buckets with a dozen numbers each.  They are cut into chunks, a program to each, and the way
 to the solution into steps, a launch to each.
@@ -6,53 +6,32 @@ to the solution into steps, a launch to each.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
+import triton.language as tl
 from torch import Tensor
 
-from otspec.verification.rules.buckets import buckets
-from otspec.verification.rules.buckets.buckets import FINEST, LADDER, LEVEL_STEP, OCTAVES, count
+from otspec.verification.rules.buckets.buckets import LADDER, count
 
-TILE, POINTS = 1024, 128
+TILE, POINTS = tl.constexpr(1024), tl.constexpr(128)
 """Buckets of one program, and how many of their points it holds against all slopes together."""
-WARPS = {"find_heights": 8}
-"""Of programs that have more to do than others, which have 4."""
+ROUNDS = tl.constexpr(10)
+"""Of a search within these buckets: they are 2 to this power."""
+SLOPES, SLOPE_LANES = tl.constexpr(len(LADDER)), tl.constexpr(1 << len(LADDER).bit_length())
 WAVE = 256
 """Problems that are solved together: a megabyte and a half for each."""
 PLANES = LONGS, FLOATS, TABLES = 12, 2, 10
 """Of a problem, as `chunk_kernels` names them: of integers, of floats, and tables of its running sums."""
-_BUCKETS = ("COUNT", "BITS")
-_CHUNKS = ("COLUMNS", "TILE", "CARRIES")
-_SEARCHES = ("ROUNDS", "CHUNKS", "CHUNK_ROUNDS")
-_SLOPES = ("SLOPES", "SLOPE_LANES", "SLOPE_ROUNDS")
-_LADDER = ("OCTAVES", "FINEST")
-TAKES = {
-    "clear": _CHUNKS,
-    "add_up": _CHUNKS,
-    "find_heights": (*_CHUNKS, *_LADDER, "BITS_OF_N", "CHUNKS", "SLOPE_LANES", "POINTS"),
-    "find_excess": (*_CHUNKS, *_LADDER, *_SLOPES, "BITS_OF_N", "CHUNKS"),
-    "find_offers": (*_CHUNKS, "STEPS", "CHUNKS", "LEVEL", "SLOPE_LANES"),
-    "allocate": (*_CHUNKS, *_SLOPES, "CHUNKS"),
-    "contribute": (*_CHUNKS, *_SEARCHES),
-    "add_to_buckets": _BUCKETS,
-    "pick": (*_BUCKETS, *_CHUNKS, *_SEARCHES),
-    "sum_left": _BUCKETS,
-}
-"""Of `of_buckets`, what kernels take: the steps here, and others that have to do with buckets."""
 
 
 class Cut(NamedTuple):
     """How the COLUMNS buckets of a problem are cut into chunks: constants of a kernel, as it hands them on."""
 
     COLUMNS: int
-    TILE: int
-    """Buckets of a chunk."""
     CHUNKS: int
     CARRIES: int
     """Entries of a table: a power of two that is more than the number of chunks."""
-    ROUNDS: int
-    """Of a search within a chunk."""
     CHUNK_ROUNDS: int
     """Of a search for the chunk."""
 
@@ -105,33 +84,19 @@ class Workspace(NamedTuple):
     """Shape (W, CHUNKS, SLOPE_LANES), int64: of the majorant, for each chunk."""
 
 
+def cut_for(most: int) -> Cut:
+    """How problems of so many drafts at most are cut."""
+    columns = count(most) + 1
+    chunks = -(-columns // TILE.value)
+    return Cut(columns, chunks, 1 << chunks.bit_length(), chunks.bit_length())
+
+
 def workspace_for(problems: int, most: int, device: torch.device) -> Workspace:
     """For so many problems at a time, of so many drafts at most."""
-    fixed = of_buckets(most)
-    columns, carries, chunks = fixed["COLUMNS"], fixed["CARRIES"], fixed["CHUNKS"]
+    columns, chunks, carries, _ = cut_for(most)
     longs = torch.empty((problems, LONGS, columns), dtype=torch.int64, device=device)
     floats = torch.empty((problems, FLOATS, columns), dtype=torch.float64, device=device)
     tables = torch.empty((problems, TABLES, carries), dtype=torch.int64, device=device)
-    heights = torch.empty((problems, chunks, fixed["SLOPE_LANES"]), dtype=torch.float64, device=device)
+    heights = torch.empty((problems, chunks, SLOPE_LANES.value), dtype=torch.float64, device=device)
     tops, vertices = torch.empty((2, *heights.shape), dtype=torch.int64, device=device)
     return Workspace(longs, floats, tables, heights, tops, vertices)
-
-
-def of_buckets(most: int) -> dict[str, int]:
-    """What is fixed when kernels are compiled for problems of so many drafts at most."""
-    columns = count(most) + 1
-    chunks = -(-columns // TILE)
-    lanes = 1 << len(LADDER).bit_length()
-    slopes = {"OCTAVES": OCTAVES, "FINEST": FINEST, "SLOPES": len(LADDER), "SLOPE_LANES": lanes, "LEVEL": LEVEL_STEP}
-    slopes["SLOPE_ROUNDS"] = lanes.bit_length() - 1
-    tiles = {"TILE": TILE, "STEPS": TILE.bit_length() - 1, "POINTS": POINTS, "CHUNKS": chunks}
-    tiles["CARRIES"] = 1 << chunks.bit_length()
-    digits = {"BITS": buckets.BITS, "BITS_OF_N": most.bit_length()}
-    tiles |= {"ROUNDS": (TILE - 1).bit_length(), "CHUNK_ROUNDS": chunks.bit_length()}
-    return {**digits, "COUNT": columns - 1, "COLUMNS": columns, **slopes, **tiles}
-
-
-def taken_by(step: str, most: int) -> dict[str, Any]:
-    """What of it one of the kernels takes."""
-    fixed = of_buckets(most)
-    return {name: fixed[name] for name in TAKES[step]}

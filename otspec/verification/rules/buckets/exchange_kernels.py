@@ -25,7 +25,7 @@ from otspec.verification.rules.buckets.chunk_kernels import (
     summed,
     summed_before,
 )
-from otspec.verification.rules.buckets.cut import Cut, Planes
+from otspec.verification.rules.buckets.cut import TILE, Cut, Planes
 from otspec.verification.tensors.arithmetic_kernels import to_nearest
 
 
@@ -42,11 +42,10 @@ def contribute(
     count,  # (1,)
     start,  # scalar: the first problem of the wave
     longs, floats, tables,  # (W, LONGS, COLUMNS), (W, FLOATS, COLUMNS), (W, TABLES, CARRIES)
-    COLUMNS: tl.constexpr, ROUNDS: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CHUNK_ROUNDS: tl.constexpr,
-    CARRIES: tl.constexpr,
+    COLUMNS: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr, CHUNK_ROUNDS: tl.constexpr,
 ):  # fmt: skip
     """`exchanges.exchange`, with one donor to an exchange."""
-    cut: tl.constexpr = Cut(COLUMNS, TILE, CHUNKS, CARRIES, ROUNDS, CHUNK_ROUNDS)
+    cut: tl.constexpr = Cut(COLUMNS, CHUNKS, CARRIES, CHUNK_ROUNDS)
     node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if node < tl.load(count) - start:
         longs += node * LONGS * COLUMNS
@@ -57,7 +56,7 @@ def contribute(
         density, threshold, units = floats + DENSITY * COLUMNS, floats + THRESHOLD * COLUMNS, longs + UNITS * COLUMNS
         ranks = chunk * TILE + tl.arange(0, TILE)
         inside = ranks < COLUMNS
-        want, serve = amount_of(wanted.sums, ranks, inside, TILE), amount_of(served.sums, ranks, inside, TILE)
+        want, serve = amount_of(wanted.sums, ranks, inside), amount_of(served.sums, ranks, inside)
         ends = tl.load(wanted.sums + ranks, mask=inside, other=0) + tl.load(wanted.table + chunk)
         high = tl.load(served.sums + ranks, mask=inside, other=0) + tl.load(served.table + chunk)
         mean = tl.load(density + ranks, mask=inside, other=0.0)
@@ -75,7 +74,7 @@ def contribute(
         contributed = contribution_of(serve, mean - start_at, place)
         tl.store(longs + PUT_IN * COLUMNS + ranks, tl.cumsum(contributed, 0), mask=inside)
         pass_on(tables + PUT_IN * CARRIES, chunk, tl.sum(contributed), CARRIES)
-        amount = tl.minimum(summed(wanted, oldest, TILE), high) - (high - serve)
+        amount = tl.minimum(summed(wanted, oldest), high) - (high - serve)
         head = contribution_of(amount, start_at - tl.load(density + oldest), tl.load(units + oldest))
         head = tl.where(serve > 0, head, 0)
         tl.store(longs + HEADS * COLUMNS + ranks, tl.cumsum(head, 0), mask=inside)
@@ -98,16 +97,16 @@ def places_of(
     # Which exchange each enters, if any.
     place = tl.load(units + ranks)
     position = (entering * place.to(tl.float64)).to(tl.int64)
-    gift = summed(contributed, ranks, cut.TILE) - summed_before(contributed, ranks, cut.TILE)
-    low, high = summed_before(wanted, ranks, cut.TILE), summed(wanted, ranks, cut.TILE)
-    total = summed(served, last, cut.TILE)
+    gift = summed(contributed, ranks) - summed_before(contributed, ranks)
+    low, high = summed_before(wanted, ranks), summed(wanted, ranks)
+    total = summed(served, last)
     home, final = first_above_and_reaching(served, low, tl.minimum(high, total), cut)
     home, final = tl.minimum(home, last), tl.minimum(final, last)
-    amount = tl.minimum(summed(served, home, cut.TILE), high) - low
+    amount = tl.minimum(summed(served, home), high) - low
     receives = high > low
     put_in = contribution_of(amount, tl.load(threshold + home) - tl.load(density + ranks), place)
     put_in = tl.where(receives, put_in, 0)
-    later = summed(heads, home, cut.TILE) + position - put_in
+    later = summed(heads, home) + position - put_in
     later = first(heads, later, cut, True)
     enters_later = receives & (position >= put_in) & (later > home) & (later <= final) & (low < total)
     exchange = tl.where(enters_later, tl.minimum(later, last), home)
@@ -115,17 +114,17 @@ def places_of(
     enters = (position < tl.where(gift > 0, gift, put_in)) | enters_later
 
     # What is drawn there.
-    low, high = summed_before(served, exchange, cut.TILE), summed(served, exchange, cut.TILE)
+    low, high = summed_before(served, exchange), summed(served, exchange)
     oldest, newest = first_above_and_reaching(wanted, low, high, cut)
     oldest, newest = tl.minimum(oldest, last), tl.minimum(newest, last)
     several = newest > oldest
-    head = summed(heads, exchange, cut.TILE) - summed_before(heads, exchange, cut.TILE)
-    so_far = summed(alone, oldest, cut.TILE)
-    between = tl.where(several, summed_before(alone, newest, cut.TILE) - so_far, 0)
+    head = summed(heads, exchange) - summed_before(heads, exchange)
+    so_far = summed(alone, oldest)
+    between = tl.where(several, summed_before(alone, newest) - so_far, 0)
     gap = tl.load(threshold + exchange) - tl.load(density + newest)
-    tail = contribution_of(high - summed_before(wanted, newest, cut.TILE), gap, tl.load(units + newest))
+    tail = contribution_of(high - summed_before(wanted, newest), gap, tl.load(units + newest))
     tail = tl.where(several, tail, 0)
-    own = summed(contributed, exchange, cut.TILE) - summed_before(contributed, exchange, cut.TILE)
+    own = summed(contributed, exchange) - summed_before(contributed, exchange)
     held = head + between + tail + own
     position = tl.minimum((drawing * held.to(tl.float64)).to(tl.int64), held - 1)
     inside = first(alone, so_far + position - head, cut, True)

@@ -8,12 +8,11 @@ Shapes: M problems, of which W are a wave, worked on together.
 
 from __future__ import annotations
 
-from typing import Any
-
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from otspec.verification.rules.buckets import buckets
 from otspec.verification.rules.buckets.chunk_kernels import (
     DENSITY,
     FLOATS,
@@ -35,11 +34,26 @@ from otspec.verification.rules.buckets.chunk_kernels import (
     summed,
     summed_before,
 )
-from otspec.verification.rules.buckets.cut import WARPS, Chunked, Problems, Workspace, of_buckets, taken_by
+from otspec.verification.rules.buckets.cut import (
+    POINTS,
+    ROUNDS,
+    SLOPE_LANES,
+    SLOPES,
+    TILE,
+    Chunked,
+    Problems,
+    Workspace,
+    cut_for,
+)
 from otspec.verification.rules.buckets.exchange_kernels import contribute
 from otspec.verification.tensors.arithmetic_kernels import mean_density, power, running_maximum
 from otspec.verification.tensors.row_kernels import law_of, units_of
 from otspec.verification.tensors.rows import BLOCK, EXACT, Reading, Rows, spread
+
+BITS = tl.constexpr(buckets.BITS)
+OCTAVES, FINEST = tl.constexpr(buckets.OCTAVES), tl.constexpr(buckets.FINEST)
+SLOPE_ROUNDS = tl.constexpr(SLOPE_LANES.value.bit_length() - 1)
+"""Of a search for a slope."""
 
 
 @triton.jit
@@ -47,7 +61,7 @@ def clear(
     count,  # (1,)
     start,  # scalar: the first problem of the wave
     longs, tables,  # (W, LONGS, COLUMNS), (W, TABLES, CARRIES)
-    COLUMNS: tl.constexpr, TILE: tl.constexpr, CARRIES: tl.constexpr,
+    COLUMNS: tl.constexpr, CARRIES: tl.constexpr,
 ):  # fmt: skip
     """Nothing is in the buckets, and nothing has run up."""
     node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
@@ -66,12 +80,12 @@ def clear(
 @triton.jit
 def bucket_of(
     p, q,  # (LANES,)
-    COUNT: tl.constexpr, BITS: tl.constexpr,
+    COUNT: tl.constexpr,
 ):  # fmt: skip
     """`buckets.bucket_of`, operation by operation."""
     ratio = tl.where(q > 0, p / tl.where(q > 0, q, 1.0), 0.0)
-    low = (tl.minimum(ratio, 1.0) * (1 << BITS)).to(tl.int64)
-    high = (ratio.to(tl.int64, bitcast=True) >> (52 - BITS)) - (1022 << BITS)
+    low = (tl.minimum(ratio, 1.0) * 2**BITS).to(tl.int64)
+    high = (ratio.to(tl.int64, bitcast=True) >> (52 - BITS)) - 1022 * 2**BITS
     bucket = tl.minimum(tl.where(ratio < 1, low, high), COUNT - 1)
     return tl.where(q > 0, bucket, COUNT)
 
@@ -85,7 +99,7 @@ def add_to_buckets(
     start,  # scalar: the first problem of the wave
     target, size,  # (W, COUNT + 1), `stride` apart
     stride, vocab,  # scalars
-    LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr,
+    LOGITS: tl.constexpr, COUNT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Histograms of p and q over the buckets, COUNT + 1 of them, in units, for pairs of rows."""
     p_law = Rows(Reading(p, p_high, p_first, p_heat, p_scale), p_valid)
@@ -96,7 +110,7 @@ def add_to_buckets(
         tokens = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
         here = law_of(p_law, p_row, tokens, vocab, LOGITS)
         there = law_of(q_law, q_row, tokens, vocab, LOGITS)
-        bucket = bucket_of(here, there, COUNT, BITS)
+        bucket = bucket_of(here, there, COUNT)
         mine, theirs = units_of(here), tl.where(there > 0, tl.maximum(units_of(there), 1), 0)
         # Most tokens may be in the first bucket, the last, or none: additions to one number wait for each other.
         often = (bucket == 0) | (bucket >= COUNT - 1)
@@ -117,7 +131,7 @@ def add_up(
     count,  # (1,)
     start,  # scalar: the first problem of the wave
     longs, tables,  # (W, LONGS, COLUMNS), (W, TABLES, CARRIES)
-    COLUMNS: tl.constexpr, TILE: tl.constexpr, CARRIES: tl.constexpr,
+    COLUMNS: tl.constexpr, CARRIES: tl.constexpr,
 ):  # fmt: skip
     """What the buckets of each chunk hold."""
     node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
@@ -133,10 +147,7 @@ def add_up(
 
 
 @triton.jit
-def slope_of(
-    step,  # (SLOPE_LANES,), or of as many ranks
-    OCTAVES: tl.constexpr, FINEST: tl.constexpr,
-):  # fmt: skip
+def slope_of(step):  # (SLOPE_LANES,), or of as many ranks
     """`buckets.LADDER`: powers of 2, and then 1 plus and minus powers of 2."""
     above, below = step - OCTAVES + 1, 2 * FINEST + OCTAVES + 1 - step
     exponent = tl.where(step < OCTAVES, OCTAVES - step, -tl.where(step < OCTAVES + FINEST, above, below))
@@ -152,8 +163,7 @@ def find_heights(
     start,  # scalar: the first problem of the wave
     longs, tables,  # (W, LONGS, COLUMNS), (W, TABLES, CARRIES)
     heights, tops,  # (W, CHUNKS, SLOPE_LANES)
-    BITS_OF_N: tl.constexpr, COLUMNS: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr,
-    OCTAVES: tl.constexpr, FINEST: tl.constexpr, SLOPE_LANES: tl.constexpr, POINTS: tl.constexpr,
+    BITS_OF_N: tl.constexpr, COLUMNS: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr,
 ):  # fmt: skip
     """The running sums, and the point of each chunk that is highest above a line of each slope, the first at a tie.
 
@@ -177,7 +187,7 @@ def find_heights(
         tl.debug_barrier()
 
         slopes = tl.arange(0, SLOPE_LANES)
-        slope = slope_of(slopes, OCTAVES, FINEST)
+        slope = slope_of(slopes)
         best = tl.full([SLOPE_LANES, POINTS], 0.0, tl.float64)  # the height of the first point, (0, 0)
         firsts = tl.zeros([SLOPE_LANES, POINTS], tl.int32)
         for begin in range(0, TILE, POINTS):
@@ -200,12 +210,11 @@ def find_heights(
 def segment_of(
     vertices,  # (SLOPE_LANES,)
     ranks,  # (TILE,)
-    SLOPES: tl.constexpr, ROUNDS: tl.constexpr,
 ):  # fmt: skip
     """How many vertices are not beyond each rank."""
     low = tl.zeros_like(ranks)
     high = low + SLOPES
-    for _ in range(ROUNDS):
+    for _ in range(SLOPE_ROUNDS):
         middle = (low + high) >> 1
         beyond = (tl.load(vertices + tl.minimum(middle, SLOPES - 1)) <= ranks) & (low < high)
         high = tl.where(beyond, high, tl.minimum(middle, high))
@@ -220,9 +229,7 @@ def find_excess(
     start,  # scalar: the first problem of the wave
     longs, floats, tables,  # (W, LONGS, COLUMNS), (W, FLOATS, COLUMNS), (W, TABLES, CARRIES)
     heights, tops, vertices,  # (W, CHUNKS, SLOPE_LANES)
-    BITS_OF_N: tl.constexpr, COLUMNS: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr,
-    OCTAVES: tl.constexpr, FINEST: tl.constexpr, SLOPES: tl.constexpr, SLOPE_LANES: tl.constexpr,
-    SLOPE_ROUNDS: tl.constexpr,
+    BITS_OF_N: tl.constexpr, COLUMNS: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr,
 ):  # fmt: skip
     """The vertices of the majorant, and by how much the measures of buckets exceed what g is to be there."""
     node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
@@ -249,12 +256,12 @@ def find_excess(
         whole = tl.load(tables + HELD * CARRIES + CHUNKS).to(tl.float64)
         total = tl.load(tables + MASSES * CARRIES + CHUNKS).to(tl.float64)
         held = longs + HELD * COLUMNS
-        segment = segment_of(vertices, ranks, SLOPES, SLOPE_ROUNDS)
+        segment = segment_of(vertices, ranks)
         low = tl.load(held + ranks - 1, mask=inside & (ranks > 0), other=0).to(tl.float64) / whole
         high = tl.load(held + ranks, mask=inside, other=0).to(tl.float64) / whole
         share = tl.load(longs + SIZE * COLUMNS + ranks, mask=inside, other=0).to(tl.float64) / whole
         mean = mean_density(low, high, n, BITS_OF_N)
-        aim = slope_of(tl.where(segment > OCTAVES + FINEST, segment - 1, segment), OCTAVES, FINEST)
+        aim = slope_of(tl.where(segment > OCTAVES + FINEST, segment - 1, segment))
         mine = tl.load(longs + TARGET * COLUMNS + ranks, mask=inside, other=0)
         goal = aim * (mine.to(tl.float64) / total)
         more = tl.where(inside, units_of(share * mean) - units_of(goal), 0)
@@ -277,15 +284,14 @@ def find_offers(
     start,  # scalar: the first problem of the wave
     longs, tables,  # (W, LONGS, COLUMNS), (W, TABLES, CARRIES)
     vertices,  # (W, CHUNKS, SLOPE_LANES)
-    COLUMNS: tl.constexpr, TILE: tl.constexpr, STEPS: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr,
-    LEVEL: tl.constexpr, SLOPE_LANES: tl.constexpr,
+    COLUMNS: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr,
 ):  # fmt: skip
     """Surplus without the part that no earlier recipient wants; and what recipients wish."""
     node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if node < tl.load(count) - start:
         longs += node * LONGS * COLUMNS
         tables += node * TABLES * CARRIES
-        end = tl.load(vertices + (node * CHUNKS + chunk) * SLOPE_LANES + LEVEL)
+        end = tl.load(vertices + (node * CHUNKS + chunk) * SLOPE_LANES + OCTAVES + FINEST)
         chunks = tl.arange(0, CARRIES)
         past = (chunks < chunk) & (chunks * TILE < end)
         reached = tl.load(tables + RAN * CARRIES + chunks, mask=past, other=0)
@@ -295,9 +301,9 @@ def find_offers(
         lanes = tl.arange(0, TILE)
         ranks = chunk * TILE + lanes
         inside = ranks < COLUMNS
-        more = amount_of(longs + RAN * COLUMNS, ranks, inside, TILE)
+        more = amount_of(longs + RAN * COLUMNS, ranks, inside)
         ran = tl.load(longs + RAN * COLUMNS + ranks, mask=inside, other=0) + tl.load(tables + RAN * CARRIES + chunk)
-        idle = running_maximum(tl.where((ranks < end) & inside, tl.maximum(ran, 0), 0), lanes, STEPS)
+        idle = running_maximum(tl.where((ranks < end) & inside, tl.maximum(ran, 0), 0), lanes, ROUNDS)
         idle = tl.maximum(idle, most_idle)
         idle_before = tl.where(lanes > 0, tl.gather(idle, tl.maximum(lanes - 1, 0), 0), most_idle)
         serve = tl.where(inside, tl.maximum(more, 0) - (idle - idle_before), 0)
@@ -315,8 +321,7 @@ def allocate(
     longs, floats, tables,  # (W, LONGS, COLUMNS), (W, FLOATS, COLUMNS), (W, TABLES, CARRIES)
     vertices,  # (W, CHUNKS, SLOPE_LANES)
     factor,  # (M, COLUMNS)
-    COLUMNS: tl.constexpr, TILE: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr,
-    SLOPES: tl.constexpr, SLOPE_LANES: tl.constexpr, SLOPE_ROUNDS: tl.constexpr,
+    COLUMNS: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr,
 ):  # fmt: skip
     """What recipients get: what is served in their segment, first come, first served.  Hence g/q of every bucket."""
     node, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
@@ -328,21 +333,21 @@ def allocate(
         wished = Chunked(longs + WISHED * COLUMNS, tables + WISHED * CARRIES)
         ranks = chunk * TILE + tl.arange(0, TILE)
         inside = ranks < COLUMNS
-        segment = segment_of(vertices, ranks, SLOPES, SLOPE_ROUNDS)
+        segment = segment_of(vertices, ranks)
         begin = tl.where(segment > 0, tl.load(vertices + tl.maximum(segment - 1, 0)), 0)
         begin = tl.minimum(begin, COLUMNS - 1)  # of lanes beyond
         end = tl.where(segment < SLOPES, tl.load(vertices + tl.minimum(segment, SLOPES - 1)), COLUMNS) - 1
-        wish = amount_of(wished.sums, ranks, inside, TILE)
+        wish = amount_of(wished.sums, ranks, inside)
         last = tl.load(wished.sums + ranks, mask=inside, other=0) + tl.load(wished.table + chunk)
-        last -= summed_before(wished, begin, TILE)
-        limit = summed(served, end, TILE) - summed_before(served, begin, TILE)
+        last -= summed_before(wished, begin)
+        limit = summed(served, end) - summed_before(served, begin)
         want = tl.where(inside, tl.minimum(last, limit) - tl.minimum(last - wish, limit), 0)
         tl.store(longs + WANTED * COLUMNS + ranks, tl.cumsum(want, 0), mask=inside)
         pass_on(tables + WANTED * CARRIES, chunk, tl.sum(want), CARRIES)
         whole = tl.load(tables + HELD * CARRIES + CHUNKS).to(tl.float64)
         share = tl.load(longs + SIZE * COLUMNS + ranks, mask=inside, other=0).to(tl.float64) / whole
         mean = tl.load(floats + node * FLOATS * COLUMNS + DENSITY * COLUMNS + ranks, mask=inside, other=0.0)
-        law = units_of(share * mean) + want - amount_of(served.sums, ranks, inside, TILE)
+        law = units_of(share * mean) + want - amount_of(served.sums, ranks, inside)
         per_q = law.to(tl.float64) / 4611686018427387904.0 / tl.where(share > 0, share, 1.0)
         tl.store(factor + (start + node) * COLUMNS + ranks, tl.where(share > 0, per_q, 0.0), mask=inside)
 
@@ -370,12 +375,14 @@ def fill(
     logits : bool
         Whether values are logits.
     """
-    held, stride, most = work.longs.shape[0], work.longs.stride(0), problems.most
-    clear[_grid(work, most)](problems.listed, start, work.longs, work.tables, **_fixed("clear", most))
+    held, stride, cut = work.longs.shape[0], work.longs.stride(0), cut_for(problems.most)
+    clear[(held, cut.CHUNKS)](
+        problems.listed, start, work.longs, work.tables, COLUMNS=cut.COLUMNS, CARRIES=cut.CARRIES, **EXACT
+    )
     add_to_buckets[(held, -(-target.vocab // BLOCK))](
         *spread(target), *spread(draft), *rows, problems.listed, start,
         work.longs[:, TARGET.value], work.longs[:, SIZE.value], stride, target.vocab,
-        LOGITS=logits, **taken_by("add_to_buckets", most), BLOCK=BLOCK, **EXACT,
+        LOGITS=logits, COUNT=cut.COLUMNS - 1, BLOCK=BLOCK, **EXACT,
     )  # fmt: skip
 
 
@@ -394,23 +401,15 @@ def solve(work: Workspace, problems: Problems, drafts: Tensor, start: int, facto
     factor : Tensor of float64, shape (M, buckets + 1)
         Where g/q of the buckets goes.
     """
-    most, grid = problems.most, _grid(work, problems.most)
+    cut, digits = cut_for(problems.most), problems.most.bit_length()
+    grid, columns = (work.longs.shape[0], cut.CHUNKS), {"COLUMNS": cut.COLUMNS, "CARRIES": cut.CARRIES, **EXACT}
+    chunks = {**columns, "CHUNKS": cut.CHUNKS}
     sums = (problems.listed, start, work.longs, work.tables)
     numbers = (problems.listed, start, work.longs, work.floats, work.tables)
     marks = work.heights, work.tops
-    add_up[grid](*sums, **_fixed("add_up", most))
-    find_heights[grid](drafts, *sums, *marks, **_fixed("find_heights", most))
-    find_excess[grid](drafts, *numbers, *marks, work.vertices, **_fixed("find_excess", most))
-    find_offers[grid](*sums, work.vertices, **_fixed("find_offers", most))
-    allocate[grid](*numbers, work.vertices, factor, **_fixed("allocate", most))
-    contribute[grid](*numbers, **_fixed("contribute", most))
-
-
-def _grid(work: Workspace, most: int) -> tuple[int, int]:
-    """A program to each chunk of each problem."""
-    return work.longs.shape[0], of_buckets(most)["CHUNKS"]
-
-
-def _fixed(step: str, most: int) -> dict[str, Any]:
-    """What is fixed when the kernel of a step is compiled."""
-    return {**taken_by(step, most), "num_warps": WARPS.get(step, 4), **EXACT}
+    add_up[grid](*sums, **columns)
+    find_heights[grid](drafts, *sums, *marks, **chunks, BITS_OF_N=digits, num_warps=8)  # it has more to do
+    find_excess[grid](drafts, *numbers, *marks, work.vertices, **chunks, BITS_OF_N=digits)
+    find_offers[grid](*sums, work.vertices, **chunks)
+    allocate[grid](*numbers, work.vertices, factor, **chunks)
+    contribute[grid](*numbers, **chunks, CHUNK_ROUNDS=cut.CHUNK_ROUNDS)

@@ -17,7 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 from otspec.verification.rules.buckets.chunk_kernels import FLOATS, LONGS, TABLES
-from otspec.verification.rules.buckets.cut import Cut, Planes, Problems, Workspace, taken_by
+from otspec.verification.rules.buckets.cut import Cut, Planes, Problems, Workspace, cut_for
 from otspec.verification.rules.buckets.exchange_kernels import places_of
 from otspec.verification.rules.buckets.solving_kernels import bucket_of, fill, solve
 from otspec.verification.rules.token_wise.stages import Stage
@@ -193,13 +193,13 @@ def pick(
     longs, floats, tables,  # (W, LONGS, COLUMNS), (W, FLOATS, COLUMNS), (W, TABLES, CARRIES)
     factor,  # (M, COLUMNS)
     most, slots, draws, vocab,  # scalars: M, S, n, V
-    LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, COLUMNS: tl.constexpr, ROUNDS: tl.constexpr,
-    TILE: tl.constexpr, CHUNKS: tl.constexpr, CHUNK_ROUNDS: tl.constexpr, CARRIES: tl.constexpr, LANES: tl.constexpr,
+    LOGITS: tl.constexpr, COLUMNS: tl.constexpr, CHUNKS: tl.constexpr, CARRIES: tl.constexpr,
+    CHUNK_ROUNDS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """The draft that is picked of each problem, and whether it is accepted."""
     p_law = Rows(Reading(p, p_high, p_first, p_heat, p_scale), p_valid)
     q_law = Rows(Reading(q, q_high, q_first, q_heat, q_scale), q_valid)
-    cut: tl.constexpr = Cut(COLUMNS, TILE, CHUNKS, CARRIES, ROUNDS, CHUNK_ROUNDS)
+    cut: tl.constexpr = Cut(COLUMNS, CHUNKS, CARRIES, CHUNK_ROUNDS)
     node = tl.program_id(0).to(tl.int64)
     if node < tl.load(count) - start:
         nodes += start + node
@@ -214,7 +214,7 @@ def pick(
         token = tl.load(tokens + base + lanes, mask=heirs, other=0)
         here = law_of(p_law, p_row, token, vocab, LOGITS)
         there = law_of(q_law, q_row, token, vocab, LOGITS)
-        ranks = tl.where(heirs, bucket_of(here, there, COUNT, BITS), 0)
+        ranks = tl.where(heirs, bucket_of(here, there, COLUMNS - 1), 0)
         own_uniforms = uniforms + tree * 3 * draws
         drawn = own_uniforms + 3 * (lanes - 1)
         entering, drawing = tl.load(drawn, mask=heirs, other=0.0), tl.load(drawn + 1, mask=heirs, other=0.0)
@@ -267,5 +267,5 @@ def pick_by_kernels(
         *spread(batch.target), *spread(batch.draft), layout.parent, layout.depth, heads.heads, batch.tokens, uniforms,
         walk.next_heads, problems.fields, problems.listed, start, work.longs, work.floats, work.tables, factor,
         problems.fields.shape[1], slots, uniforms.shape[1], batch.vocab, LOGITS=batch.logits,
-        **taken_by("pick", problems.most), LANES=lanes(slots), **EXACT,
+        **cut_for(problems.most)._asdict(), LANES=lanes(slots), **EXACT,
     )  # fmt: skip

@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from otspec.verification.rules.buckets import buckets, cut
-from otspec.verification.rules.buckets.cut import Problems, taken_by, workspace_for
+from otspec.verification.rules.buckets.cut import Problems, workspace_for
 from otspec.verification.rules.buckets.solving_kernels import bucket_of
 from otspec.verification.rules.token_wise.picking_kernels import (
     FIELDS,
@@ -70,7 +70,7 @@ def left_of(
     p_row, q_row, number, refused,  # scalars
     tokens,  # (BLOCK,)
     vocab,  # scalar
-    LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr,
+    LOGITS: tl.constexpr, COUNT: tl.constexpr,
 ):  # fmt: skip
     """(p - g)+ of some tokens where a draft was refused, else p; and p: in units."""
     here = law_of(p_law, p_row, tokens, vocab, LOGITS)
@@ -78,7 +78,7 @@ def left_of(
     if refused:
         there = law_of(q_law, q_row, tokens, vocab, LOGITS)
         if number >= 0:
-            bucket = bucket_of(here, there, COUNT, BITS)
+            bucket = bucket_of(here, there, COUNT)
             there = there * tl.load(factor + number * (COUNT + 1) + bucket)
         left = tl.maximum(here - there, 0.0)
     return units_of(left), units_of(here)
@@ -94,7 +94,7 @@ def sum_left(
     at, refused,  # (B,)
     left, whole,  # (B, chunks)
     slots, vocab,  # scalars
-    LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, LEAVES: tl.constexpr, BLOCK: tl.constexpr,
+    LOGITS: tl.constexpr, COUNT: tl.constexpr, LEAVES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Sums over each chunk of the law that the last token is drawn from, and of p."""
     p_law = Rows(Reading(p, p_high, p_first, p_heat, p_scale), p_valid)
@@ -106,7 +106,7 @@ def sum_left(
         tokens = chunk * BLOCK + tl.arange(0, BLOCK)
         rest, mine = left_of(
             p_law, q_law, factor, tl.load(p_rows + slot), tl.load(q_rows + slot), tl.load(numbers + slot), ended,
-            tokens, vocab, LOGITS, COUNT, BITS,
+            tokens, vocab, LOGITS, COUNT,
         )  # fmt: skip
         tl.store(left + tree * tl.num_programs(1) + chunk, tl.sum(rest))
         tl.store(whole + tree * tl.num_programs(1) + chunk, tl.sum(mine))
@@ -124,8 +124,7 @@ def draw_left(
     uniforms,  # (B, n, 3)
     token,  # (B,)
     slots, draws, chunks, vocab,  # scalars: S, n, chunks, V
-    LOGITS: tl.constexpr, COUNT: tl.constexpr, BITS: tl.constexpr, LEAVES: tl.constexpr, BLOCK: tl.constexpr,
-    LANES: tl.constexpr,
+    LOGITS: tl.constexpr, COUNT: tl.constexpr, LEAVES: tl.constexpr, BLOCK: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """The token after what is accepted; 0 in trees that are not valid, and where leaves have no laws."""
     p_law = Rows(Reading(p, p_high, p_first, p_heat, p_scale), p_valid)
@@ -148,7 +147,7 @@ def draw_left(
         begin = chunk * BLOCK
         rest, mine = left_of(
             p_law, q_law, factor, tl.load(p_rows + slot), tl.load(q_rows + slot), tl.load(numbers + slot), ended,
-            begin + tl.arange(0, BLOCK), vocab, LOGITS, COUNT, BITS,
+            begin + tl.arange(0, BLOCK), vocab, LOGITS, COUNT,
         )  # fmt: skip
         drawn = tl.minimum(drawn_from(tl.where(spent, mine, rest), begin, point), vocab - 1)
     tl.store(token + tree, drawn)
@@ -211,7 +210,7 @@ def walk_by_kernels(batch: TreeBatch, uniforms: Tensor) -> Walked:
     chunks = -(-vocab // BLOCK)
     left, whole = torch.empty((2, count, chunks), dtype=torch.int64, device=device)
     token = torch.empty(count, dtype=torch.int64, device=device)
-    fixed = {"LOGITS": batch.logits, "LEAVES": batch.leaves, "BLOCK": BLOCK, **taken_by("sum_left", most), **EXACT}
+    fixed = {"LOGITS": batch.logits, "COUNT": factor.shape[1] - 1, "LEAVES": batch.leaves, "BLOCK": BLOCK, **EXACT}
     laws = (*spread(batch.target), *spread(batch.draft), factor, valid, p_rows, q_rows, numbers)
     sum_left[(count, chunks)](*laws, at, refused, left, whole, slots, vocab, **fixed)
     draw_left[(count,)](
