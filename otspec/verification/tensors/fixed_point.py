@@ -19,6 +19,11 @@ def running(units: Tensor) -> Tensor:
     return units.cumsum(dim=1)
 
 
+def amounts(sums: Tensor) -> Tensor:
+    """What running sums, shape (B, k), add up."""
+    return sums - torch.nn.functional.pad(sums[:, :-1], (1, 0))
+
+
 def from_zero(sums: Tensor) -> Tensor:
     """Running sums of units as shares of their total, with a 0 in front: ascending from 0 to exactly 1."""
     return torch.nn.functional.pad(sums.double() / sums[:, -1:].double(), (1, 0))
@@ -37,6 +42,13 @@ def before(sums: Tensor, index: Tensor) -> Tensor:
 def first_above(sums: Tensor, units: Tensor) -> Tensor:
     """The first entry at which running sums, shape (B, k), exceed units, shape (B, m); k if none does: shape (B, m)."""
     return torch.searchsorted(sums, units.contiguous(), right=True)
+
+
+def draw(sums: Tensor, uniform: Tensor) -> Tensor:
+    """Draws from laws by their running sums in units, shape (B, k), and numbers in [0, 1), shape (B, m)."""
+    total = sums[:, -1:]
+    point = torch.minimum((uniform * total).to(torch.int64), total - 1)
+    return first_above(sums, point).clamp(max=sums.shape[1] - 1)
 
 
 def first_reaching(sums: Tensor, units: Tensor) -> Tensor:

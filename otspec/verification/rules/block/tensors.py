@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from otspec.verification.tensors.fixed_point import at, first_above, running, to_units
+from otspec.verification.tensors.fixed_point import at, draw, running, to_units
 
 Laws = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From a number of tokens of each path, shape (B,), to the target law of the next token and the law that the path's own
@@ -62,13 +62,6 @@ def verify_path(laws: Laws, tokens: Tensor, length: Tensor, uniforms: Tensor) ->
     # After the whole path, and where nothing is left up to rounding, the draw is from p itself.
     whole = (accepted == length)[:, None] | (rest[:, -1:] == 0)
     return Accepted(accepted, draw(torch.where(whole, running(to_units(after)), rest), uniforms[:, -1:])[:, 0])
-
-
-def draw(sums: Tensor, uniform: Tensor) -> Tensor:
-    """Draws from laws by their running sums in units, shape (B, V), and numbers in [0, 1), shape (B, m)."""
-    total = sums[:, -1:]
-    point = torch.minimum((uniform * total).to(torch.int64), total - 1)
-    return first_above(sums, point).clamp(max=sums.shape[1] - 1)
 
 
 def _stops(p: Tensor, g: Tensor, weight: Tensor, ends: Tensor, uniform: Tensor) -> Tensor:

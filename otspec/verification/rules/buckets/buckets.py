@@ -19,7 +19,17 @@ import torch
 from torch import Tensor
 
 from otspec.verification.rules.interval.exchanges import Exchanges, exchange, highest, show
-from otspec.verification.tensors.fixed_point import UNIT, at, before, first_above, from_zero, running, to_units
+from otspec.verification.tensors.fixed_point import (
+    UNIT,
+    amounts,
+    at,
+    before,
+    draw,
+    first_above,
+    from_zero,
+    running,
+    to_units,
+)
 from otspec.verification.tensors.majorant import Curve
 from otspec.verification.tensors.measures import Counts, mean_density, power
 
@@ -106,7 +116,7 @@ def solve_buckets(target: Tensor, size: Tensor, n: int | Counts) -> Buckets:
     excess = measure - to_units(goal)
     # Up to the vertex of slope 1 there is surplus that no earlier recipient wants; beyond, wishes that no donor meets.
     idle = torch.where(segment <= LEVEL_STEP, running(excess), 0).cummax(dim=1).values.clamp(min=0)
-    serves = excess.clamp(min=0) - (idle - before(idle, ranks))
+    serves = excess.clamp(min=0) - amounts(idle)
     served, wishes = running(serves), (-excess).clamp(min=0)
     wished = running(wishes) - before(running(wishes), start)
     limit = at(served, last) - before(served, start)
@@ -163,8 +173,7 @@ def verify_by_buckets(
     sums = running(rest)
     # Rejected, and nothing is left of p, by rounding: a draw from p itself.
     sums = torch.where(sums[:, -1:] > 0, sums, running(to_units(p)))
-    total = sums[:, -1:]
-    drawn = first_above(sums, torch.minimum((uniforms[:, -1, 1:2] * total).to(torch.int64), total - 1))
+    drawn = draw(sums, uniforms[:, -1, 1:2])
     return torch.where(accepted, token, drawn)[:, 0], torch.where(accepted, picked, -1)[:, 0]
 
 

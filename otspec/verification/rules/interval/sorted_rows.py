@@ -13,7 +13,7 @@ from torch import Tensor
 
 from otspec.kernels.interval.exchange import LEVEL
 from otspec.verification.rules.interval.exchanges import Exchanges, exchange, highest, show
-from otspec.verification.tensors.fixed_point import at, before, first_above, from_zero, running, to_units
+from otspec.verification.tensors.fixed_point import amounts, at, before, first_above, from_zero, running, to_units
 from otspec.verification.tensors.majorant import Curve, segment
 from otspec.verification.tensors.measures import Counts, mean_density, power
 
@@ -105,7 +105,7 @@ def _exchange_in_block(target: Tensor, size: Tensor, density: Tensor, slope: Ten
     offered = torch.where(donor, excess.clamp(min=0), 0)
     # Rounding can leave a surplus that no earlier recipient wants: the running maximum absorbs it.
     idle = running(offered - wants).cummax(dim=1).values.clamp(min=0)
-    serves = offered - (idle - before(idle, ranks.expand_as(idle)))
+    serves = offered - amounts(idle)
 
     follows = torch.nn.functional.pad(donor[:, :-1], (1, 0))
     first = torch.where(donor & ~follows, ranks, -1).cummax(dim=1).values

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from otspec.verification.rules.interval.sorted_rows import verify_by_sorting
-from otspec.verification.tensors.fixed_point import at, first_above, running, to_units
+from otspec.verification.tensors.fixed_point import at, draw, running, to_units
 
 
 def verify_truncated_rows(
@@ -29,13 +29,11 @@ def verify_truncated_rows(
     uniforms : Tensor of float64, shape (B, n + 1, 3)
     """
     outside = running(to_units(p.scatter(1, support, 0.0)))
-    total = outside[:, -1:]
     inside = p.gather(1, support).masked_fill(again, 0.0)
     reduced = torch.cat((inside, (1.0 - inside.sum(dim=1, keepdim=True)).clamp(min=0)), dim=1)
     slot, accepted, share = verify_by_sorting(reduced, pad(q, (0, 1)), slots, uniforms)
 
     # None of the others can be drafted: a draw among them is a draw from p, at the same share of their sum.
-    drawn = torch.minimum((share[:, None] * total).to(torch.int64), total - 1)
-    other = first_above(outside, drawn).clamp(max=p.shape[1] - 1)
+    other = draw(outside, share[:, None])
     listed = at(support, slot[:, None].clamp(max=support.shape[1] - 1))
     return torch.where(slot[:, None] < support.shape[1], listed, other)[:, 0], accepted

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from otspec.verification.tensors.fixed_point import UNIT, at, before, first_above, running
+from otspec.verification.tensors.fixed_point import UNIT, amounts, at, before, first_above, running
 from otspec.verification.tensors.measures import Counts, power
 
 BINS = 256
@@ -89,20 +89,16 @@ def branch(labels: Labels, children: Tensor, most: int) -> Labels:
     """
     if most == 1:
         return labels
-    masses = labels.ends - before(labels.ends, _index(labels.ends))
+    masses = amounts(labels.ends)
     wins = chances(masses, labels.density)
     steps = torch.arange(1, BINS + 1, dtype=torch.float64, device=masses.device) / BINS
     several = Counts(children.clamp(min=1)[:, None], most)
     points = (power(steps.expand_as(labels.density), several) * labels.ends[:, -1:].double()).to(torch.int64)
     points = torch.minimum(points, labels.ends[:, -1:])
     reached = interpolate(wins, labels.ends, points)
-    own = (reached - before(reached, _index(reached))).double()
+    own = amounts(reached).double()
     top = own.amax(dim=1, keepdim=True)
     own = torch.where(top > 0, own / top, 1.0).clamp(min=FAINT)
     whole = everything(tuple(children.shape), children.device)
     alone = (children <= 1)[:, None]
     return Labels(torch.where(alone, labels.ends, whole.ends), torch.where(alone, labels.density, own))
-
-
-def _index(values: Tensor) -> Tensor:
-    return torch.arange(values.shape[1], device=values.device).expand_as(values)

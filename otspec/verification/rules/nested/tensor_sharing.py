@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from otspec.verification.rules.nested.grid import Labels, chances, interpolate
-from otspec.verification.tensors.fixed_point import UNIT, at, before, first_above, running
+from otspec.verification.tensors.fixed_point import UNIT, amounts, at, before, first_above, running
 from otspec.verification.tensors.groups import Groups
 from otspec.verification.tensors.majorant import breakpoints
 
@@ -105,10 +105,7 @@ def owned(sharing: Sharing, groups: Tensor) -> Tensor:
     groups : Tensor of int64, shape (R,)
         The group of each.
     """
-    wants, serves = (
-        sums - before(sums, torch.arange(sums.shape[1], device=sums.device).expand_as(sums))
-        for sums in (sharing.wanted, sharing.served)
-    )
+    wants, serves = amounts(sharing.wanted), amounts(sharing.served)
     parts = sharing.rank.shape[2]
     group = groups.clamp(max=sharing.rank.shape[1] - 1)[:, None, None].expand(-1, 1, parts)
     own = sharing.rank.gather(1, group)[:, 0]
@@ -149,8 +146,7 @@ class _Line(NamedTuple):
 
     @classmethod
     def of(cls, bins: Tensor, density: Tensor) -> _Line:
-        index = torch.arange(bins.shape[1], device=bins.device).expand_as(bins)
-        wins = chances(bins - before(bins, index), density)
+        wins = chances(amounts(bins), density)
         return cls(bins, wins, density, bins[:, -1:].double() / wins[:, -1:].double())
 
     def reached(self, points: Tensor) -> Tensor:
@@ -165,9 +161,7 @@ class _Line(NamedTuple):
         # A place may end where a bin does.
         highest = torch.where(before(self.bins, place) >= ends, (place - 1).clamp(min=0), place)
         low, high = at(self.density, lowest), at(self.density, highest)
-        reached = self.reached(ends)
-        index = torch.arange(size.shape[1], device=size.device).expand_as(size)
-        rise = (reached - before(reached, index)).double()
+        rise = amounts(self.reached(ends)).double()
         # A place across bins lies between them; the quotient places it, as well as its digits allow.
         mean = torch.maximum(rise / size.clamp(min=1).double(), torch.minimum(low, high))
         mean = torch.minimum(mean, torch.maximum(low, high))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from otspec.verification.rules.block.tensors import draw
 from otspec.verification.rules.buckets.buckets import verify_by_buckets
 from otspec.verification.rules.interval.sorted_rows import verify_by_sorting
-from otspec.verification.tensors.fixed_point import at, running, to_units
+from otspec.verification.tensors.fixed_point import at, draw, running, to_units
 from otspec.verification.tensors.rows import KERNELS
 from otspec.verification.trees.batch import TreeBatch, TreeVerification
 from otspec.verification.trees.layout import NONE, take
