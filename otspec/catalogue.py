@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from numbers import Real
 from typing import Any, cast, get_type_hints
 
 from otspec.errors import UnknownSolver
 from otspec.extras import missing, plugins
-from otspec.solver import REGISTRY, Solver, check_solver_class, register, setting_fields, settings_of
+from otspec.solver import REGISTRY, Solver, check_solver_class, register, settings_of
 
 ENTRY_POINTS = "otspec.solvers"
 """Group of entry points by which other packages make their solvers known: a name, and the class of a solver."""
@@ -175,7 +175,7 @@ def _types_of(solver: type[Any]) -> dict[str, Any]:
 def _setting(solver: type[Any], assignment: str) -> tuple[str, object]:
     """Name and value of a setting written as ``key=value``."""
     key, equals, text = assignment.partition("=")
-    names = [entry.name for entry in setting_fields(solver)]
+    names = [entry.name for entry in fields(solver)]
     if key not in names or not equals:
         raise UnknownSolver(f"{solver.name} has no setting {assignment!r}; known, as key=value: {', '.join(names)}")
     kind = _types_of(solver)[key]  # type: ignore[arg-type]  # classes are hashable, whatever their objects are

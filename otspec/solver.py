@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -126,9 +126,4 @@ def settings_of(solver: Solver) -> dict[str, object]:
 
 @cache
 def _setting_names(solver: type[Any]) -> tuple[str, ...]:
-    return tuple(entry.name for entry in setting_fields(solver))
-
-
-def setting_fields(solver: type[Any]) -> tuple[Field[Any], ...]:
-    """The dataclass fields that are a solver's settings."""
-    return fields(solver)
+    return tuple(entry.name for entry in fields(solver))

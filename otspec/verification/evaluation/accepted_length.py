@@ -107,7 +107,7 @@ def accepted_length(
             "or Block. otspec.verification.tree_law and stop_law have the others'"
         )
     shape, rng = as_shape(branching), as_generator(rng)
-    models = as_models(model)
+    models = (lambda seed: model) if isinstance(model, Model) else law_of_models(model)
     values = [
         length_along(rule, target_line(models(seed), shape.depth, rng), shape) for seed in model_seeds(samples, rng)
     ]
@@ -135,15 +135,11 @@ def laws_after(model: Model, prefix: Prefix) -> tuple[FloatArray, FloatArray]:
 
 
 def length_along(rule: PickRule, line: Line, shape: Shape) -> float:
-    """Mean accepted length given a text, of which the mean over texts of the target is that over all drafts."""
-    return float(reach_along(rule, line, shape).sum())
+    """Mean accepted length given a text, of which the mean over texts of the target is that over all drafts.
 
-
-def reach_along(rule: PickRule, line: Line, shape: Shape) -> FloatArray:
-    """P(at least 1, ..., L drafted tokens are accepted) given a text, shape (L,), unbiased over texts of the target.
-
-    Given a text v and all before its last token, sum A(v)/p(v) over the last token exactly; and so for all its
-    prefixes.  With w the weight of block verification and r = g(v)/p(v), that is r times the sum of min(w p, g).
+    It is the sum of P(at least 1, ..., L drafted tokens are accepted).  Given a text v and all before its last token,
+    sum A(v)/p(v) over the last token exactly; and so for all its prefixes.  With w the weight of block verification and
+    r = g(v)/p(v), that is r times the sum of min(w p, g).
     """
     target, draft, tokens = _drafted(line)
     proposal = rule.along(target, draft, tokens, shape)
@@ -158,7 +154,7 @@ def reach_along(rule: PickRule, line: Line, shape: Shape) -> FloatArray:
                 break
             log_ratio += float(np.log(chance) - np.log(p[tokens[i]]))
             weight = min(weight, float(np.exp(min(log_ratio, 0.0))))
-    return found
+    return float(found.sum())
 
 
 def _drafted(line: Line) -> Line:
@@ -171,13 +167,6 @@ def _drafted(line: Line) -> Line:
     tokens = line.tokens[:reach].copy()
     tokens[-1] = line.draft[reach - 1].argmax()
     return Line(line.target[:reach], line.draft[:reach], tokens)
-
-
-def as_models(model: Any) -> Models:
-    """A law of models, of which a model is one."""
-    if isinstance(model, Model):
-        return lambda seed: model
-    return law_of_models(model)
 
 
 def law_of_models(models: Any) -> Models:

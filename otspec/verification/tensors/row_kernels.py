@@ -135,18 +135,17 @@ def totals_of(law: Tensor) -> Tensor:
     return _totals_of_chunks(law.contiguous()).sum(dim=1)
 
 
-def checked_rows(law: Tensor, drift: float | None = None) -> Rows:
+def checked_rows(law: Tensor) -> Rows:
     """Rows of probabilities, shape (R, V).
 
-    Valid are those without negative numbers and NaN whose total is 1 up to a drift: by default what laws of their type
-    may be off.
+    Valid are those without negative numbers and NaN whose total is 1 up to what laws of their type may be off.
     """
-    law, drift = law.contiguous(), DRIFT[law.dtype] if drift is None else drift
+    law = law.contiguous()
     sums = _totals_of_chunks(law)
     rows, chunks = sums.shape
     scale = torch.empty(rows, dtype=torch.float64, device=law.device)
     valid = torch.empty(rows, dtype=torch.int8, device=law.device)
-    finish_totals[(rows,)](sums, scale, valid, chunks, DRIFT=drift, LANES=lanes(chunks), **EXACT)
+    finish_totals[(rows,)](sums, scale, valid, chunks, DRIFT=DRIFT[law.dtype], LANES=lanes(chunks), **EXACT)
     return Rows(read_scaled(law, scale), valid.view(torch.bool))
 
 

@@ -1,4 +1,4 @@
-"""Which levels of trees are walked together, token by token; nothing here imports Triton."""
+"""Which levels of trees are walked together, token by token."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Stage(NamedTuple):
     """Of each tree, at most."""
 
 
-def stages_of(widths: Sequence[int], slots: int, most: int | None = None) -> list[Stage]:
+def stages_of(widths: Sequence[int], slots: int) -> list[Stage]:
     """Levels from the root on, cut so that each stage has few problems: heads with two drafts or more.
 
     Parameters
@@ -28,15 +28,12 @@ def stages_of(widths: Sequence[int], slots: int, most: int | None = None) -> lis
         Slots of each level at most, the root's first.
     slots : int
         S.
-    most : int, optional
-        Problems of one stage, if it has several levels; by default `STAGE`.
     """
-    most = STAGE if most is None else most
     stages = [Stage(0, 0, 0)]
     for level, width in enumerate(widths[:-1]):
         several = min(width, widths[level + 1] // 2)
         begin, end, problems = stages[-1]
-        if end > begin and min(problems + several, (slots - 1) // 2) > most:
+        if end > begin and min(problems + several, (slots - 1) // 2) > STAGE:
             stages.append(Stage(level, level, 0))
             begin, end, problems = stages[-1]
         # A stage begins at a single head, the one that the walk has come to.
