@@ -99,9 +99,7 @@ def running_maximum(
     values, lanes,  # (LANES,)
     STEPS: tl.constexpr,
 ):  # fmt: skip
-    """Largest of all values up to each lane, none of which is negative; by a scan if no steps are given."""
-    if STEPS == 0:
-        values = tl.associative_scan(values, 0, larger)
+    """Largest of all values up to each lane, none of which is negative, of 2 to the STEPS lanes."""
     for step in tl.static_range(STEPS):
         earlier = tl.gather(values, tl.maximum(lanes - (1 << step), 0), 0)
         values = tl.maximum(values, tl.where(lanes >= (1 << step), earlier, 0))

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from otspec.verification.tensors import majorant
-from otspec.verification.tensors.arithmetic_kernels import running_maximum
+from otspec.verification.tensors.arithmetic_kernels import larger
 
 HALVINGS, LOWEST = tl.constexpr(majorant.HALVINGS), tl.constexpr(majorant.LOWEST)
 NOISE, LEAST = tl.constexpr(majorant.NOISE), tl.constexpr(majorant.LEAST)
@@ -44,7 +44,7 @@ def of_point(point):  # (LANES,)
 def find_breakpoints(
     curve,  # (places + 1,), of `as_point`
     places, one, other,  # scalars: the number of places, and breakpoints to start from
-    LANES: tl.constexpr, STEPS: tl.constexpr,
+    LANES: tl.constexpr,
     search,  # `Search`
 ):  # fmt: skip
     """`majorant.breakpoints`, of points in memory, of which only those up to `places` are there."""
@@ -64,7 +64,7 @@ def find_breakpoints(
         code = (height.to(tl.int32, bitcast=True) - LOWEST) >> search.SHIFT
         first = segment << search.NUMBER
         key = tl.where(high_above, code * search.KEYS + (search.KEYS - 1 - index), 0)
-        ran_up = running_maximum(first + key, index, STEPS)
+        ran_up = tl.associative_scan(first + key, 0, larger)
         highest = tl.gather(ran_up, tl.maximum(end - 1, 0), 0) - first
         parted = (highest > 0) & (index > begin) & (index < end)
         vertex = search.KEYS - 1 - highest % search.KEYS

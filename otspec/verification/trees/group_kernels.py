@@ -109,22 +109,8 @@ def all_units_of(law):  # (LANES,)
 
 @triton.jit
 def add_eight(a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q):  # scalars
-    """Eight sums."""
+    """Eight sums: each by itself waits as long as all together."""
     return a + i, b + j, c + k, d + m, e + n, f + o, g + p, h + q
-
-
-@triton.jit
-def eight_sums(
-    a, b, c, d, e, f, g, h,  # (BLOCK,)
-    TOGETHER: tl.constexpr,
-):  # fmt: skip
-    """Over all lanes: each by itself waits as long as all together, for which the interpreter takes long."""
-    if TOGETHER:
-        a, b, c, d, e, f, g, h = tl.reduce((a, b, c, d, e, f, g, h), 0, add_eight)
-    else:
-        a, b, c, d = tl.sum(a), tl.sum(b), tl.sum(c), tl.sum(d)
-        e, f, g, h = tl.sum(e), tl.sum(f), tl.sum(g), tl.sum(h)
-    return a, b, c, d, e, f, g, h
 
 
 @triton.jit
@@ -143,7 +129,7 @@ def add_to_groups(
     p_rows, q_rows, children, depths,  # (N,)
     target, size,  # (N, k + 2)
     p_count, q_count, vocab,  # scalars: R, R', V
-    BLOCK: tl.constexpr, TILES: tl.constexpr, TOGETHER: tl.constexpr,
+    BLOCK: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
     """Histograms of p and q over the groups of each slot, as they came, in units, and their totals after them.
 
@@ -203,9 +189,11 @@ def add_to_groups(
             coarse_theirs += length >> 20
         (
             less_mine, more_mine, less_theirs, more_theirs, total_mine, total_theirs, coarse_mine, coarse_theirs,
-        ) = eight_sums(
-            drafted_mine - more_mine, more_mine, all_theirs - more_theirs, more_theirs,
-            total_mine, total_theirs, coarse_mine, coarse_theirs, TOGETHER,
+        ) = tl.reduce(
+            (
+                drafted_mine - more_mine, more_mine, all_theirs - more_theirs, more_theirs,
+                total_mine, total_theirs, coarse_mine, coarse_theirs,
+            ), 0, add_eight,
         )  # fmt: skip
         put_rare(target, LESS, steps_as_units(less_mine, p_double))
         put_rare(target, MORE, steps_as_units(more_mine, p_double))
@@ -244,7 +232,7 @@ def _histograms(target: Tensor, draft: Tensor, target_row: Tensor, draft_row: Te
     add_to_groups[(pairs, -(-vocab // (block * tiles)))](
         target.contiguous(), draft.contiguous(), target_row, draft_row, layout.children.contiguous(),
         layout.depth.contiguous(), *counts, len(target), len(draft), vocab, BLOCK=block,
-        TILES=tiles, TOGETHER=target.device.type == "cuda", num_warps=max(block // 32, 1), **EXACT,
+        TILES=tiles, num_warps=max(block // 32, 1), **EXACT,
     )  # fmt: skip
     return counts
 

@@ -38,7 +38,7 @@ from otspec.verification.rules.nested.sharing_kernels import (
 )
 from otspec.verification.rules.nested.tensor_sharing import FIRST, GroupsAt
 from otspec.verification.tensors import majorant
-from otspec.verification.tensors.arithmetic_kernels import running_maximum
+from otspec.verification.tensors.arithmetic_kernels import larger
 from otspec.verification.tensors.majorant_kernels import Search
 from otspec.verification.tensors.rows import EXACT, lanes
 from otspec.verification.trees.layout import Layout
@@ -104,7 +104,7 @@ def lay_out(
     competes,  # (N,)
     spread,  # (PARTS,)
     GROUPS: tl.constexpr, PARTS: tl.constexpr, PART_LANES: tl.constexpr, AHEAD: tl.constexpr, GROUP_LANES: tl.constexpr,
-    STEPS: tl.constexpr, ROUNDS: tl.constexpr,
+    ROUNDS: tl.constexpr,
 ):  # fmt: skip
     """All labels for every slot, which keeps them unless it competes, and no factors.
 
@@ -126,7 +126,7 @@ def lay_out(
         if AHEAD:
             ratio = there.to(tl.float64) / tl.maximum(mine, 1).to(tl.float64)
             ratio = tl.where(mine > 0, ratio, 0.0).to(tl.int64, bitcast=True)
-            ratio = running_maximum(ratio, groups, STEPS)
+            ratio = tl.associative_scan(ratio, 0, larger)
             tl.store(sums + RATIOS * GROUPS + groups, ratio, mask=inside)
             tl.debug_barrier()
             # Parts ascend with their groups: searches find how many of each kind come first, of all kinds at once.
@@ -249,7 +249,7 @@ def refine(
     factor,  # (N, k + 1)
     all_slots, width, width_above, source, workspaces,  # scalars: S, W, W of the level above, where that is stored, ...
     GROUPS: tl.constexpr, GROUP_LANES: tl.constexpr, FIRST_GROUPS: tl.constexpr, PARTS: tl.constexpr,
-    PART_LANES: tl.constexpr, LANES: tl.constexpr, STEPS: tl.constexpr, ABOVE_AHEAD: tl.constexpr, AHEAD: tl.constexpr,
+    PART_LANES: tl.constexpr, LANES: tl.constexpr, ABOVE_AHEAD: tl.constexpr, AHEAD: tl.constexpr,
     FIRST: tl.constexpr, LAST: tl.constexpr, DEEP: tl.constexpr, BITS: tl.constexpr, ROUNDS: tl.constexpr,
     KEYS: tl.constexpr, SHIFT: tl.constexpr, NUMBER: tl.constexpr,
 ):  # fmt: skip
@@ -259,7 +259,7 @@ def refine(
     has it, which others may still read, and from then on in the two others by turns.
     """
     level: tl.constexpr = Level(ABOVE_AHEAD, AHEAD, FIRST, LAST, BITS)
-    counts: tl.constexpr = Counts(GROUPS, GROUP_LANES, FIRST_GROUPS, PARTS, PART_LANES, LANES, STEPS, ROUNDS)
+    counts: tl.constexpr = Counts(GROUPS, GROUP_LANES, FIRST_GROUPS, PARTS, PART_LANES, LANES, ROUNDS)
     majorant: tl.constexpr = Search(KEYS, SHIFT, NUMBER)
     of_slots = Slots(children_of, p_at, q_at, group_at, sums, order, parted, longs, floats, weights, competes, factor)
     program = tl.program_id(0).to(tl.int64)
@@ -313,12 +313,12 @@ def grow_by_kernels(layout: Layout, slots_at: GroupsAt, spread: Tensor | None) -
     competes = torch.empty((rows, slots), dtype=torch.int64, device=device)
     lay_out[(rows * slots,)](
         target, size, target.stride(0), children, sums, order, parted, longs, factor, competes, read,
-        **of_layout(groups, parts, device), AHEAD=spread is not None, num_warps=LAY_WARPS, **EXACT,
+        **of_layout(groups, parts), AHEAD=spread is not None, num_warps=LAY_WARPS, **EXACT,
     )  # fmt: skip
 
     # In a tree wider than its stated width some slots are on no level: nothing is read of what they would store.
     weights = torch.empty((rows, slots), dtype=torch.float64, device=device)
-    fixed = of_level(groups, parts, device)
+    fixed = of_level(groups, parts)
     widest = max(level.slots.shape[1] for level in layout.levels)
     down = torch.empty((3, rows * widest, DOWN.value, fixed["LANES"]), dtype=torch.int64, device=device)
     worked = torch.empty((rows * widest, WORKED.value, fixed["LANES"]), dtype=torch.int64, device=device)
@@ -339,21 +339,20 @@ def grow_by_kernels(layout: Layout, slots_at: GroupsAt, spread: Tensor | None) -
     return Grown(longs[:, :, LABELS.value], factor)
 
 
-def of_layout(groups: int, parts: int, device: torch.device) -> dict[str, int]:
+def of_layout(groups: int, parts: int) -> dict[str, int]:
     """What is fixed when `lay_out` is compiled, but for whether it looks ahead."""
     return {
         "GROUPS": groups, "PARTS": parts, "PART_LANES": lanes(parts), "GROUP_LANES": lanes(groups + 1),
-        "STEPS": steps_of(lanes(groups + 1), device), "ROUNDS": groups.bit_length(),
+        "ROUNDS": groups.bit_length(),
     }  # fmt: skip
 
 
-def of_level(groups: int, parts: int, device: torch.device) -> dict[str, int]:
+def of_level(groups: int, parts: int) -> dict[str, int]:
     """What is fixed when `refine` is compiled, but for what differs from level to level."""
     points = groups * parts + 1
     return {
         "GROUPS": groups, "GROUP_LANES": lanes(groups + 1), "FIRST_GROUPS": FIRST, "PARTS": parts,
-        "PART_LANES": lanes(parts), "LANES": lanes(points), "STEPS": steps_of(lanes(points), device),
-        "ROUNDS": points.bit_length(),
+        "PART_LANES": lanes(parts), "LANES": lanes(points), "ROUNDS": points.bit_length(),
     }  # fmt: skip
 
 
@@ -362,11 +361,6 @@ def of_points(places: int) -> dict[str, int]:
     keys = lanes(places + 1)
     shift, number = majorant.key_shifts(keys)
     return {"KEYS": keys, "SHIFT": shift, "NUMBER": number}
-
-
-def steps_of(count: int, device: torch.device) -> int:
-    """Of a running maximum of so many lanes: on a GPU Triton has a scan, which its interpreter does lane by lane."""
-    return 0 if device.type == "cuda" else count.bit_length() - 1
 
 
 def _alike(layout: Layout, number: int, spread: Tensor | None) -> int:

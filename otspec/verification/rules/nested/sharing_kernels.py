@@ -51,8 +51,6 @@ class Counts(NamedTuple):
     PART_LANES: int
     LANES: int
     """For all places, and one more point."""
-    STEPS: int
-    """Of a running maximum; 0 for a scan."""
     ROUNDS: int
     """Of a search for a place."""
 
@@ -111,19 +109,6 @@ def last_of(
 def add_both(one, other, more, another):  # scalars
     """Two sums."""
     return one + more, other + another
-
-
-@triton.jit
-def two_sums(
-    one, other,  # (LANES,)
-    STEPS: tl.constexpr,
-):  # fmt: skip
-    """Running sums of two amounts: by one scan, as `running_maximum` has it, or each by its own."""
-    if STEPS == 0:
-        one, other = tl.associative_scan((one, other), 0, add_both)
-    else:
-        one, other = tl.cumsum(one, 0), tl.cumsum(other, 0)
-    return one, other
 
 
 @triton.jit
@@ -296,7 +281,7 @@ def share(
         mass = tl.load(worked + MASS * LANES + lanes, mask=inside, other=0)
     else:
         first = 0
-    end, sums_of_p = two_sums(size, mass, counts.STEPS)
+    end, sums_of_p = tl.associative_scan((size, mass), 0, add_both)
     worth = worth_of(prefix, size, end, lanes, inside, scale, LANES)
     measure = tl.where(inside, nearest(size.to(tl.float64) * worth), 0)
     # Places of p = 0 come first: they keep what they have.
@@ -307,7 +292,7 @@ def share(
     tl.store(curve + lanes + 1, point, mask=inside)
     tl.store(curve, tl.zeros([], tl.int64))
     tl.debug_barrier()
-    start, stop = find_breakpoints(curve, places, weightless, first, LANES, counts.STEPS, majorant)
+    start, stop = find_breakpoints(curve, places, weightless, first, LANES, majorant)
 
     # `tensor_sharing._matched`: donors of a block hand on to earlier recipients.
     stop = tl.gather(stop, tl.minimum(lanes + 1, LANES - 1), 0)
@@ -317,7 +302,7 @@ def share(
     slope = tl.where(width > 0, tl.div_rn(high_rise - low_rise, tl.where(width > 0, width, 1.0)), 0.0).to(tl.float64)
     due = tl.where(width > 0, nearest(slope * mass.to(tl.float64)), measure)
     wish, surplus = tl.where(inside, tl.maximum(due - measure, 0), 0), tl.where(inside, tl.maximum(measure - due, 0), 0)
-    wished, offered = two_sums(wish, surplus, counts.STEPS)
+    wished, offered = tl.associative_scan((wish, surplus), 0, add_both)
     wished -= tl.gather(wished - wish, start, 0)
     offered -= tl.gather(offered - surplus, start, 0)
     earlier = tl.where(lanes > start, tl.minimum(wished - wish, offered - surplus), 0)
