@@ -313,12 +313,17 @@ def grow_by_kernels(layout: Layout, slots_at: GroupsAt, spread: Tensor | None) -
     competes = torch.empty((rows, slots), dtype=torch.int64, device=device)
     lay_out[(rows * slots,)](
         target, size, target.stride(0), children, sums, order, parted, longs, factor, competes, read,
-        **of_layout(groups, parts), AHEAD=spread is not None, num_warps=LAY_WARPS, **EXACT,
+        GROUPS=groups, PARTS=parts, PART_LANES=lanes(parts), AHEAD=spread is not None, GROUP_LANES=lanes(groups + 1),
+        ROUNDS=groups.bit_length(), num_warps=LAY_WARPS, **EXACT,
     )  # fmt: skip
 
     # In a tree wider than its stated width some slots are on no level: nothing is read of what they would store.
     weights = torch.empty((rows, slots), dtype=torch.float64, device=device)
-    fixed = of_level(groups, parts)
+    points = groups * parts + 1
+    fixed = {
+        "GROUPS": groups, "GROUP_LANES": lanes(groups + 1), "FIRST_GROUPS": FIRST, "PARTS": parts,
+        "PART_LANES": lanes(parts), "LANES": lanes(points), "ROUNDS": points.bit_length(),
+    }  # fmt: skip
     widest = max(level.slots.shape[1] for level in layout.levels)
     down = torch.empty((3, rows * widest, DOWN.value, fixed["LANES"]), dtype=torch.int64, device=device)
     worked = torch.empty((rows * widest, WORKED.value, fixed["LANES"]), dtype=torch.int64, device=device)
@@ -337,23 +342,6 @@ def grow_by_kernels(layout: Layout, slots_at: GroupsAt, spread: Tensor | None) -
         )  # fmt: skip
         number, source = number + deep, (source + 1 + (deep - 1) % 2) % 3
     return Grown(longs[:, :, LABELS.value], factor)
-
-
-def of_layout(groups: int, parts: int) -> dict[str, int]:
-    """What is fixed when `lay_out` is compiled, but for whether it looks ahead."""
-    return {
-        "GROUPS": groups, "PARTS": parts, "PART_LANES": lanes(parts), "GROUP_LANES": lanes(groups + 1),
-        "ROUNDS": groups.bit_length(),
-    }  # fmt: skip
-
-
-def of_level(groups: int, parts: int) -> dict[str, int]:
-    """What is fixed when `refine` is compiled, but for what differs from level to level."""
-    points = groups * parts + 1
-    return {
-        "GROUPS": groups, "GROUP_LANES": lanes(groups + 1), "FIRST_GROUPS": FIRST, "PARTS": parts,
-        "PART_LANES": lanes(parts), "LANES": lanes(points), "ROUNDS": points.bit_length(),
-    }  # fmt: skip
 
 
 def of_points(places: int) -> dict[str, int]:
