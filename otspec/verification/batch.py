@@ -20,8 +20,7 @@ from otspec.plans import Pick
 from otspec.plans.place_rule import PlaceRule
 from otspec.problem import Problem
 from otspec.schemes import IID
-from otspec.verification.floats import as_floats
-from otspec.verification.rules.interval.compiled import solve_rows
+from otspec.verification.rules.interval.compiled import as_floats, solve_rows
 
 THREADS: int = numba_config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]  # from the environment, or all cores
 ALONE = 1 << 12

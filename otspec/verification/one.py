@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 from otspec.errors import ProblemError
 from otspec.kernels.interval.places import memory
 from otspec.laws import Seed, as_generator, as_law, as_tokens, as_tuple
-from otspec.verification.floats import as_floats
-from otspec.verification.rules.interval.compiled import verify_one
+from otspec.verification.rules.interval.compiled import as_floats, verify_one
 
 if TYPE_CHECKING:
     import torch

@@ -10,8 +10,19 @@ from otspec.jit import jit, jit_unlocked
 from otspec.kernels.interval.exchange import CHUNK, solve_and_certify, solve_places
 from otspec.kernels.interval.picking import pick_draft
 from otspec.kernels.interval.places import Places, Workspace, trim_compiled
-from otspec.laws import FloatArray, IntArray
+from otspec.laws import FloatArray, IntArray, as_float64
 from otspec.tolerances import MASS_TOL
+
+
+def as_floats(name: str, values: Any) -> Any:
+    """A law as a model leaves it, for compiled code: contiguous, of float32 if that is what came, or of float64.
+
+    It cannot be written to, as the laws of a problem cannot: numba compiles a second time for arrays that can.
+    """
+    is_float32 = isinstance(values, np.ndarray) and values.dtype == np.float32
+    floats = np.ascontiguousarray(values if is_float32 else as_float64(name, values)).view()
+    floats.flags.writeable = False
+    return floats
 
 
 @jit
