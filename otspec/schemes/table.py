@@ -90,10 +90,7 @@ class Enumerated(DraftScheme):
     def reachable(self) -> IntArray:
         return self._tokens
 
-    def compact(self) -> DraftScheme:
-        return self._compact_table()
-
-    def _compact_table(self) -> Table:
+    def compact(self) -> Table:
         tokens = self.reachable()
         drafts, probabilities = self._listed
         return Table(np.searchsorted(tokens, drafts), probabilities, tokens.size + 1)
@@ -170,6 +167,3 @@ class Table(Enumerated):
 
     def support(self) -> Support:
         return Support.of(self.drafts, self.probabilities)
-
-    def compact(self) -> Table:
-        return self._compact_table()

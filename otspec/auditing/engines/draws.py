@@ -167,7 +167,7 @@ class Node(NamedTuple):
         return cls(law, above, np.cumsum(other), off, undecided, int(np.count_nonzero(law)), total)
 
 
-def shared(first: tuple[int, ...], second: tuple[int, ...]) -> int:
+def shared(first: Sequence[object], second: Sequence[object]) -> int:
     """How many tokens two texts begin with in common."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((place for place, (one, other) in pairs if one != other), min(len(first), len(second)))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from otspec.auditing.engines.draws import ENDED, Draws, whole
+from otspec.auditing.engines.draws import ENDED, Draws, shared, whole
 from otspec.auditing.engines.engine import Text, without_ids
 from otspec.auditing.engines.laws import Laws
 from otspec.auditing.engines.report import Divergence
@@ -182,7 +182,5 @@ def finding_of(divergences: Sequence[Divergence], prompts: int) -> list[Finding]
 
 
 def _first_difference(first: Sequence[object], second: Sequence[object]) -> int | None:
-    for place, (one, other) in enumerate(zip(first, second, strict=False)):
-        if one != other:
-            return place
-    return None if len(first) == len(second) else min(len(first), len(second))
+    place = shared(first, second)
+    return None if place == len(first) == len(second) else place

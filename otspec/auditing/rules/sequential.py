@@ -26,19 +26,12 @@ GROWTH = 0.4
 DOUBT = math.log(20)
 """An audit does not vouch for a rule while the evidence against it is above this."""
 
-HYPOTHESES = {
-    "law": "each output has law p",
-    "pairs": "consecutive outputs are independent draws from p",
-    "drafter": "the drafts have the declared law",
+HYPOTHESES: dict[str, tuple[str, Callable[[Tally], float]]] = {
+    "law": ("each output has law p", Tally.against_law),
+    "pairs": ("consecutive outputs are independent draws from p", Tally.against_independence),
+    "drafter": ("the drafts have the declared law", Tally.against_drafts),
 }
-"""What each test tests, by its name."""
-
-AGAINST: dict[str, Callable[[Tally], float]] = {
-    "law": lambda tally: tally.against_law(),
-    "pairs": lambda tally: tally.against_independence(),
-    "drafter": lambda tally: tally.against_drafts(),
-}
-"""The log evidence of one case against each hypothesis."""
+"""What each test tests, by its name, and the log evidence of one case against it."""
 
 
 class SequentialAudit(Generic[C]):
@@ -118,11 +111,6 @@ class SequentialAudit(Generic[C]):
         return sorted(rejected, key=lambda test: -test.evidence)
 
     @property
-    def resolved(self) -> bool:
-        """Whether every case is known to the resolution, with no doubt left."""
-        return not self._open
-
-    @property
     def goes_on(self) -> bool:
         """Whether there is something to find out, and the time and the budget for it."""
         ended = self._invalid is not None or self._late or bool(self.biased)
@@ -159,10 +147,11 @@ class SequentialAudit(Generic[C]):
         self.tests = tuple(self._test(name) for name in self._names)
 
     def _test(self, name: str) -> Test:
-        logs = np.array([AGAINST[name](tally) for tally in self.tallies])
+        hypothesis, against = HYPOTHESES[name]
+        logs = np.array([against(tally) for tally in self.tallies])
         threshold = math.log(len(self._names) / self._settings.alpha)
         worst = self.tallies[int(logs.argmax())].case.name
-        return Test(name, HYPOTHESES[name], log_average_and_product(logs), threshold, worst)
+        return Test(name, hypothesis, log_average_and_product(logs), threshold, worst)
 
     def _judged(self) -> tuple[AuditVerdict, str]:
         """The verdict and its reason."""
@@ -185,7 +174,7 @@ class SequentialAudit(Generic[C]):
             f"within {self._most:.4f} of p in total variation (confidence {settings.confidence:g}, resolution "
             f"{settings.resolution:g}{self._grouped})"
         )
-        if not self.resolved:
+        if self._open:
             return AuditVerdict.INCONCLUSIVE, (
                 f"after {self.draws:,} draws the output law is known to be {known}; allow for a larger budget, or a "
                 "coarser resolution"
@@ -258,4 +247,4 @@ class SequentialAudit(Generic[C]):
         widest = max(self.figures, key=lambda one: one.tv_interval[1]).name
         name = self.biased[0].largest if self.biased else widest
         tally = next(tally for tally in self.tallies if tally.case.name == name)
-        return tally.witness(seed)
+        return found.witness(tally.case, seed, tally.tokens / tally.draws)

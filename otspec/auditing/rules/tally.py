@@ -7,8 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from otspec.auditing.evidence import at_look, log_dependence, log_evidence, log_excess, mean_of, rate_radius, tv_radius
-from otspec.auditing.outcome import Figures, WorstCase
-from otspec.auditing.rules import findings
+from otspec.auditing.outcome import Figures
 from otspec.auditing.rules.case import Case, Sample
 from otspec.laws import FloatArray, IntArray, falling_ratio, likeliest, sum_by
 
@@ -176,10 +175,6 @@ class Tally:
             "tv_tokens": min(tv_tokens, 1.0),
         }
         self.figures = self.case.figures(measured)
-
-    def witness(self, seed: int) -> WorstCase:
-        """The case, with the shares of the draws."""
-        return findings.witness(self.case, seed, self.tokens / self.draws)
 
 
 def _tv(counts: IntArray, law: FloatArray) -> float:
