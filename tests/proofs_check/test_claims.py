@@ -47,9 +47,3 @@ def test_rounding_in_a_linear_program_contradicts_nothing() -> None:
     p = np.array([0.07203636353929123, 0.10310562753285585, 0.6653632100185268, 0.15949479890932608])
     q = np.array([0.9999999999993325, 4.4339830884707874e-14, 5.715707954531811e-14, 5.658570669472335e-13])
     assert BY_NAME["gr-appendix-A"].margin_of({"p": p, "q": q}) > -1e-12
-
-
-@each(claim={name: claim for name, claim in BY_NAME.items() if claim.expected is not Verdict.HOLDS})
-def test_the_known_counterexample_contradicts(claim: Claim) -> None:
-    assert claim.counterexample is not None
-    assert claim.contradicted_by(claim.margin_of(claim.counterexample))
