@@ -233,13 +233,9 @@ def lemma_b_1_transposed(x: FloatArray, y: FloatArray, matrix: FloatArray) -> fl
     return float(np.abs(x - y).sum() - np.abs(matrix @ (x - y)).sum())
 
 
-def _theorem_5_1(p: FloatArray, q: FloatArray, matrix: FloatArray) -> tuple[float, float]:
-    """Both sides, with q0 = q."""
-    return float(np.abs(matrix.T @ q - p).sum()), float(np.abs(q - p).sum() + np.abs(matrix.T @ p - p).sum())
-
-
 def _theorem_5_1_ratio(p: FloatArray, q: FloatArray, matrix: FloatArray) -> float:
-    left, right = _theorem_5_1(p, q, matrix)
+    """Of both sides, with q0 = q."""
+    left, right = float(np.abs(matrix.T @ q - p).sum()), float(np.abs(q - p).sum() + np.abs(matrix.T @ p - p).sum())
     return left / right if right > 1e-9 else 0.0
 
 

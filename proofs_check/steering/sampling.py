@@ -78,10 +78,6 @@ def lossless(p: FloatArray, steered: FloatArray, tested: FloatArray, later: Floa
     return -float(np.abs(found.ravel() - single_draft.text(p, size)).max())
 
 
-def _small_pair(rng: np.random.Generator) -> dict[str, Any]:
-    return pair(rng, largest=4)
-
-
 def _best_coupling(p: FloatArray, q: FloatArray) -> float:
     """By the linear program of all couplings of draft and output."""
     size = p.size
@@ -92,7 +88,7 @@ def _best_coupling(p: FloatArray, q: FloatArray) -> float:
 
 @claim(
     "steering-optimal",
-    _small_pair,
+    lambda rng: pair(rng, largest=4),
     tol=1e-6,  # HiGHS counts a row as met within 1e-7, and there are up to 8
     cost=50,
     mutants={"Nor more often than an independent draft.": {"independent": True}},
