@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 
 from otspec.errors import ProblemError
-from otspec.laws import FloatArray, IntArray
+from otspec.laws import BoolArray, FloatArray
 from otspec.tolerances import TOL
 from otspec.verification.reference.enumeration import checked, prefixes
 from otspec.verification.trees.shape import Shape
-from otspec.verification.trees.tree import Model, Prefix, as_shape, check_model
+from otspec.verification.trees.tree import Model, as_shape, check_model
 
 MAX_PREFIXES = 2_000
-SLOPES = 40
-"""Slopes from which the separation starts in every round."""
-BELOW = 8
-"""Where tangents start from at branching nodes below the root, for each of them."""
-ROUNDS = 200
+SLOPES, SHARES = 40, 129
+"""Of tangents, and of what a prefix costs at most: the grid from which the separation starts in every round."""
+MOST = 40
+"""Constraints that a round adds, the most violated ones."""
+ROUNDS, PATIENCE, STALLED = 200, 5, 1e-7
+"""Rounds at most; and how many in a row may lower the bound by less than that in all, as optima are rarely unique."""
+TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+"""Of HiGHS's program, whose bound is a sum of many constraints that it may each violate by its tolerance."""
 
 
 def bound(model: Model, count: int, length: int) -> float:
@@ -59,9 +62,9 @@ def tree_bound(model: Model, branching: Sequence[int]) -> float:
     The sum of A(v) over prefixes S of which none begins another is at most P(the tree meets S), which is h(root) with
     h = 1 on S and h(v) = 1 - (1 - sum of q(x|v) h(vx))**b above it, b children being drawn after v.  Constraints of
     this kind are exponentially many.  With tangents in place of the powers a most violated one follows from one pass
-    over the tree, and tangents are moved to where they touch.  Those not found leave the bound valid, up to the 1e-7
-    within which HiGHS meets constraints.  Where several levels branch some may be missed: on models of 2 and 3 tokens
-    the bound is then up to 1e-5 above that with all constraints.
+    over the tree.  Where only the root branches all tangents are found that matter; elsewhere those of a grid are,
+    and the bound was up to 1e-5 above that with all constraints, on models of 2 and 3 tokens.  It is valid whatever
+    is not found.
 
     Raises
     ------
@@ -85,109 +88,191 @@ def tree_bound(model: Model, branching: Sequence[int]) -> float:
     size = sum(vocab**i for i in range(length + 1))
     if size > MAX_PREFIXES:
         raise ProblemError(f"{vocab} tokens and L = {length} make more than {MAX_PREFIXES} prefixes; take fewer")
-    number: dict[Prefix, int] = {prefix: i for i, prefix in enumerate(prefixes(vocab, length))}
-    parent = np.array([-1] + [number[prefix[:-1]] for prefix in number if prefix])
-    step, chance = np.ones(size), np.ones(size)
-    for prefix in number:
-        if len(prefix) < length:
-            children = [number[(*prefix, x)] for x in range(vocab)]
-            step[children] = model.target(prefix)
-            chance[children] = model.draft(prefix)
-    drafts = Drafted(parent, chance, np.array([(*shape.branching, 1)[len(prefix)] for prefix in number]))
+    above = list(prefixes(vocab, length - 1))
+    step = np.concatenate([model.target(prefix) for prefix in above])
+    drafts = Drafted(vocab, shape.branching, np.concatenate([model.draft(prefix) for prefix in above]))
 
-    below = np.arange(1, size)
+    node, parent = np.arange(1, size), np.arange(size - 1) // vocab
     rows = csr_array(
-        (np.concatenate((np.ones(size - 1), -step[1:])), (np.tile(below - 1, 2), np.concatenate((below, parent[1:])))),
+        (np.concatenate((np.ones(size - 1), -step)), (np.tile(node - 1, 2), np.concatenate((node, parent)))),
         shape=(size - 1, size),
     )
     limits = np.zeros(size - 1)
-    simple = [(0.0, drafts.meets(np.array([node]))[0]) for node in range(size)]
-    simple[0] = (1.0, 1.0)
+    simple = np.column_stack((np.zeros(size), drafts.meets(np.eye(size, dtype=bool))[0]))
+    simple[0] = 1.0
     known: set[bytes] = set()  # HiGHS may violate them by its tolerance, and they would be found for ever
-    for _ in range(ROUNDS):
+    values: list[float] = []
+    while len(values) < ROUNDS and not (len(values) > PATIENCE and values[-1 - PATIENCE] - values[-1] < STALLED):
         found = linprog(  # type: ignore[call-overload]  # its stubs lack sparse rows
-            -np.ones(size), A_ub=rows, b_ub=limits, bounds=simple, method="highs"
+            -np.ones(size), A_ub=rows, b_ub=limits, bounds=simple, method="highs", options=TIGHT
         )
         if found.x is None:
             raise ArithmeticError(f"HiGHS found no optimum of the bound's program: {found.message}")
+        values.append(float(-found.fun - 1.0))
         cuts = {key: cut for key, cut in _violated(found.x, drafts).items() if key not in known}
         if not cuts:
             break
         known |= cuts.keys()
-        indicator = np.zeros((len(cuts), size))
-        for row, cut in enumerate(cuts.values()):
-            indicator[row, cut] = 1.0
-        rows = vstack((rows, csr_array(indicator)), format="csr")
-        limits = np.append(limits, [drafts.meets(cut)[0] for cut in cuts.values()])
-    return float(-found.fun - 1.0)
+        chosen = np.array([cut.chosen for cut in cuts.values()], dtype=np.float64)
+        rows = vstack((rows, csr_array(chosen)), format="csr")
+        limits = np.append(limits, [cut.limit for cut in cuts.values()])
+    return values[-1]
 
 
 @dataclass(frozen=True)
 class Drafted:
-    """How a tree is drafted; all arrays are over N prefixes, parents first."""
+    """How a tree is drafted.
 
-    parent: IntArray
-    """Shape (N,): each prefix without its last token; of the root -1."""
+    Arrays over its N prefixes have the root first, then level after level, and the V prefixes that go on from one are
+    neighbours.  Sets of prefixes of which none begins another come as rows of indicators, shape (sets, N).
+    """
+
+    vocab: int
+    branching: tuple[int, ...]
+    """How many children are drawn after a prefix, level by level."""
     chance: FloatArray
-    """Shape (N,): draft probability of the last token; of the root 1."""
-    children: IntArray
-    """Shape (N,): how many children are drawn after a prefix."""
+    """Shape (N - 1,): draft probability of the last token of each prefix below the root."""
+
+    def levels(self, values: np.ndarray) -> list[np.ndarray]:
+        """Views of an array of shape (..., N), level by level."""
+        ends = np.cumsum([self.vocab**level for level in range(len(self.branching))])
+        return np.split(values, ends, axis=-1)
 
     @cached_property
-    def _lists(self) -> tuple[list[int], list[float], list[int]]:
-        """The three, as python's numbers: loops over elements of arrays take three times as long."""
-        return self.parent.tolist(), self.chance.tolist(), self.children.tolist()
+    def chances(self) -> list[np.ndarray]:
+        """`chance` by level; that of the root is 1."""
+        return self.levels(np.append(1.0, self.chance))
 
-    def meets(self, chosen: IntArray) -> tuple[float, FloatArray]:
+    def meets(self, chosen: BoolArray) -> tuple[FloatArray, FloatArray]:
         """P(the tree meets a set), and of each prefix, if drafted, P(one draw after it goes on to meet the set)."""
-        parent, chance, children = self._lists
-        inside, hit = [0.0] * len(parent), set(chosen.tolist())
-        for node in range(len(parent) - 1, 0, -1):
-            own = 1.0 if node in hit else at_least_one(inside[node], children[node])
-            inside[parent[node]] += chance[node] * own
-        return (1.0 if 0 in hit else at_least_one(inside[0], children[0])), np.array(inside)
+        sets, inside = self.levels(chosen), np.zeros(chosen.shape)
+        own, masses = sets[-1].astype(np.float64), self.levels(inside)
+        for level in reversed(range(len(self.branching))):
+            masses[level][:] = self._sums(self.chances[level + 1] * own)
+            own = np.where(sets[level], 1.0, at_least_one(masses[level], self.branching[level]))
+        return own[:, 0], inside
 
-    def best(self, accepted: FloatArray, touch: FloatArray) -> IntArray:
-        """The set of largest sum of A less P(the tree meets it), by tangents that touch where one draw's chance is."""
-        parent, chance, children = self._lists
-        slope = (self.children * np.maximum(1.0 - touch, 0.0) ** (self.children - 1)).tolist()
-        rest = [at_least_one(x, b) - s * x for x, b, s in zip(touch.tolist(), children, slope, strict=True)]
-        price = [1.0] * len(parent)
-        for node in range(1, len(parent)):
-            price[node] = price[parent[node]] * slope[parent[node]] * chance[node]
-        gain = [a - b for a, b in zip(accepted.tolist(), price, strict=True)]
-        further = [-a * b for a, b in zip(price, rest, strict=True)]
-        for node in range(len(parent) - 1, 0, -1):
-            further[parent[node]] += max(gain[node], further[node], 0.0)
-        chosen, open_ = [], [True] + [False] * (len(parent) - 1)
-        for node in range(1, len(parent)):
-            if open_[parent[node]]:
-                if gain[node] > max(further[node], 0.0) or (gain[node] > 0.0 and gain[node] >= further[node]):
-                    chosen.append(node)
-                else:
-                    open_[node] = further[node] > 0.0
-        return np.array(chosen, dtype=np.int64)
+    def best(self, accepted: FloatArray, touch: FloatArray) -> BoolArray:
+        """The sets of largest sum of A less P(the tree meets them), by tangents in place of powers.
+
+        There is one for each row of `touch`, which `touching` gives.
+        """
+        touches, price = self.levels(touch), [np.ones((len(touch), 1))]
+        rests = []
+        for x, b, chance in zip(touches, self.branching, self.chances[1:], strict=False):
+            slope = b * (1.0 - x) ** (b - 1)
+            rests.append(price[-1] * (at_least_one(x, b) - slope * x))
+            price.append(np.repeat(price[-1] * slope, self.vocab, axis=-1) * chance)
+        gain = [a - b for a, b in zip(self.levels(accepted), price, strict=True)]
+        further = [np.zeros_like(gain[-1])]
+        for rest, below in zip(reversed(rests), reversed(gain), strict=False):
+            further.append(self._sums(np.maximum(np.maximum(below, further[-1]), 0.0)) - rest)
+        chosen, go_on = [np.zeros((len(touch), 1), dtype=bool)], np.ones((len(touch), 1), dtype=bool)
+        for ours, after in zip(gain[1:], further[-2::-1], strict=True):
+            reached, take = np.repeat(go_on, self.vocab, axis=-1), (ours > 0.0) & (ours >= after)
+            chosen.append(reached & take)
+            go_on = reached & ~take & (after > 0.0)
+        return np.concatenate(chosen, axis=-1)
+
+    def tangents(self, accepted: FloatArray) -> list[FloatArray]:
+        """Where tangents of levels 1 to L - 1 touch best, each of shape (`SHARES`, V**level).
+
+        The more draws above a prefix may meet a set, the less it costs to add the prefix.  A row is for a share of its
+        largest price, that if tangents above it touch at 0; between two shares the gain is interpolated.
+        """
+        ours, most = self.levels(accepted), [np.ones(1)]
+        for b, chance in zip(self.branching, self.chances[1:], strict=True):
+            most.append(np.repeat(most[-1] * b, self.vocab) * chance)
+        shares = np.linspace(0.0, 1.0, SHARES)[:, None]
+        value = np.maximum(ours[-1] - shares * most[-1], 0.0)
+        best: list[FloatArray] = []
+        for level in reversed(range(1, len(self.branching))):
+            b = self.branching[level]
+            slope = np.linspace(1.0, 0.0, SLOPES) if b > 1 else np.ones(1)
+            touch, place = where_slope_is(slope, b), shares * slope * (SHARES - 1)
+            below = self._sums(value)
+            low, high = below[np.floor(place).astype(np.int64)], below[np.ceil(place).astype(np.int64)]
+            further = low + np.modf(place)[0][..., None] * (high - low)
+            further -= (shares * (at_least_one(touch, b) - b * slope * touch))[..., None] * most[level]
+            best.insert(0, touch[further.argmax(axis=1)])
+            value = np.maximum(np.maximum(further.max(axis=1), ours[level] - shares * most[level]), 0.0)
+        return best
+
+    def touching(self, root: FloatArray, tangents: list[FloatArray]) -> FloatArray:
+        """Where all tangents touch, shape (sets, N - V**L), for where those at the root do, shape (sets,)."""
+        touch = [root[:, None]]
+        share = np.ones((root.size, 1))
+        for b, best in zip(self.branching, tangents, strict=False):
+            share = np.repeat(share * (1.0 - touch[-1]) ** (b - 1), self.vocab, axis=-1)
+            touch.append(np.take_along_axis(best, np.rint(share * (SHARES - 1)).astype(np.int64), axis=0))
+        return np.concatenate(touch, axis=-1)
+
+    def _sums(self, values: FloatArray) -> FloatArray:
+        """Over the children of each prefix of the level above."""
+        return values.reshape(len(values), -1, self.vocab).sum(axis=-1)
 
 
-def at_least_one(mass: float, count: int) -> float:
+def where_slope_is(share: FloatArray, count: int) -> FloatArray:
+    """Mass at which `at_least_one` rises by a share of how much it does at 0."""
+    return 1.0 - share ** (1.0 / max(count - 1, 1))
+
+
+def at_least_one(mass: FloatArray, count: int) -> FloatArray:
     """Probability that one of `count` draws falls into a set of probability `mass`."""
-    return -math.expm1(count * math.log1p(-mass)) if 0.0 < mass < 1.0 else float(mass > 0.0)
+    with np.errstate(divide="ignore"):
+        return -np.expm1(count * np.log1p(-np.minimum(mass, 1.0)))
 
 
-def _violated(accepted: FloatArray, drafts: Drafted) -> dict[bytes, IntArray]:
-    """Sets of prefixes whose constraint is violated, by their bytes, at most one for each start."""
-    cuts: dict[bytes, IntArray] = {}
-    starts = np.linspace(0.0, 1.0, SLOPES, endpoint=False)
-    below = np.linspace(0.0, 1.0, BELOW) if (drafts.children[1:] > 1).any() else [0.0]
-    for start, further in itertools.product(starts, below):
-        touch = np.full(accepted.size, further)
-        touch[0] = start
-        for _ in range(10):  # follow the tangents to where they touch
-            chosen = drafts.best(accepted, touch)
-            limit, inside = drafts.meets(chosen)
-            if np.abs(inside - touch)[inside > 0].max(initial=0.0) <= TOL:
+class Candidate(NamedTuple):
+    """A set of prefixes of which none begins another, and what its constraint says."""
+
+    chosen: BoolArray
+    """Shape (N,)."""
+    accepted: float
+    """The sum of A over it."""
+    limit: float
+    """P(the tree meets it)."""
+    inside: float
+    """P(one draw after the root goes on to meet it)."""
+
+
+def _violated(accepted: FloatArray, drafts: Drafted) -> dict[bytes, Candidate]:
+    """Sets of prefixes whose constraint is violated, by their bytes.
+
+    Tangents at the root start from a grid.  Then they are those for which two neighbours on the upper hull of all
+    (P(one draw goes on to meet a set), sum of A) are equal, as long as that shows further corners.  If nothing
+    branches below the root, these are all of the hull's, and a most violated set is among them.
+    """
+    first = drafts.branching[0]
+    touch = where_slope_is(np.linspace(1.0, 0.0, SLOPES), first)
+    found: dict[bytes, Candidate] = {}
+    edges: set[tuple[bytes, bytes]] = set()
+    tangents = drafts.tangents(accepted)
+    while touch.size:
+        chosen = drafts.best(accepted, drafts.touching(touch, tangents))
+        limits, inside = drafts.meets(chosen)
+        for one in map(Candidate, chosen, (chosen @ accepted).tolist(), limits.tolist(), inside[:, 0].tolist()):
+            found.setdefault(one.chosen.tobytes(), one)
+        new = [edge for edge in itertools.pairwise(_upper_hull(found)) if edge not in edges]
+        edges.update(new)
+        ends = [(found[left], found[right]) for left, right in new]
+        slopes = np.array([(b.accepted - a.accepted) / (b.inside - a.inside) for a, b in ends])
+        touch = where_slope_is(np.clip(slopes / first, 0.0, 1.0), first)
+    excess = {key: one.accepted - one.limit for key, one in found.items() if one.accepted > one.limit + TOL}
+    return {key: found[key] for key in sorted(excess, key=excess.__getitem__, reverse=True)[:MOST]}
+
+
+def _upper_hull(found: dict[bytes, Candidate]) -> list[bytes]:
+    """Corners of the upper hull of (P(one draw goes on to meet a set), sum of A), from left to right."""
+    hull: list[bytes] = []
+    for key, one in sorted(found.items(), key=lambda item: (item[1].inside, -item[1].accepted)):
+        if hull and one.inside == found[hull[-1]].inside:
+            continue
+        while len(hull) > 1:
+            before, last = found[hull[-2]], found[hull[-1]]
+            to_last, to_one = last.inside - before.inside, one.inside - before.inside
+            if (last.accepted - before.accepted) * to_one > (one.accepted - before.accepted) * to_last:
                 break
-            touch = np.where(inside > 0, inside, touch)
-        if accepted[chosen].sum() > limit + TOL:
-            cuts[chosen.tobytes()] = chosen
-    return cuts
+            hull.pop()
+        hull.append(key)
+    return hull

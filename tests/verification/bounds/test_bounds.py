@@ -92,6 +92,23 @@ def test_one_path_has_the_value_of_block_verification() -> None:
         assert bound_of(data, data, (1, L)).value == pytest.approx(exact, abs=1e-12), pairs
 
 
+def test_a_most_violated_constraint_is_found_where_the_root_branches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upper_bound, "SLOPES", 2)  # the others are found from these
+    sets = _antichains(3, 2)[1:]  # but the root alone
+    number = {prefix: i for i, prefix in enumerate(prefixes(3, 2))}
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        laws = {prefix: rng.dirichlet(np.full(3, 0.7)) for prefix in prefixes(3, 1)}
+        drafts = upper_bound.Drafted(3, (2, 1), np.concatenate(list(laws.values())))
+        limits = [_meets(Model(laws.__getitem__, laws.__getitem__), each, drafts.branching) for each in sets]
+        alone = {each[0]: limit for each, limit in zip(sets, limits, strict=True) if len(each) == 1}
+        accepted = np.array([1.0, *(alone[prefix] * rng.random() for prefix in number if prefix)])
+        accepted[1:4] *= rng.random(3) < 0.5
+        sums = [accepted[[number[prefix] for prefix in each]].sum() for each in sets]
+        excess = [cut.accepted - cut.limit for cut in upper_bound._violated(accepted, drafts).values()]
+        assert max(excess, default=0.0) == pytest.approx(max(0.0, *np.subtract(sums, limits)), abs=1e-9)
+
+
 def test_no_verifier_exceeds_it_and_nested_comes_close() -> None:
     """On paths, and on trees that branch."""
     ratios = []
