@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -106,49 +106,6 @@ class RecordedTree:
         return int(self.nodes[begin[0], length])
 
 
-class Layout(NamedTuple):
-    """The description of the trees in the header of a file."""
-
-    vocab: int
-    """Number of tokens V."""
-    paths: int
-    """Drafted paths K of a tree."""
-    depth: int
-    """Tokens L of a path."""
-    prompts: int
-    """Number of prompts that the trees follow, in turn."""
-
-    @classmethod
-    def of(cls, path: Path, about: Mapping[str, Any]) -> Layout:
-        """Read it from the header.
-
-        Raises
-        ------
-        DataError
-            If it is not there.
-        """
-        try:
-            vocab, paths, depth = (int(about[name]) for name in ("vocab", "paths", "depth"))
-            return cls(vocab, paths, depth, int(about["prompts"]["count"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{path} does not state the shape of its trees ({error!r}); record it anew") from error
-
-    def check(self, path: Path, nodes: StoredArray, paths: StoredArray) -> None:
-        """Compare it with the shapes of the arrays.
-
-        Raises
-        ------
-        DataError
-            If they are for other trees.
-        """
-        found = nodes.shape[1:], paths.shape[1:]
-        if found != ((self.paths, self.depth + 1), (self.paths, self.depth)):
-            raise DataError(
-                f"{path} states {self.paths} paths of {self.depth} tokens, and has nodes of shape {found[0]} and paths "
-                f"of shape {found[1]} a tree; record it anew"
-            )
-
-
 class TreeSource:
     """Trees of a file that `otspec record --paths K --depth L` wrote.
 
@@ -166,6 +123,12 @@ class TreeSource:
 
     about: Mapping[str, Any]
     """The contents of the header: models, prompts, settings, versions, the error of storing."""
+    vocab: int
+    """Number of tokens V."""
+    paths: int
+    """Drafted paths K of a tree."""
+    depth: int
+    """Tokens L of a path."""
 
     def __init__(self, path: Path | str, name: str | None = None) -> None:
         if not isinstance(path, str | Path):
@@ -176,9 +139,17 @@ class TreeSource:
             raise DataError(f"there is no file {path}")
         self.about = of_schema(path, safetensors_about(path)) if path.suffix.lower() == ".safetensors" else {}
         self._arrays = _arrays_of(path, str(self.about.get("format") or "no trees of ours"))
-        layout = Layout.of(path, self.about)
-        layout.check(path, self._arrays["nodes"], self._arrays["paths"])
-        self.vocab, self.paths, self.depth, self._prompts = layout
+        try:
+            self.vocab, self.paths, self.depth = (int(self.about[name]) for name in ("vocab", "paths", "depth"))
+            self._prompts = int(self.about["prompts"]["count"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path} does not state the shape of its trees ({error!r}); record it anew") from error
+        nodes, paths = (self._arrays[name].shape[1:] for name in ("nodes", "paths"))
+        if (nodes, paths) != ((self.paths, self.depth + 1), (self.paths, self.depth)):
+            raise DataError(
+                f"{path} states {self.paths} paths of {self.depth} tokens, and has nodes of shape {nodes} and paths "
+                f"of shape {paths} a tree; record it anew"
+            )
 
     @property
     def over_vocabulary(self) -> bool:
