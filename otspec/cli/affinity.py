@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -189,11 +188,11 @@ def _ids(path: Path | None) -> IntArray | None:
 
 def _identity(path: Path) -> dict[str, Any]:
     """Name, size and digest of a file."""
+    from otspec.data.files import file_identity
+
     if not path.is_file():
         raise DataError(f"there is no file {path}")
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256")
-    return {"file": path.name, "bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+    return file_identity(path)
 
 
 def _pieces(files: Sequence[Path]) -> Iterator[str]:

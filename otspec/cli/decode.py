@@ -95,6 +95,8 @@ def decode(request: DecodeOptions) -> None:
     """
     prompts = gather(request.prompt or [], request.prompts)
     check_apart([request.prompts], json=request.json)
+    from otspec.decode import Metrics
+
     way = _way(request)
     progress_as_ours()
     request.place.use_threads(request.batch)
@@ -103,7 +105,7 @@ def decode(request: DecodeOptions) -> None:
     text_settings, size = request.settings_of(way), request.batch
     batches = [conversations[start : start + size] for start in range(0, len(conversations), size)]
     turns = sum(max(one.count for one in own) for own in batches)
-    total, scores = _no_metrics(), list[float]()
+    total, scores = Metrics(), list[float]()
     with ExitStack() as stack:
         lines = None
         if request.json is not None:
@@ -266,12 +268,6 @@ def _load(request: DecodeOptions, way: DecodeRequest) -> LoadedModels:
         "max_new_tokens": request.max_new_tokens,
     }
     return LoadedModels(way, models, about, decoder(way.name, models, way.settings))
-
-
-def _no_metrics() -> Metrics:
-    from otspec.decode import Metrics
-
-    return Metrics()
 
 
 def _in_blocks(decode: Callable[[Sequence[int]], str], blocks: Sequence[StepRecord]) -> RichText:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from otspec.data.position import Numbered
 
 
-class Named(Protocol):
-    """What has a name."""
-
-    name: str
-
-
-Opened = TypeVar("Opened", bound=Named)
+Opened = TypeVar("Opened", bound="Numbered")
 
 
 def by_name(data: str, open_all: Callable[[str], Mapping[str, Opened]]) -> dict[str, Opened]:

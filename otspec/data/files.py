@@ -157,7 +157,7 @@ def reopened(open_: Callable[..., Any], path: Path, size: int, settings: Mapping
     return open_(path, **settings)
 
 
-def file_identity(*files: Path) -> dict[str, object]:
+def file_identity(*files: Path) -> dict[str, Any]:
     """Name of the first file, and size and digest of all."""
     digest = hashlib.sha256()
     for path in files:
