@@ -100,7 +100,6 @@ def tree_bound(model: Model, branching: Sequence[int]) -> float:
     limits = np.zeros(size - 1)
     simple = np.column_stack((np.zeros(size), drafts.meets(np.eye(size, dtype=bool))[0]))
     simple[0] = 1.0
-    known: set[bytes] = set()  # HiGHS may violate them by its tolerance, and they would be found for ever
     values: list[float] = []
     while len(values) < ROUNDS and not (len(values) > PATIENCE and values[-1 - PATIENCE] - values[-1] < STALLED):
         found = linprog(  # type: ignore[call-overload]  # its stubs lack sparse rows
@@ -109,13 +108,12 @@ def tree_bound(model: Model, branching: Sequence[int]) -> float:
         if found.x is None:
             raise ArithmeticError(f"HiGHS found no optimum of the bound's program: {found.message}")
         values.append(float(-found.fun - 1.0))
-        cuts = {key: cut for key, cut in _violated(found.x, drafts).items() if key not in known}
+        cuts = _violated(found.x, drafts)
         if not cuts:
             break
-        known |= cuts.keys()
-        chosen = np.array([cut.chosen for cut in cuts.values()], dtype=np.float64)
+        chosen = np.array([cut.chosen for cut in cuts], dtype=np.float64)
         rows = vstack((rows, csr_array(chosen)), format="csr")
-        limits = np.append(limits, [cut.limit for cut in cuts.values()])
+        limits = np.append(limits, [cut.limit for cut in cuts])
     return values[-1]
 
 
@@ -160,8 +158,8 @@ class Drafted:
         touches, price = self.levels(touch), [np.ones((len(touch), 1))]
         rests = []
         for x, b, chance in zip(touches, self.branching, self.chances[1:], strict=False):
-            slope = b * (1.0 - x) ** (b - 1)
-            rests.append(price[-1] * (at_least_one(x, b) - slope * x))
+            slope, rest = tangent(x, b)
+            rests.append(price[-1] * rest)
             price.append(np.repeat(price[-1] * slope, self.vocab, axis=-1) * chance)
         gain = [a - b for a, b in zip(self.levels(accepted), price, strict=True)]
         further = [np.zeros_like(gain[-1])]
@@ -188,12 +186,13 @@ class Drafted:
         best: list[FloatArray] = []
         for level in reversed(range(1, len(self.branching))):
             b = self.branching[level]
-            slope = np.linspace(1.0, 0.0, SLOPES) if b > 1 else np.ones(1)
-            touch, place = where_slope_is(slope, b), shares * slope * (SHARES - 1)
+            touch = where_slope_is(np.linspace(1.0, 0.0, SLOPES) if b > 1 else np.ones(1), b)
+            slope, rest = tangent(touch, b)
+            place = shares * (slope / b) * (SHARES - 1)
             below = self._sums(value)
             low, high = below[np.floor(place).astype(np.int64)], below[np.ceil(place).astype(np.int64)]
             further = low + np.modf(place)[0][..., None] * (high - low)
-            further -= (shares * (at_least_one(touch, b) - b * slope * touch))[..., None] * most[level]
+            further -= (shares * rest)[..., None] * most[level]
             best.insert(0, touch[further.argmax(axis=1)])
             value = np.maximum(np.maximum(further.max(axis=1), ours[level] - shares * most[level]), 0.0)
         return best
@@ -203,7 +202,7 @@ class Drafted:
         touch = [root[:, None]]
         share = np.ones((root.size, 1))
         for b, best in zip(self.branching, tangents, strict=False):
-            share = np.repeat(share * (1.0 - touch[-1]) ** (b - 1), self.vocab, axis=-1)
+            share = np.repeat(share * (tangent(touch[-1], b)[0] / b), self.vocab, axis=-1)
             touch.append(np.take_along_axis(best, np.rint(share * (SHARES - 1)).astype(np.int64), axis=0))
         return np.concatenate(touch, axis=-1)
 
@@ -223,6 +222,12 @@ def at_least_one(mass: FloatArray, count: int) -> FloatArray:
         return -np.expm1(count * np.log1p(-np.minimum(mass, 1.0)))
 
 
+def tangent(touch: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+    """The tangent of `at_least_one` that touches at a mass: its slope, and its height at 0."""
+    slope = count * (1.0 - touch) ** (count - 1)
+    return slope, at_least_one(touch, count) - slope * touch
+
+
 class Candidate(NamedTuple):
     """A set of prefixes of which none begins another, and what its constraint says."""
 
@@ -236,8 +241,8 @@ class Candidate(NamedTuple):
     """P(one draw after the root goes on to meet it)."""
 
 
-def _violated(accepted: FloatArray, drafts: Drafted) -> dict[bytes, Candidate]:
-    """Sets of prefixes whose constraint is violated, by their bytes.
+def _violated(accepted: FloatArray, drafts: Drafted) -> list[Candidate]:
+    """Sets of prefixes whose constraint is violated, the `MOST` most violated ones.
 
     Tangents at the root start from a grid.  Then they are those for which two neighbours on the upper hull of all
     (P(one draw goes on to meet a set), sum of A) are equal, as long as that shows further corners.  If nothing
@@ -258,8 +263,8 @@ def _violated(accepted: FloatArray, drafts: Drafted) -> dict[bytes, Candidate]:
         ends = [(found[left], found[right]) for left, right in new]
         slopes = np.array([(b.accepted - a.accepted) / (b.inside - a.inside) for a, b in ends])
         touch = where_slope_is(np.clip(slopes / first, 0.0, 1.0), first)
-    excess = {key: one.accepted - one.limit for key, one in found.items() if one.accepted > one.limit + TOL}
-    return {key: found[key] for key in sorted(excess, key=excess.__getitem__, reverse=True)[:MOST]}
+    violated = [one for one in found.values() if one.accepted > one.limit + TOL]
+    return sorted(violated, key=lambda one: one.limit - one.accepted)[:MOST]
 
 
 def _upper_hull(found: dict[bytes, Candidate]) -> list[bytes]:

@@ -105,7 +105,7 @@ def test_a_most_violated_constraint_is_found_where_the_root_branches(monkeypatch
         accepted = np.array([1.0, *(alone[prefix] * rng.random() for prefix in number if prefix)])
         accepted[1:4] *= rng.random(3) < 0.5
         sums = [accepted[[number[prefix] for prefix in each]].sum() for each in sets]
-        excess = [cut.accepted - cut.limit for cut in upper_bound._violated(accepted, drafts).values()]
+        excess = [cut.accepted - cut.limit for cut in upper_bound._violated(accepted, drafts)]
         assert max(excess, default=0.0) == pytest.approx(max(0.0, *np.subtract(sums, limits)), abs=1e-9)
 
 
