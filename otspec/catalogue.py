@@ -79,14 +79,13 @@ def as_solver(chosen: object) -> Solver:
     """
     if isinstance(chosen, str):
         return get(chosen)
-    if isinstance(chosen, type) or not (callable(chosen) and hasattr(chosen, "supports")):
+    if isinstance(chosen, type) or not callable(chosen):
         raise UnknownSolver(
             f'{chosen!r} is no solver; pass a name such as "interval", an instance such as otspec.solvers.LP(), '
             "or a list of them"
         )
     solver = cast(Solver, chosen)
-    if not hasattr(solver, "name"):  # of a class that nobody registered
-        type(solver).name = f"{type(solver).__module__}:{type(solver).__qualname__}"
+    _named(type(solver), f"{type(solver).__module__}:{type(solver).__qualname__}")
     _check_limits(type(chosen).__name__, solver)
     return solver
 
@@ -143,13 +142,19 @@ def _imported(module: str, name: str) -> type[Any]:
     try:
         solver = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise UnknownSolver(f"{module}:{name} cannot be imported as package.module:Class ({error})") from error
-    try:
-        check_solver_class(solver)
-    except (TypeError, AttributeError) as error:
-        raise UnknownSolver(f"{module}:{name} is not a solver: {error}") from error
-    if not hasattr(solver, "name"):  # as `register` gives it
-        solver.name = f"{module}:{name}"
+        file = f"; of a file in this folder write {module[:-3]}:{name}" if module.endswith(".py") else ""
+        raise UnknownSolver(f"{module}:{name} cannot be imported as package.module:Class ({error}){file}") from error
+    return _named(solver, f"{module}:{name}")
+
+
+def _named(solver: type[Any], spelling: str) -> type[Any]:
+    """The class of a solver, with a name as `register` gives it."""
+    if not hasattr(solver, "name"):  # nobody registered it, or saw it before
+        try:
+            check_solver_class(solver)
+        except (TypeError, AttributeError) as error:
+            raise UnknownSolver(f"{spelling} is not a solver: {error}") from error
+        solver.name = spelling
     return solver
 
 

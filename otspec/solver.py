@@ -25,7 +25,7 @@ class Stopped(Exception):
 
     def __init__(self, status: Status, message: str) -> None:
         super().__init__(message)
-        self.status = status
+        self.status = Status(status)
         self.message = message
 
 

@@ -90,7 +90,7 @@ LUCE = (("max_iterations", 0), ("height", 0.0), ("height", "nan"), ("height", 1e
         ("single:lenience=0", r"lenience is 0; it is in \(0, 1\]"),
         ("slackness:engine=steam", "no max-flow engine 'steam'; known: numba"),
         ("otspec.solvers.lp:Missing", "cannot be imported as package.module:Class"),
-        ("nobody.has.this:Solver", "nobody.has.this:Solver cannot be imported"),
+        ("nobody.py:Solver", "nobody.py:Solver cannot be imported .*; of a file in this folder write nobody:Solver"),
         ("otspec.problem:Problem", "is not a solver: Problem lacks exact"),
         ("otspec.solvers.lp:LP:form=round", "no form 'round'"),
     ],

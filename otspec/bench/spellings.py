@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -27,6 +27,12 @@ def every_solver(probes: Sequence[Problem] | None = None) -> tuple[list[str], li
     spellings = [spelling for spelling in spellings if any(get(spelling).supports(one) is None for one in wanted)]
     left_out = [spelling for spelling in spellings if missing(get(spelling).packages)]
     return [spelling for spelling in spellings if spelling not in left_out], left_out
+
+
+def spelt_out(words: Sequence[str], every: Callable[[], tuple[list[str], list[str]]]) -> tuple[list[str], list[str]]:
+    """A list in which `all` stands for what `every` has installed, and what that leaves out."""
+    known, left_out = every() if "all" in words else ([], [])
+    return list(dict.fromkeys([*known, *(word for word in words if word != "all")])), left_out
 
 
 def every_rule() -> tuple[list[str], list[str]]:

@@ -34,7 +34,7 @@ class BenchOptions:
     n: str = "2,3"
     """How many drafts to draw at each position, a list."""
     solver: str = "all"
-    """The solvers, a list as `otspec solve` takes it, or all."""
+    """The solvers, a list as `otspec solve` takes it; all stands for every one that is installed."""
     positions: Count = 50
     """How many positions to measure at every (k, n)."""
     data: str = "llama3"
@@ -85,16 +85,13 @@ def bench(context: typer.Context, request: BenchOptions) -> None:
     from otspec.bench.records import RecordFolder
     from otspec.bench.solvers.cells import Sampling, cell_of
     from otspec.bench.solvers.summary import went_wrong
-    from otspec.bench.spellings import every_solver
+    from otspec.bench.spellings import every_solver, spelt_out
     from otspec.data import open_source
 
-    left_out: list[str] = []
     sampling = Sampling(request.scheme, request.temperature, request.top_p)
     ks, ns = numbers("--k", request.k, {"V": 0}), numbers("--n", request.n)
     probes = [sampling.probe(count) for count in ns]
-    spellings = [name.strip() for name in request.solver.split(",")]
-    if spellings == ["all"]:
-        spellings, left_out = every_solver(probes)
+    spellings, left_out = spelt_out([name.strip() for name in request.solver.split(",")], lambda: every_solver(probes))
     sources: dict[str, Source] = by_name(
         request.data, lambda name: {name: open_source(name, request.seed, **request.arrays.all)}
     )

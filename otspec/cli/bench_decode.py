@@ -181,14 +181,14 @@ def bench_decode(context: typer.Context, request: BenchDecodeOptions) -> None:
     from otspec.bench.decoding.cells import decoding_grid
     from otspec.bench.decoding.driver import DecodingBenchmark, run
     from otspec.bench.records import RecordFolder
-    from otspec.bench.spellings import every_rule
+    from otspec.bench.spellings import every_rule, spelt_out
     from otspec.decode.methods.assisted import is_known
     from otspec.decode.methods.drafting import drafting
     from otspec.decode.pair.conversations import Conversation
     from otspec.decode.shipped import held_out
 
     methods = _compared(pair, alone, rules.baselines)
-    spellings, left_out = every_rule() if solver == "all" else (options.words(solver), [])
+    spellings, left_out = spelt_out(options.words(solver), every_rule)
     check_reference(rules.reference, spellings)
     request.files.check(options.words(request.drafter or ""))
     named = ["" if word == FULL else word for word in options.words(request.drafter or FULL)]

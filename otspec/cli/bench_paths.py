@@ -55,11 +55,11 @@ def bench_paths(context: typer.Context, request: BenchPathsOptions) -> None:
     from otspec.bench.paths.driver import PathsBenchmark, run
     from otspec.bench.paths.summary import REFERENCE
     from otspec.bench.records import RecordFolder, as_stored
-    from otspec.bench.spellings import every_rule
+    from otspec.bench.spellings import every_rule, spelt_out
     from otspec.bench.stored import StoredRun, joined, read_run
     from otspec.data import open_trees
 
-    rules, left_out = every_rule() if request.solver == "all" else (options.words(request.solver), [])
+    rules, left_out = spelt_out(options.words(request.solver), every_rule)
     reference = request.reference or (REFERENCE if REFERENCE in rules else rules[0])
     check_reference(reference, rules)
     benchmark = PathsBenchmark(by_name(request.data, open_trees), rules, request.first, request.seed, request.budget)

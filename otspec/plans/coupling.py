@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from otspec.errors import ProblemError
 from otspec.laws import ArrayLike, FloatArray, IntArray, as_tuple, sum_by
 from otspec.plans.figures import Figures, residual_law
 from otspec.problem import Problem
@@ -66,6 +67,8 @@ class Coupling(Figures):
             Certified upper bound on the acceptance of every rule.
         """
         values = np.maximum(values, 0.0)
+        if values.shape != columns.shape:
+            raise ProblemError(f"the table has values of shape {values.shape}; pass one per cell, {columns.shape}")
         served = sum_by(columns, values, problem.vocab)
         values *= _shrink(problem.p, served)[columns]
         values *= np.repeat(_shrink(sets.mass, np.add.reduceat(values, indptr[:-1])), np.diff(indptr))

@@ -56,7 +56,7 @@ class Sampling:
             raise ProblemError("independent drafts come from n draft models, and a file of positions has one")
         weights = np.arange(1.0, n + 2)
         law = weights / weights.sum()
-        return self._with(law[::-1], law, n)
+        return self._with(np.roll(law, 1), law, n)  # more than one step for `submodular`
 
     def _with(self, p: FloatArray, q: FloatArray, n: int) -> Problem:
         return Problem(p, named_schemes()[self.scheme](q, n))

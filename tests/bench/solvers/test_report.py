@@ -9,7 +9,7 @@ from otspec.bench import Cell, grid
 from otspec.bench.records import Record
 from otspec.bench.solvers.summary import Row, summarise
 from otspec.bench.solvers.tables import over_data_table, overview_table, published_table, results_table
-from otspec.bench.spellings import every_solver
+from otspec.bench.spellings import every_solver, spelt_out
 from tests.bench.records import solved, unsolved
 
 
@@ -86,7 +86,8 @@ def test_the_grid_runs_from_small_to_the_whole_vocabulary_and_checks_its_solvers
     with pytest.raises(MissingExtra, match=r'lp needs highspy: pip install "otspec-toolkit\[solvers\]"'):
         grid([10], [2], ["lp"])
     monkeypatch.setattr("otspec.extras.installed", lambda package: package == "igraph")
-    ready, left_out = every_solver()
+    (*ready, own), left_out = spelt_out(["all", "mine:Solver"], every_solver)
+    assert own == "mine:Solver"
     assert {"max_flow", "max_flow:engine=igraph", "slackness"} <= set(ready)
     assert {"lp", "lp:form=full", "canonical", "max_flow:engine=networkx"} <= set(left_out)
 
