@@ -137,7 +137,11 @@ class Claim:
         ProblemError
             If it is no number, or a truth value: False would be a margin of 0, which is no contradiction.
         """
-        margin = self.margin(**instance)
+        try:
+            margin = self.margin(**instance)
+        except Exception as error:
+            error.add_note(f"claim {self.id!r} was evaluated on {dict(instance)}")
+            raise
         if np.ndim(margin) or isinstance(margin, bool | np.bool_) or not hasattr(margin, "__float__"):
             raise ProblemError(f"the margin of claim {self.id!r} is {margin}; return right less left side, a number")
         return float(margin)

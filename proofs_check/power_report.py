@@ -33,10 +33,12 @@ def table(challenges: Sequence[Challenge]) -> TextTable:
     return TextTable("Mutations of claims", HEADER, _rows(challenges), "", labels=3, details=frozenset({"mutation"}))
 
 
-def summary(challenges: Sequence[Challenge]) -> str:
-    """One sentence: how many mutations were refuted, how fast, and which were not."""
+def summary(challenges: Sequence[Challenge], claims: Iterable[Claim] = ()) -> str:
+    """How many mutations were refuted, how fast, which were not, and how many claims have none."""
     if not challenges:
-        return "None of these claims has a mutation."
+        return "None of these claims has a mutation: their searches were not tried."
+    bare = [each.id for each in claims if not each.mutations and each.expected is not Verdict.FAILS]
+    untried = f" Without a mutation, so that their searches were not tried: {', '.join(bare)}." if bare else ""
     survivors = [f"{each.claim.id} ({each.mutation.statement})" for each in challenges if not each.refuted]
     claims = len({each.claim.id for each in challenges})
     trials = [each.trials for each in challenges if each.refuted]
@@ -47,7 +49,7 @@ def summary(challenges: Sequence[Challenge]) -> str:
         if trials
         else ""
     )
-    return f"{len(challenges)} mutations of {claims} claims: {news}{speed}."
+    return f"{len(challenges)} mutations of {claims} claims: {news}{speed}.{untried}"
 
 
 def as_json(challenges: Sequence[Challenge], trials: int, seed: int) -> dict[str, Any]:
@@ -55,12 +57,12 @@ def as_json(challenges: Sequence[Challenge], trials: int, seed: int) -> dict[str
     return {"trials": trials, "seed": seed, "mutations": [_record(each) for each in challenges]}
 
 
-def markdown(challenges: Sequence[Challenge], claims: Iterable[Claim], trials: int, seed: int) -> str:
+def markdown(challenges: Sequence[Challenge], claims: Sequence[Claim], command: str) -> str:
     """The page of the docs: how it is done, and what came out."""
     failing = sum(claim.expected is Verdict.FAILS for claim in claims)
     parts = [
         "# Claims that could fail",
-        f"{summary(challenges)} Made by `otspec claims --power --trials {trials} --seed {seed}`. "
+        f"{summary(challenges, claims)} Made by `{command}`. "
         f"{failing} more claims are expected to fail, and are refuted themselves.",
         HOW_TO_READ,
         markdown_table(HEADER, [(f"`{row[0]}`", *row[1:]) for row in _rows(challenges)], labels=3),

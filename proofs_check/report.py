@@ -120,10 +120,9 @@ def replay(report: Mapping[str, Any], claims: Mapping[str, Claim]) -> TextTable:
     return TextTable("Worst instances, replayed", ("claim", "recorded margin", "margin now"), rows, "", labels=1)
 
 
-def markdown(sources: Sequence[Source], found: Findings, trials: int, seed: int) -> str:
+def markdown(sources: Sequence[Source], found: Findings, command: str) -> str:
     """The report that a paper's author would want: what was checked and how, what failed, and what is true instead."""
-    made = f"{summary(found)} Made by `otspec claims --trials {trials} --seed {seed}`."
-    return _report(_by_source(sources, found), made)
+    return _report(_by_source(sources, found), f"{summary(found)} Made by `{command}`.")
 
 
 def expectations(sources: Sequence[Source]) -> str:
@@ -240,14 +239,16 @@ def _shown(instance: Mapping[str, Any]) -> str:
     return f"`{text}`" if len(text) <= 600 else f"`{text[:600]}...` (whole in the JSON report)"
 
 
+def stated(claim: Claim) -> dict[str, Any]:
+    """What is known of a claim before it is checked, as JSON carries it."""
+    names = ("id", "statement", "source", "variant_of", "hypotheses", "assumption", "remedy", "remark")
+    known = None if claim.counterexample is None else plain(claim.counterexample)
+    return {name: getattr(claim, name) for name in names} | {"counterexample": known}
+
+
 def _record(evidence: Evidence) -> dict[str, Any]:
     claim = evidence.claim
-    return {
-        "id": claim.id,
-        "statement": claim.statement,
-        "source": claim.source,
-        "variant_of": claim.variant_of,
-        "hypotheses": claim.hypotheses,
+    return stated(claim) | {
         "verdict": evidence.verdict.value,
         "as_expected": evidence.as_expected,
         "trials": evidence.trials,
@@ -255,11 +256,7 @@ def _record(evidence: Evidence) -> dict[str, Any]:
         "tol": claim.tol,
         "tightest": None if evidence.tightest is None else finite(evidence.tightest),
         "witness": plain(evidence.witness),
-        "assumption": claim.assumption,
-        "counterexample": None if claim.counterexample is None else plain(claim.counterexample),
         "counterexample_margin": None if evidence.counterexample is None else finite(evidence.counterexample),
-        "remedy": claim.remedy,
-        "remark": claim.remark,
     }
 
 

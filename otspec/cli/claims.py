@@ -17,6 +17,7 @@ from otspec.cli.conflicts import CONFLICTS, INSTEAD
 from otspec.cli.groups import with_option_groups
 from otspec.cli.loading import load_module
 from otspec.cli.options import OutFile
+from otspec.cli.run_folder import run_record
 from otspec.errors import DataError, ProblemError
 from otspec.reporting.console import console, progress_bar
 from otspec.reporting.tables import TextTable
@@ -46,7 +47,7 @@ class ClaimsOptions:
     replay: Path | None = None
     """Evaluate anew only the worst instances of a file that --json wrote."""
     list_: bool = False
-    """List the claims with what we expect of them, and check none."""
+    """List the claims with what we expect of them, and check none; --json has their counterexamples, too."""
     show: str | None = None
     """Show one claim: its statement, source, counterexample and remedy; check none."""
     power: bool = False
@@ -63,7 +64,8 @@ def claims(request: ClaimsOptions) -> None:
     from otspec.proofs_check import CLAIMS, SOURCES, check, report
 
     instead = (request.replay, request.list_, request.show, request.power)
-    refuse(CONFLICTS, dict(zip(INSTEAD, instead, strict=True)))
+    files = {"--json": request.json_, "--markdown": request.markdown}
+    refuse(CONFLICTS, dict(zip(INSTEAD, instead, strict=True)) | files)
     sources = SOURCES if request.module is None else (_written_in(request.module),)
     known = CLAIMS if request.module is None else {each.id: each for source in sources for each in source.claims}
     if request.show is not None:
@@ -72,15 +74,17 @@ def claims(request: ClaimsOptions) -> None:
         console.print(_described(known[request.show]), highlight=False, soft_wrap=True)
         return
     if request.list_:
-        table = _listed(_chosen(known, request.claim or ["*"]))
-        console.print(table.on_screen(console.width))
+        wanted = _chosen(known, request.claim or ["*"])
+        console.print(_listed(wanted).on_screen(console.width))
+        if request.json_ is not None:
+            _write_json(request.json_, [report.stated(each) | {"expected": each.expected} for each in wanted])
         return
     if request.replay is not None:
         console.print(report.replay(_read(request.replay), known).on_screen(console.width))
         return
     wanted = _chosen(known, request.claim or ["*"])
     if request.power:
-        _challenge(wanted, request.trials, request.seed, request.json_, request.markdown)
+        _challenge(wanted, request)
         return
     found: dict[str, Evidence] = {}
     with progress_bar() as bar:
@@ -90,7 +94,7 @@ def claims(request: ClaimsOptions) -> None:
         console.print(table.on_screen(console.width))
     console.print(report.summary(found))
     if request.markdown is not None:
-        write_text(request.markdown, report.markdown(sources, found, request.trials, request.seed))
+        write_text(request.markdown, report.markdown(sources, found, run_record()["command"]))
     if request.json_ is not None:
         _write_json(request.json_, report.as_json(sources, found, request.trials, request.seed))
     if not all(evidence.as_expected or evidence.undecided for evidence in found.values()):
@@ -130,22 +134,20 @@ def _written_in(name: str) -> Source:
     return Source(name, name, tuple(found))
 
 
-def _challenge(
-    wanted: Sequence[Claim], trials: int, seed: int, json_file: Path | None, markdown_file: Path | None
-) -> None:
+def _challenge(wanted: Sequence[Claim], request: ClaimsOptions) -> None:
     """Try the mutations of claims."""
     from otspec.proofs_check import challenges, power_report
 
     found: list[Challenge] = []
     with progress_bar() as bar:
         for each in bar.track(wanted, description="challenging"):
-            found += challenges(each, trials, seed)
+            found += challenges(each, request.trials, request.seed)
     console.print(power_report.table(found).on_screen(console.width))
-    console.print(power_report.summary(found))
-    if json_file is not None:
-        _write_json(json_file, power_report.as_json(found, trials, seed))
-    if markdown_file is not None:
-        write_text(markdown_file, power_report.markdown(found, wanted, trials, seed))
+    console.print(power_report.summary(found, wanted))
+    if request.json_ is not None:
+        _write_json(request.json_, power_report.as_json(found, request.trials, request.seed))
+    if request.markdown is not None:
+        write_text(request.markdown, power_report.markdown(found, wanted, run_record()["command"]))
     if not all(each.refuted for each in found):
         raise typer.Exit(1)
 

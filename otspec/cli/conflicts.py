@@ -22,6 +22,8 @@ CONFLICTS = (
     *(Conflict(name, POSITIONS, "it does not apply to positions", "leave it out") for name in OF_TEXT),
     # claims
     *(Conflict(one, other, "two things to do", "pass one at a time") for one, other in combinations(INSTEAD, 2)),
+    *(Conflict("--markdown", one, "it reports a check, and nothing is checked") for one in INSTEAD[:3]),
+    *(Conflict("--json", one, "it holds what a check finds, or --list") for one in ("--replay", "--show")),
     # decode
     Conflict("--transcript", NO_STEPS, "it does not report its steps", "leave out --transcript"),
     Conflict("--logprobs", NO_STEPS, "it returns no log-probabilities", "leave out --logprobs"),

@@ -42,9 +42,12 @@ def test_list_and_show_check_nothing_and_tell_all(otspec: Otspec, monkeypatch: p
     shown = otspec("claims --list").out
     assert f"{len(CLAIMS)} claims" in shown
     assert all(name in shown for name in CLAIMS)
-    shown = otspec("claims --list --claim hit-*").out
+    shown = otspec("claims --list --claim hit-* --claim gr-equation-34 --json listed.json").out
     assert "hit-submodular" in shown
-    assert "gr-" not in shown
+    assert "gr-theorem" not in shown
+    listed = {each["id"]: each for each in json.loads(Path("listed.json").read_text())}
+    assert [each["expected"] for each in listed.values()] == ["fails", "holds"]
+    assert listed["gr-equation-34"]["counterexample"]["p"] == [0.5, 0.5]
     for verdict in Verdict:
         claim = next(one for one in CLAIMS.values() if one.expected is verdict)
         shown = otspec(f"claims --show {claim.id}").out
@@ -109,7 +112,8 @@ def test_power_is_told_and_a_survivor_is_an_error(otspec: Otspec, monkeypatch: p
     assert "1 mutations of 1 claims: all refuted" in otspec(f"{line} --json power.json --markdown power.md").out
     (record,) = json.loads(Path("power.json").read_text())["mutations"]
     assert (record["claim"], record["refuted"]) == ("hit-submodular", True)
-    assert "| `hit-submodular` |" in Path("power.md").read_text()
+    assert "| `hit-submodular` |" in (report := Path("power.md").read_text())
+    assert "Made by `otspec claims --power --claim 'hit-*' --trials 20 --json" in report
     true = replace(CLAIMS["hit-submodular"], mutations=(Mutation("It is itself.", CLAIMS["hit-submodular"].margin),))
     monkeypatch.setitem(CLAIMS, "hit-submodular", true)
     assert "NOT REFUTED: hit-submodular" in otspec(line, 1).out

@@ -19,6 +19,7 @@ PLAIN: Rows = [
     ("solve p.npz --positions 9", "positions is 9"),
     ("claims --claim hit-submodula", "hit-submodular"),
     ("claims --show hit-submodular --list", "--list and --show: two things to do"),
+    ("claims --show hit-submodular --json x.json", "--json and --show: it holds what a check finds, or --list"),
     ("claims --module 'two words'", "'two words' is not the name of a module; write package.module, or path/to/file"),
 ]
 BENCH: Rows = [

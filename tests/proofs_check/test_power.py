@@ -10,6 +10,7 @@ import pytest
 from otspec.laws import FloatArray
 from otspec.proofs_check import CLAIMS, Claim, Exhaustive, Mutation, Verdict, challenges, check
 from otspec.proofs_check.power import challenge
+from otspec.proofs_check.power_report import summary
 from tests.each import each
 from tests.proofs_check.test_evidence import TRUE
 
@@ -39,6 +40,10 @@ def test_a_refuted_mutation_comes_with_its_instance_and_ends_the_search() -> Non
     listed = replace(TRUE, search=Exhaustive(lambda: [{"n": math.nan}, {"n": -1.0}]))
     assert challenge(listed, Mutation("", lambda n: n), 2).refuted
     assert SPIKY.margin(**found.witness) == found.worst < 0
+    assert summary([found], [TRUE]).endswith(f"so that their searches were not tried: {TRUE.id}.")
+    with pytest.raises(KeyError) as raised:
+        replace(TRUE, margin=lambda **instance: instance["no"]).margin_of({"n": 3})
+    assert raised.value.__notes__ == [f"claim {TRUE.id!r} was evaluated on {{'n': 3}}"]
 
 
 @pytest.mark.parametrize("margin", [0.0, -5e-12, math.nan], ids=["equality", "rounding", "no number"])

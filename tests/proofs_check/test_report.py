@@ -25,7 +25,7 @@ FOUND = {claim.id: check(claim, 30) for source in SOURCES for claim in source.cl
 
 
 def test_markdown_names_every_claim_with_its_counterexample_and_what_is_true_instead() -> None:
-    text = report.markdown(SOURCES, FOUND, 30, 0)
+    text = report.markdown(SOURCES, FOUND, "otspec claims")
     assert all(f"`{name}`" in text for name in FOUND)
     words = ("They may be disjoint.", '"p": [1.0, 0.0]', "The laws are equal.", "It is fast. (section 9) No data.")
     assert all(one in text for one in words)
