@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from numbers import Real
 from typing import Any, cast, get_type_hints
@@ -79,7 +79,7 @@ def as_solver(chosen: object) -> Solver:
     """
     if isinstance(chosen, str):
         return get(chosen)
-    if isinstance(chosen, type) or not callable(chosen):
+    if isinstance(chosen, type) or not (callable(chosen) and (hasattr(chosen, "supports") or is_dataclass(chosen))):
         raise UnknownSolver(
             f'{chosen!r} is no solver; pass a name such as "interval", an instance such as otspec.solvers.LP(), '
             "or a list of them"

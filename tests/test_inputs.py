@@ -13,6 +13,7 @@ from otspec import IID, Problem, ProblemError, TopK, UnknownSolver, WithoutRepla
 from otspec.extras import installed
 from otspec.laws import as_float64, as_generator, as_laws
 from otspec.plans import Coupling
+from otspec.solvers.base import SolverBase
 from tests.each import each
 from tests.instances import P4, Q4, SCHEMES
 from tests.test_solving import Canned
@@ -78,7 +79,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "nan-in-a-row": (lambda: solve_batch([P4, [1, np.nan, 0, 0]], [Q4, Q4], 2), "P\\[1\\]\\[1\\] is nan"),
     "no-problem": (lambda: solve(P4, Q4), r"the problem is a ndarray; pass otspec\.Problem\(p, otspec\.IID"),
     "no-solver": (lambda: solve(PROBLEM, 3), "3 is no solver; pass a name such as"),
-    "no-dataclass": (lambda: solve(PROBLEM, print), "is not a solver: .* is not a dataclass"),  # type: ignore[arg-type]
+    "no-dataclass": (lambda: solve(PROBLEM, type("Bare", (SolverBase,), {"__call__": 0})()), "Bare is not a dataclass"),
     "table": (lambda: Coupling.fit(PROBLEM, PROBLEM.scheme.draft_sets(), np.ones(3), 1.0), "one per cell"),
     "instance-of-no-limit": (lambda: solve(PROBLEM, otspec.solvers.LP(tol=-1)), "LP: tol = -1 is not a limit"),
     "limit-of-nan": (lambda: solve(PROBLEM, "interval:tol=nan"), "is not a limit; take a number >= 0"),

@@ -102,7 +102,8 @@ def _rule(name: str) -> Any:
             f"{name!r} is no solver and names no function; write module:function, path/to/file.py:function, "
             f"or one of {', '.join(solvers)}"
         )
-    return load(name)
+    rule = load(name)
+    return rule() if isinstance(rule, type) else rule
 
 
 def _scheme(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 import re
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 import pytest
@@ -37,6 +38,7 @@ SIGNATURES: list[tuple[Any, Form | PathForm]] = [
     (lambda problem, tol=1e-9, verbose=False, rng=None: None, Form.PLAN),
     (otspec.verify, Form.RNG),
     (Block(), PathForm.VERIFIER),
+    (SimpleNamespace(verify=print, stop_law=print), PathForm.VERIFIER),
     (lambda tree, rng=None: None, PathForm.TREE),
     (lambda tree: None, PathForm.TREE_LAW),
     (lambda p, q, paths, rng: None, PathForm.CHAINS),
@@ -55,6 +57,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"rule": lambda p, q, drafts, verbose=False, rng=None: 0}, "the rule takes rng, and not as its fourth argument"),
     ({"rule": lambda p, q, drafts, *, rng: 0}, "the argument rng of <function"),
     ({"rule": 3}, "the rule is 3; pass a callable"),
+    ({"rule": otspec.solvers.LP}, "the rule is the class LP; pass an instance of it"),
     ({"rule": "naive", "form": "numpy"}, "form is 'numpy'; known: rng, uniforms"),
     ({"rule": "naive", "scheme": "topk"}, "no draft law 'topk'; known: iid"),
     ({"rule": "naive", "tol": -1}, "tol is -1"),

@@ -10,6 +10,7 @@ from tests.cli.running import Otspec
 
 RULES = '''
 """Two rules, a drafter and a q."""
+from dataclasses import make_dataclass
 import numpy as np
 import otspec
 
@@ -30,6 +31,10 @@ def drawn(p, q, drafts, rng):
 
 class Rules:
     naive = staticmethod(naive)
+
+
+solves = {"exact": False, "__call__": lambda self, problem: otspec.solvers.KSeq()(problem)}
+Mine = make_dataclass("Mine", [("tol", float, 1e-9)], bases=(otspec.solvers.base.SolverBase,), namespace=solves)
 
 
 def pairs(q, n):
@@ -69,6 +74,7 @@ VERDICTS = [
     ("rules_of_mine:drawn --budget 3000", 3, "INCONCLUSIVE: after 2"),
     ("rules_of_mine:drawn --max-seconds 1e-9", 3, "INCONCLUSIVE: the 1e-09 s were up before the first look"),
     ("kseq --n 2", 0, "kseq, as plan"),
+    ("rules_of_mine:Mine --n 2", 0, "LOSSLESS: the output law is p"),  # a solver that nobody registered
     ("kseq:gamma=2 --n 2", 0, "kseq:gamma=2, as plan"),
     ("rsd", 3, "INCONCLUSIVE: the solver refuses every instance"),
 ]

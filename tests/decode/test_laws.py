@@ -1,6 +1,7 @@
 """Laws on their way to the host: tokens that cannot be drafted are one to the verifier, and nothing else changes."""
 
 import itertools
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,7 @@ def test_what_a_rule_does_with_a_tree_is_the_same(law: str, rule: Any, hostile: 
     """Every node gives every token apart, and all others together, the same chance; tests/contracts has every rule."""
     shape = Shape((2, 2))
     trees, made = _trees(shape, law, 10, hostile), verifier(rule, shape, draft_law(law))
+    assert verifier(own := SimpleNamespace(verify=made.verify), shape, draft_law(law)) is own
     assert merges(made)
     for tree, local in zip(trees, _locally(trees), strict=True):
         whole, seen = made.stop_law(tree), made.stop_law(local.tree)

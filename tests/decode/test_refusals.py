@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import GenerationConfig, LogitsProcessorList
 
-from otspec import ProblemError, SolveError, generate
+from otspec import ProblemError, SolveError, UnknownSolver, generate
 from otspec.decode import Budget, Frequent, MultiDraft, model_after, multi_draft, run, train_router
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.heads.model import MedusaHeads, MlpSpeculator
@@ -23,6 +23,7 @@ from otspec.decode.pair.loading import Models
 from otspec.decode.recording.accuracies import accuracies
 from otspec.decode.step.strategy import Strategy
 from otspec.decode.tuning.costs import PassTimes
+from otspec.verification import Nested
 from otspec.vocab import affinity_from_factor
 from tests.contracts.draft_models import matching, random_router, shared
 from tests.decode import published
@@ -73,6 +74,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("41 different children of one node, and 40 tokens", {"law": "top_k", "branching": (41, 1)}),
     ("no draft law", {"law": "beam"}),
     (r"hub_pairs draws at most 2 children of a node, .* \(3, 2\)", {"law": "hub_pairs", "branching": (3, 2)}),
+    ("Nested'> is no solver; pass a name", {"solver": Nested}),
     ("block is for i.i.d. drafts of one draft model", {"solver": "block", "law": "greedy"}),
     ("for siblings that are drawn jointly", {"solver": "pick_by_plan"}),
     ("needs as many children on every level", {"law": "greedy", "solver": "pick_by_plan", "branching": (2, 1)}),
@@ -99,7 +101,7 @@ def test_settings_that_cannot_be_are_refused_by_name(case: tuple[str, dict[str, 
     both = {"do_sample", "attention_mask"} & request.keys() and "empty" not in message
     decodes = (generate, assisted) if both else (generate,)
     for decode in decodes:
-        with pytest.raises((ProblemError, SolveError), match=message):
+        with pytest.raises((ProblemError, SolveError, UnknownSolver), match=message):
             decode(TARGET, DRAFT, PROMPTS, **{"max_new_tokens": 3, **request})
 
 

@@ -8,8 +8,6 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from otspec.errors import ProblemError
-from otspec.solver import Solver
-from otspec.verification import PathVerifier
 
 
 class Form(StrEnum):
@@ -96,9 +94,10 @@ def arguments_of(call: Callable[..., Any]) -> Arguments:
 
 def form_of(rule: Any, form: str | None) -> Form:
     """The form of a rule for one position: the one that is named, or by its arguments and the name of the fourth."""
+    _check_instance(rule)
     if form is not None:
         return Form(_known(form, Form))
-    if isinstance(rule, str | Solver):
+    if isinstance(rule, str) or hasattr(rule, "supports"):
         return Form.PLAN
     if not callable(rule):
         raise ProblemError(f"the rule is {rule!r}; pass a callable, or the name of a solver")
@@ -126,9 +125,11 @@ def form_of(rule: Any, form: str | None) -> Form:
 def path_form_of(rule: Any, form: str | None) -> PathForm:
     """The form of a rule for drafted paths: the one that is named, or by its methods or number of arguments."""
     named = None if form is None else PathForm(_known(form, PathForm))
-    if named is PathForm.VERIFIER and not all(hasattr(rule, name) for name in ("verify", "stop_law")):
+    is_verifier = all(hasattr(rule, name) for name in ("verify", "stop_law"))
+    _check_instance(rule)
+    if named is PathForm.VERIFIER and not is_verifier:
         raise ProblemError(f"the rule is {rule!r}; a verifier has the methods verify and stop_law")
-    if named is PathForm.VERIFIER or (named is None and isinstance(rule, PathVerifier)):
+    if named is PathForm.VERIFIER or (named is None and is_verifier):
         return PathForm.VERIFIER
     if not callable(rule):
         raise ProblemError(f"the rule is {rule!r}; pass a callable, or a verifier such as otspec.verification.Nested()")
@@ -145,6 +146,12 @@ def path_form_of(rule: Any, form: str | None) -> PathForm:
         f"cannot tell the form of a rule of ({', '.join(arguments.required)}); it takes (tree, {LAST}), (tree), "
         f"(target, draft, paths, {LAST}) or (target, draft, paths), or pass form= one of {', '.join(PathForm)}"
     )
+
+
+def _check_instance(rule: Any) -> None:
+    """A class has the methods of its instances, and every call of it would be a finding."""
+    if isinstance(rule, type):
+        raise ProblemError(f"the rule is the class {rule.__qualname__}; pass an instance of it")
 
 
 def _known(form: object, forms: type[StrEnum]) -> str:

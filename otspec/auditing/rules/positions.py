@@ -15,7 +15,7 @@ from otspec.auditing.rules.forms import Form, form_of
 from otspec.auditing.rules.position_cases import MAX_TUPLES, Drafting, PositionCase
 from otspec.auditing.rules.subject import Subject, Wording
 from otspec.auditing.settings import AuditSettings
-from otspec.catalogue import get
+from otspec.catalogue import as_solver
 from otspec.errors import MissingExtra, ProblemError
 from otspec.extras import require
 from otspec.laws import FloatArray, IntArray, as_count
@@ -68,7 +68,7 @@ class Position(Subject[PositionCase]):
         if self._coins > MOST_UNIFORMS:
             raise ProblemError(f"uniforms is {self._coins}; an audit hands a rule at most {MOST_UNIFORMS:,}")
         self.form = form_of(rule, form)
-        self._rule = get(rule) if isinstance(rule, str) else rule
+        self._rule = as_solver(rule) if isinstance(rule, str) or hasattr(rule, "supports") else rule
         self._plans: dict[PositionCase, Plan] = {}
         self.simultaneous = self.form in (Form.TORCH, Form.TORCH_UNIFORMS)
         self._torch = require("torch") if self.simultaneous else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -49,8 +49,8 @@ def verifier(rule: Rule, shape: Shape, law: DraftLaw) -> PathVerifier:
     """
     if shape.each:
         _check_uneven(rule)
-    if isinstance(rule, PathVerifier):
-        return rule
+    if hasattr(rule, "verify") and not isinstance(rule, type):
+        return cast(PathVerifier, rule)
     if rule is None and not shape.each and law.scheme is IID:
         rule = "block" if set(shape.branching) == {1} else "nested"
     if rule == BY_PLAN:
