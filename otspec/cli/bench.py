@@ -43,7 +43,7 @@ class BenchOptions:
     scheme: str = "iid"
     """The draft law: {SINGLE_SCHEMES}."""
     temperature: Temperature = 1.0
-    """The temperature of both models."""
+    """The temperature of both models, one to a folder of results."""
     top_p: Mass | None = None
     """Keep the likeliest draft tokens that have this mass."""
     out: Path = Path("report")

@@ -196,8 +196,10 @@ def _where(judge: Judge, test: Test, places: Sequence[Place]) -> str:
     first = [place.evidence for place in places if place.position == 1]
     fine = worst.position > 1 and max(first) < math.log(10)
     since = f", first seen at position {min(seen)}" if seen and min(seen) < worst.position else ""
+    known = worst.lower >= 0.0005
+    size = f" by at least {worst.lower:.3f} in total variation" if known else ", by how much is not known yet"
     return (
-        f"{_contradicted(judge, test)}: position {worst.position} at {worst.sampling} is off by at least "
-        f"{worst.lower:.3f} in total variation, most after {worst.prompt!r}{since}"
+        f"{_contradicted(judge, test)}: position {worst.position} at {worst.sampling} is off{size}, "
+        f"most after {worst.prompt!r}{since}"
         + ("; nothing speaks against the first, which many engines do not speculate on" if fine else "")
     )

@@ -4,12 +4,15 @@ import json
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from otspec.auditing.engines import EngineVerdict, FunctionLaws, Laws, Sampling, Text, audit_engine
+from otspec.auditing.engines.judge import _where
+from otspec.auditing.engines.report import Place
 from tests.auditing.engines.engines import END, LAWS, MARKOV, QUICK, Faulty, Telling, biased_at, markov
 from tests.each import each
 
@@ -40,6 +43,12 @@ def test_a_bias_and_where_it_is(laws: str, position: int) -> None:
     if laws == "exact law":  # by two samples, all that follows is off as well
         assert worst.position == position
         assert f"position {position} at T = 1 is off by at least" in audit.reason
+
+
+def test_a_bias_of_a_size_unknown_is_not_said_to_be_nothing() -> None:
+    judge, test = SimpleNamespace(texts=900), SimpleNamespace(hypothesis="all is well", evidence=30.0, threshold=8.0)
+    told = _where(cast(Any, judge), cast(Any, test), [Place("T = 1", 1, 900, 30.0, 0.0, 0.2, "")])
+    assert told.endswith("position 1 at T = 1 is off, by how much is not known yet, most after ''")
 
 
 def test_a_lossless_engine_is_hardly_ever_called_biased() -> None:
