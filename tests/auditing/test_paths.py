@@ -42,6 +42,13 @@ def test_a_rule_of_chains_passes_whatever_the_other_path_is() -> None:
             assert (audit.verdict, audit.outcome.method) == (AuditVerdict.LOSSLESS, method)
 
 
+def test_what_cannot_be_is_spelt_as_a_text() -> None:
+    model = Model(lambda prefix: np.array([1.0, 0.0]), lambda prefix: np.array([0.5, 0.5]))
+    audit = otspec.audit_paths(lambda target, draft, paths, rng: paths[0], 1, 2, models=[model])
+    assert any("emits texts of p = 0: 0 1 0, 1 0 0, 1 1 0" in finding.message for finding in audit.findings)
+    assert "[1, 0, 0, 0, 0, 0, 0, 0]" in str(audit)
+
+
 def test_a_draft_law_that_the_rule_is_not_told_of() -> None:
     def colder(q: Floats) -> Floats:
         sharp: Floats = q**2

@@ -30,6 +30,13 @@ class Case(Protocol):
         """Number of tokens V."""
 
     @property
+    def outputs(self) -> str:
+        """What the law p is of, in words."""
+
+    def spelt(self, output: int) -> str:
+        """The token or the text that has this place in p."""
+
+    @property
     def n(self) -> int:
         """Drafts of a position, or paths of a tree."""
 

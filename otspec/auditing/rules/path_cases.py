@@ -49,6 +49,12 @@ class PathCase:
         """Number of paths K."""
         return len(self.shape.paths_of_slots)
 
+    outputs: ClassVar[str] = "texts"
+
+    def spelt(self, output: int) -> str:
+        """The tokens of the text that has this place in p."""
+        return " ".join(map(str, np.unravel_index(output, (self.vocab,) * (self.length + 1))))
+
     @cached_property
     def length(self) -> int:
         """Drafted tokens of a path, L."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,6 +45,12 @@ class PositionCase:
     """The draft law declared to the rule: the scheme of `shown`."""
     drafted: DraftScheme | None
     """The law that the drafts come from; None for a drafter of the user's, whose law is not known."""
+
+    outputs: ClassVar[str] = "tokens"
+
+    def spelt(self, output: int) -> str:
+        """The number of a token."""
+        return str(output)
 
     @cached_property
     def vocab(self) -> int:

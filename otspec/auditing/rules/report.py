@@ -35,6 +35,8 @@ class Audit(Report[AuditVerdict]):
 
     counted: ClassVar[str] = "tuple of drafts"
     """What an exact audit enumerates, in words."""
+    outputs: ClassVar[str] = "tokens"
+    """What p is a law of, in words."""
 
     @property
     def instances(self) -> tuple[Figures, ...]:
@@ -97,7 +99,8 @@ class Audit(Report[AuditVerdict]):
             "output": worst.output or None,
         }
         about = ("worst", f"{worst.name} (n = {worst.n}, seed {worst.seed})")
-        return [about, *((f"  {name}", _numbers(values)) for name, values in shown.items() if values is not None)]
+        laws = {name: _numbers(values, self.outputs) for name, values in shown.items() if values is not None}
+        return [about, *((f"  {name}", law) for name, law in laws.items())]
 
     def _drafts_line(self) -> str:
         return f"{self.drafts}, n = {self.settings.n}"
@@ -138,6 +141,7 @@ class PathAudit(Audit):
     """How many children each drafted token of a level has; (K, 1, ..., 1) for K paths."""
 
     counted: ClassVar[str] = "drafted tree"
+    outputs: ClassVar[str] = "texts, 0 ... 0 first"
 
     def _drafts_line(self) -> str:
         return self.drafts
@@ -150,8 +154,8 @@ class PathAudit(Audit):
         return text + ("" if bound is None else f"; a lossless rule accepts at most {length * bound:.4f}")
 
 
-def _numbers(values: list[Any], most: int = 8) -> str:
+def _numbers(values: list[Any], what: str, most: int = 8) -> str:
     if values and isinstance(values[0], list):
-        return "[" + ", ".join(_numbers(row, most) for row in values) + "]"
+        return "[" + ", ".join(_numbers(row, what, most) for row in values) + "]"
     shown = ", ".join(f"{value:.4g}" for value in values[:most])
-    return f"[{shown}{f', ... {len(values)} tokens' if len(values) > most else ''}]"
+    return f"[{shown}{f', ... {len(values)} {what}' if len(values) > most else ''}]"

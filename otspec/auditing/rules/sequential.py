@@ -221,9 +221,8 @@ class SequentialAudit(Generic[C]):
             findings += found.of_excess(self.figures, 0.0)
             for tally in self.tallies:
                 if impossible := np.flatnonzero((tally.case.p == 0) & (tally.tokens > 0)).tolist():
-                    findings.append(
-                        Finding(f"on {tally.case.name!r} it emits tokens of p = 0: {impossible[:5]}", bias=True)
-                    )
+                    said = f"on {tally.case.name!r} it emits {tally.case.outputs} of p = 0: "
+                    findings.append(Finding(said + ", ".join(map(tally.case.spelt, impossible[:5])), bias=True))
                     break
         if self.biased and self.biased[0].name == "pairs":
             message = (
