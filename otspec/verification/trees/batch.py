@@ -133,8 +133,9 @@ class TreeBatch(NamedTuple):
             If shapes, types or devices do not fit together; with `check`, also if a tree is not a problem.
         """
         check_tokens(tokens)
-        target, draft, target_row, draft_row = laws_of_slots(target, draft, tokens, rows)
-        layout = layout_of(topology, tokens)
+        laws = laws_of_slots(target, draft, tokens, rows)
+        layout = layout_of(topology, tokens, draft.shape[1] if rows is None else rows[1].shape[1])
+        target, draft, target_row, draft_row = laws
         drafted, groups = tokens.long().contiguous(), None
         if kernels:
             check_kernels(target)

@@ -83,8 +83,8 @@ def laws_of_slots(
     return target, draft, rows[0].long().contiguous(), padded.contiguous()
 
 
-def layout_of(topology: Sequence[int] | Links, tokens: Tensor) -> Layout:
-    """The layout of trees whose tokens have shape (B, S).
+def layout_of(topology: Sequence[int] | Links, tokens: Tensor, inner: int | None = None) -> Layout:
+    """The layout of trees whose tokens have shape (B, S), and whose first `inner` slots have draft laws.
 
     Raises
     ------
@@ -113,6 +113,8 @@ def layout_of(topology: Sequence[int] | Links, tokens: Tensor) -> Layout:
         raise ProblemError(
             f"tokens are for {slots} slots, and branching {branching} has {expected}, the root among them"
         )
+    if inner is not None and inner < (parents := slots - math.prod(branching)):
+        raise ProblemError(f"draft has laws for {inner} slots, and {parents} of branching {branching} have children")
     return branching_layout(branching, rows, tokens.device)
 
 

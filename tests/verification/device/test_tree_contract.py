@@ -141,6 +141,7 @@ REFUSED: list[Refused] = [
     (call(topology=()), r"the topology is \(\); pass the number of children"),
     (call(topology=(3, 0, 1)), "branching is 0; pass an integer >= 1"),
     (call(draft=DRAFT[:, :, 1:]), "they need laws over the same tokens"),
+    (call(draft=DRAFT[:, :6]), r"draft has laws for 6 slots, and 7 of branching \(3, 1, 1\) have children"),
     (call(target=TARGET[:, 1:]), r"they need \(B, S, V\) and \(B, I, V\)"),
     (call(target=TARGET.numpy()), "target is ndarray; pass a tensor of floats"),
     (call(tokens=TOKENS.double()), "token ids are integers"),
