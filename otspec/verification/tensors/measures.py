@@ -26,7 +26,7 @@ def mean_density(low: Tensor, high: Tensor, n: int | Counts) -> Tensor:
     if isinstance(n, Counts):
         return _mean_density_of_each(low, high, n)
     density, low_m, high_m = torch.ones_like(low), low, high
-    for bit in bin(n)[3:]:
+    for bit in f"{n:b}"[1:]:
         density = density * (high_m + low_m)
         low_m, high_m = low_m * low_m, high_m * high_m
         if bit == "1":
@@ -40,7 +40,7 @@ def power(base: Tensor, n: int | Counts) -> Tensor:
     if isinstance(n, Counts):
         return _power_of_each(base, n)
     result = base
-    for bit in bin(n)[3:]:
+    for bit in f"{n:b}"[1:]:
         result = result * result
         if bit == "1":
             result = result * base
