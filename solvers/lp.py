@@ -140,6 +140,7 @@ class LP(SolverBase):
         model.a_matrix_.index_ = np.column_stack((token, tokens.size + owner)).reshape(-1)
         model.a_matrix_.value_ = np.ones(2 * columns.size)
         highs = highspy.Highs()
+        highs.resetGlobalScheduler(True)  # the process has one: begun by others with more threads, it would refuse ours
         highs.setOptionValue("output_flag", False)
         highs.setOptionValue("threads", 1)
         highs.setOptionValue("time_limit", self.time_limit_s)

@@ -63,3 +63,12 @@ def test_time_limit_ends_in_limit(form: str) -> None:
     result = solve(problem, LP(form=form, time_limit_s=0.0, max_cells=10**6), strict=False)
     assert result.status is Status.LIMIT
     assert result.message == "HiGHS reached time_limit_s = 0"
+
+
+def test_highs_that_others_began_with_two_threads_still_solves() -> None:
+    others = pytest.importorskip("highspy").Highs()
+    others.resetGlobalScheduler(True)
+    others.setOptionValue("threads", 2)
+    others.addVar(0.0, 1.0)
+    others.run()
+    assert solve(Problem(P4, IID(Q4, 2)), LP()).status is Status.OPTIMAL
