@@ -103,9 +103,9 @@ class TuneOptions:
 def tune(request: TuneOptions) -> None:
     """Measure for a short while which lossless way to decode is the fastest, and write it to a file.
 
-    The command times the passes of both models, decodes a little in several ways, predicts the speed-up of every number
-    of paths, depth and truncation, and then measures the best of them beside plain decoding.  Where nothing is faster
-    than that, the settings are plain decoding.  `otspec decode --settings FILE` uses the file.
+    The command decodes a little in several ways, predicts the speed-up of every number of paths, depth and truncation,
+    and then measures the best of them beside plain decoding.  Where nothing is faster than that, the settings are plain
+    decoding.  `otspec decode --settings FILE` uses the file.
     """
     if request.calculate is not None:
         console.print(_calculated(request.calculate).on_screen(console.width))

@@ -22,7 +22,6 @@ from otspec.decode.methods.likely_enough import GreedyLenience
 from otspec.decode.pair.loading import Models
 from otspec.decode.recording.accuracies import accuracies
 from otspec.decode.step.strategy import Strategy
-from otspec.decode.tuning.costs import PassTimes
 from otspec.verification import Nested
 from otspec.vocab import affinity_from_factor
 from tests.contracts.draft_models import matching, random_router, shared
@@ -154,10 +153,6 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("MlpSpeculator drafts from its target's hidden states, and reads no text by itself", lambda: looking()(PROMPTS)),
     ("place is 'gate'; known: up, after", lambda: Steered.of(DRAFT, (0, 1, 2), 16, "gate")),
     ("the draft model is a MlpSpeculator; one that receives", lambda: Steered.of(looking(), (0, 1, 2), 16)),
-    *(
-        ("passes", lambda rows=rows, seconds=seconds: PassTimes(rows, seconds))
-        for rows, seconds in (((), ()), ((1, 2), (1.0,)), ((2, 1), (1.0, 1.0)), ((1,), (math.nan,)))
-    ),
     *(("order has shape", lambda order=order: Frequent(order, 1)) for order in ([], [0.5])),
     ("twice", lambda: Frequent([1, 1], 1)),
     ("below 0", lambda: Frequent([-1, 1], 1)),

@@ -16,9 +16,8 @@ from otspec import DataError, ProblemError
 from otspec.decode import MultiDraft, Tuned, Tuning, tune
 from otspec.decode.models.context import Context
 from otspec.decode.tuning.candidates import LOOKUP, PLAIN, Candidate, Family, families
-from otspec.decode.tuning.costs import CostModel, PassTimes, Trial
+from otspec.decode.tuning.costs import CostModel, Trial
 from otspec.decode.tuning.race import Raced, SpeedUp, race, winner
-from otspec.decode.tuning.report import tables
 from otspec.decode.tuning.trials import TrialRuns
 from tests.contracts.draft_models import shared
 from tests.decode.models import pair, tiny
@@ -51,47 +50,19 @@ def on_own_clock(draft_cost: float, row: float = 0.0, models: Any = (TARGET, DRA
 # --- the cost model
 
 
-def model(**changes: Any) -> CostModel:
-    """Two paths, trials at depths 1 and 3, texts of 10 tokens."""
-    trial = Trial({1: 7.5, 3: 13.5}, start=2.0, acceptance=(0.8, 0.5, 0.25), nodes=(1.5, 2.0, 2.0))
-    inputs: dict[str, Any] = {
-        "target": PassTimes((1, 11), (4.0, 6.0)),
-        "draft": PassTimes((1, 2), (1.0, 1.5)),
-        "plain": Trial({0: 5.0}, start=1.0),
-        "trials": {Family(2, "nested"): trial},
-        "text": 10,
-    }
-    return CostModel(**(inputs | changes))
-
-
 def test_the_cost_model_by_hand() -> None:
-    """And passes between the measured ones, which are on a line."""
-    times = PassTimes((1, 2, 8), (1.0, 3.0, 6.0))
-    assert [times(rows) for rows in (1, 1.5, 2, 5, 8, 10)] == [1.0, 2.0, 3.0, 4.5, 6.0, 7.0]
-    assert PassTimes((1, 4), (2.0, 1.0))(8) == 1.0  # a wider pass is not faster than what was seen
-    assert PassTimes((1,), (2.0,))(3) == 2.0
-    found = [model().predict(Candidate(Family(2, "nested"), depth)) for depth in (1, 2, 3)]
+    """Of two paths, with trials at depths 1 and 3; texts of 10 tokens."""
+    trial = Trial({3: 13.5, 1: 7.5}, start=2.0, acceptance=(0.8, 0.5, 0.25))
+    model = CostModel(Trial({0: 5.0}, start=1.0), {LOOKUP: trial, Family(2, "nested"): trial}, text=10)
+    found = [model.predict(Candidate(Family(2, "nested"), depth)) for depth in (1, 2, 3)]
     assert [one.tokens for one in found] == pytest.approx([1.8, 2.3, 2.55])
-    assert [one.draft for one in found] == pytest.approx([1.0, 2.5, 4.0])
-    # 2.5, 4.5 and 6.5 rows, at 0.2 a row
-    assert [one.target for one in found] == pytest.approx([4.3, 4.7, 5.1])
-    # what the trials took beyond their passes at depths 1 and 3: 7.5 - 5.3 and 13.5 - 9.1; at 2, half way
-    assert [one.rest for one in found] == pytest.approx([2.2, 3.3, 4.4])
+    assert [one.step for one in found] == pytest.approx([7.5, 10.5, 13.5])
     assert [one.per_token for one in found] == pytest.approx([7.5 / 1.8 + 0.2, 10.5 / 2.3 + 0.2, 13.5 / 2.55 + 0.2])
-    plain = model().predict(PLAIN)
-    assert (plain.tokens, plain.draft, plain.target, plain.rest, plain.per_token) == (1.0, 0.0, 4.0, 1.0, 5.1)
-    assert model().best()[0] == found[0]
-    assert model().speed_up(found[0]) == pytest.approx(5.1 / (7.5 / 1.8 + 0.2))
-    assert [one.candidate.depth for one in model().every()] == [0, 1, 2, 3]
-
-
-def test_along_a_stem_the_draft_reads_one_row() -> None:
-    family = Family(2, "nested", stem=2)
-    trial = Trial({4: 20.0}, start=0.0, acceptance=(0.9, 0.8, 0.7, 0.6), nodes=(1.0, 1.0, 2.0, 2.0))
-    found = [model(trials={family: trial}).predict(Candidate(family, depth)) for depth in (1, 2, 3, 4)]
-    assert [one.draft for one in found] == pytest.approx([1.0, 2.0, 3.0, 4.5])
-    assert [one.target for one in found] == pytest.approx([4.2, 4.4, 4.8, 5.2])
-    assert [one.tokens for one in found] == pytest.approx([1.9, 2.7, 3.4, 4.0])
+    plain = model.predict(PLAIN)
+    assert (plain.tokens, plain.step, plain.per_token) == (1.0, 5.0, 5.1)
+    assert model.best() == [replace(found[0], candidate=Candidate(LOOKUP, 1)), found[0]]
+    assert model.speed_up(found[0]) == pytest.approx(5.1 / (7.5 / 1.8 + 0.2))
+    assert [one.candidate.depth for one in model.every()] == [0, 1, 2, 3, 1, 2, 3]
 
 
 # --- what is tried, and the race
@@ -118,7 +89,6 @@ def test_what_is_tried() -> None:
     stem = sampled[-2]
     for branching in ([1, 1, 2, 1, 1], [1, 1, 2], [1, 1], [1]):
         assert stem.settings(len(branching)) == {"branching": branching, "solver": "nested"}
-        assert stem.widths(len(branching)) == np.cumprod(branching).tolist()
 
 
 def test_the_interval_of_a_speed_up() -> None:
@@ -171,24 +141,18 @@ def test_a_fast_draft_model_pays_as_predicted() -> None:
     assert best.figures["measured_speed_up"] == chosen.speed_up.value
     assert best.figures["predicted_speed_up"] == pytest.approx(chosen.speed_up.value, rel=0.25)
     assert f"{chosen.speed_up} times as fast as plain decoding" in best.why
-    # Nothing but passes takes time on this clock, and one row of a draft pass is a hundredth of the target's.
-    assert set(found.model.target.seconds) == {1.0}
-    assert found.model.draft is not None
-    assert found.model.draft.seconds == pytest.approx([0.01, 0.01])
-    assert all(abs(found.prediction(one.candidate).rest) < 0.02 for one in found.raced)
+    # Nothing but passes takes time on this clock: a draft pass a hundredth of the target's.
+    assert found.prediction(PLAIN).step == pytest.approx(1.0)
+    assert found.prediction(Candidate(Family(2, "nested"), 3)).step == pytest.approx(1.03)
     assert all(one.start < 0.02 for one in (found.model.plain, *found.model.trials.values()))
 
 
-def test_drafters_that_look_at_the_target_are_timed_in_whole_steps() -> None:
+def test_a_drafter_of_few_tokens_is_tried_as_deep_as_it_goes() -> None:
     few: dict[str, Any] = {"paths": [1], "depth": 4, "draft_top_k": []}
     found = on_own_clock(0.01, models=(tiny(12), shared(tiny(12), masks=2)), **few)
-    family = Family(1, "block")
-    assert found.model.draft is None
-    assert set(found.model.trials[family].steps) == {1, 3}  # a path has no more tokens than masks and one
-    for depth in range(1, len(found.model.trials[family].acceptance) + 1):
-        one = found.prediction(Candidate(family, depth))
-        assert [one.draft, one.rest] == pytest.approx([0, 0.01])  # all depths in one pass
-    assert "draft" not in tables(found)[0].markdown()
+    trial = found.model.trials[Family(1, "block")]
+    assert (set(trial.steps), len(trial.acceptance)) == ({1, 3}, 3)  # a path has no more tokens than masks and one
+    assert list(trial.steps.values()) == pytest.approx([1.01, 1.01])  # all depths in one pass
 
 
 def test_a_draft_as_slow_as_the_target_means_plain_decoding() -> None:
@@ -212,7 +176,7 @@ def test_what_the_text_repeats_is_copied_where_the_draft_model_is_slow(tmp_path:
     trial = found.model.trials[LOOKUP]
     assert all(later <= sooner for sooner, later in itertools.pairwise(trial.acceptance))
     assert 0 < trial.acceptance[0] < 1  # at first there is nothing to copy, which counts
-    assert all(one.draft == 0 for one in found.model.every() if one.candidate.family == LOOKUP)
+    assert list(trial.steps.values()) == pytest.approx([1.0, 1.0])
     best = found.tuned.figures
     assert best["predicted_speed_up"] == pytest.approx(best["measured_speed_up"], rel=0.25)
     found.tuned.save(tmp_path / "settings.json")

@@ -2,9 +2,9 @@
 
 `tune` measures and chooses, `Tuned` is its choice: settings that are saved to a file, loaded and used.
 
-Inside: `candidates` are the ways to decode that it considers; `passes` times the passes of both models, and `trials`
-decodes a little by each; from both `costs` predicts the speed-up of every candidate, and `race` measures that of the
-best of them beside plain decoding.  `identity` names the machine that was measured on, and `report` shows all of it.
+Inside: `candidates` are the ways to decode that it considers; `trials` decodes a little by each; from that `costs`
+predicts the speed-up of every candidate, and `race` measures that of the best of them beside plain decoding.
+`identity` names the machine that was measured on, and `report` shows all of it.
 """
 
 from otspec.extras import require

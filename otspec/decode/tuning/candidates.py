@@ -28,10 +28,6 @@ class Family:
     dynamic: bool = False
     """Whether drafts are a dynamic tree, of K L tokens."""
 
-    def widths(self, depth: int) -> list[int]:
-        """Drafted tokens of each level."""
-        return [1] * min(self.stem, depth) + [self.paths] * (depth - self.stem)
-
     @property
     def method(self) -> str:
         """A name of `otspec.decode.methods.catalogue.METHODS`."""

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from otspec.decode.tuning.candidates import PLAIN, Candidate
-from otspec.decode.tuning.passes import Now
+from otspec.decode.tuning.trials import Now
 
 LEVEL = 0.95
 FEWEST = 6

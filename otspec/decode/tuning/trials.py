@@ -19,9 +19,11 @@ from otspec.decode.models.tokens.matching import Matching
 from otspec.decode.step.harness import Generation
 from otspec.decode.step.strategy import DraftModels, Prepared, Strategy
 from otspec.decode.tuning.costs import Trial
-from otspec.decode.tuning.passes import Now
 from otspec.errors import ProblemError
 from otspec.laws import IntArray
+
+Now = Callable[[], float]
+"""A clock, in seconds."""
 
 Decoding = Callable[..., Generation]
 """Called as ``decode(strategy, prompt, streamer=..., seed=...)``, a prompt being a list of tokens."""
@@ -30,39 +32,37 @@ Decoding = Callable[..., Generation]
 def depths_of(most: int) -> list[int]:
     """The depths of the steps of a trial, in turn.
 
-    All are up to the deepest, which half of the steps have, so that acceptance is known there too; what a step takes
-    besides passes grows on a line, and is measured at three.
+    All are up to the deepest, which half of the steps have, so that acceptance is known there too; what a step takes is
+    measured at three.
     """
     return [most, max(most // 2, 1), most, 1]
 
 
 class VaryingDrafter(WrappedDrafter):
-    """A drafter whose depth is set anew at every step, and which counts the nodes of its trees.
+    """A drafter whose depth is set anew at every step, and which records it.
 
     Parameters
     ----------
     drafter : Drafter
     depths : iterator of int
-    levels : list
-        Gets the number of nodes of every level of each tree, one list a step; an empty one where nothing is drafted.
+    drafted : list
+        Gets the depth of every step; 0 where nothing is drafted.
     """
 
-    def __init__(self, drafter: Drafter, depths: Iterator[int], levels: list[list[int]]) -> None:
+    def __init__(self, drafter: Drafter, depths: Iterator[int], drafted: list[int]) -> None:
         super().__init__(drafter)
         self._depths = depths
-        self._levels = levels
+        self._drafted = drafted
 
     def depth(self, lengths: IntArray) -> int:
         """The next depth, if the drafter goes so far; called once a step, when it begins."""
-        self._levels.append([])
+        self._drafted.append(0)
         return min(super().depth(lengths), next(self._depths))
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Draft."""
-        drafts = super().draft(texts, depth)
-        (tree,) = drafts.trees  # tuning decodes one text at a time
-        self._levels[-1] = np.bincount(tree.depth, minlength=depth + 1)[1:].tolist()
-        return drafts
+        self._drafted[-1] = depth
+        return super().draft(texts, depth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class Varying:
 
     strategy: Strategy
     depths: Iterator[int]
-    levels: list[list[int]] = field(default_factory=list)
+    drafted: list[int] = field(default_factory=list)
 
     @property
     def lossless(self) -> bool:
@@ -91,7 +91,7 @@ class Varying:
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """Make drafter and verifier for a run."""
         drafter, verifier = self.strategy.prepare(vocab, sampling, generator)
-        return Prepared(VaryingDrafter(drafter, self.depths, self.levels), verifier)
+        return Prepared(VaryingDrafter(drafter, self.depths, self.drafted), verifier)
 
 
 class TimedStep(NamedTuple):
@@ -137,21 +137,22 @@ class TrialRuns:
         self.steps: list[TimedStep] = []
         """All but the first of every text."""
         self._depths = cycle(depths_of(most))
-        self._levels: list[list[int]] = []
+        self._drafted: list[int] = []
+        """Levels of every step."""
         self._starts: list[tuple[int, float]] = []
         """Of every run: the depth of its first step, and seconds less those of the steps after it."""
 
     def run(self, decode: Decoding, prompt: Sequence[int], seed: int) -> None:
         """Decode once."""
-        times, levels = StepTimes(self.now), list[list[int]]()
+        times, drafted = StepTimes(self.now), list[int]()
         began = self.now()
-        generation = decode(Varying(self.strategy, self._depths, levels), prompt, streamer=times, seed=seed)
+        generation = decode(Varying(self.strategy, self._depths, drafted), prompt, streamer=times, seed=seed)
         spent = self.now() - began
         self.metrics += generation.metrics
         steps = np.diff(times.at[1:])
-        self.steps += map(TimedStep, map(len, levels[1:]), steps.tolist())
-        self._starts.append((len(levels[0]), spent - float(steps.sum())))
-        self._levels += levels
+        self.steps += map(TimedStep, drafted[1:], steps.tolist())
+        self._starts.append((drafted[0], spent - float(steps.sum())))
+        self._drafted += drafted
 
     def trial(self) -> Trial:
         """Medians and means: what else the machine did is left out of the former, and nothing out of the latter."""
@@ -165,20 +166,14 @@ class TrialRuns:
         if not steps:
             raise ProblemError("all texts ended within one step; pass other prompts to tune with, or more new tokens")
         starts = [spent - steps[depth] for depth, spent in self._starts if depth in steps]
-        drafted = [sum(len(levels) > level for levels in self._levels) for level in range(self.most)]
+        drafted = [sum(depth > level for depth in self._drafted) for level in range(self.most)]
         drafted = drafted[: drafted.index(0)] if 0 in drafted else drafted
         accepted = [*self.metrics.accepted, *[0] * len(drafted)]  # copies may be shorter than requested
         return Trial(
             steps,
             max(float(np.median(starts)), 0.0) if starts else 0.0,
             tuple(got / steps for got, steps in zip(accepted, drafted, strict=False)),
-            tuple(_mean_by_level(self._levels, len(drafted))),
         )
-
-
-def _mean_by_level(levels: Sequence[Sequence[int]], count: int) -> list[float]:
-    """Mean of each entry over the rows that are long enough."""
-    return [float(np.mean([row[level] for row in levels if len(row) > level])) for level in range(count)]
 
 
 def trials(

@@ -1,4 +1,4 @@
-"""The short measurement: passes, trials, a prediction for every candidate, and a race of the best of them."""
+"""The short measurement: trials, a prediction for every candidate, and a race of the best of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from otspec.decode.drafters.catalogue import needs_features
 from otspec.decode.methods.catalogue import strategy_of
 from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.own_config import own_config
@@ -22,9 +21,8 @@ from otspec.decode.step.strategy import Strategy
 from otspec.decode.tuning.candidates import PLAIN, Candidate, Family, families
 from otspec.decode.tuning.costs import CostModel, Prediction
 from otspec.decode.tuning.identity import machine
-from otspec.decode.tuning.passes import Now, Passes, doubling, pass_times
 from otspec.decode.tuning.race import Raced, race, winner
-from otspec.decode.tuning.trials import TrialRuns, trials
+from otspec.decode.tuning.trials import Now, TrialRuns, trials
 from otspec.decode.tuning.tuned import Mark, Tuned
 from otspec.errors import ProblemError
 from otspec.laws import as_count
@@ -40,8 +38,8 @@ FINALISTS = 3
 """Candidates that are raced."""
 FEWEST_TOKENS = 16
 """New tokens of a text, so that it has steps to time."""
-SHARES = (0.1, 0.4, 0.5)
-"""Of the seconds: passes, trials, race."""
+SHARE = 0.5
+"""Of the seconds, for trials; the rest is for the race."""
 
 Progress = Callable[[str, float], None]
 """Called with what is being done, and the share of the time that is spent."""
@@ -62,10 +60,6 @@ class Tuning:
     def record(self) -> dict[str, Any]:
         """All figures, for JSON."""
         return {
-            "passes": {
-                "target": asdict(self.model.target),
-                "draft": None if self.model.draft is None else asdict(self.model.draft),
-            },
             "trials": [
                 {"name": name, **asdict(trial)}
                 for name, trial in (
@@ -78,7 +72,7 @@ class Tuning:
                     "name": one.candidate.name,
                     "settings": one.candidate.settings,
                     "tokens_per_step": one.tokens,
-                    "step_seconds": {"draft": one.draft, "target": one.target, "rest": one.rest},
+                    "step_seconds": one.step,
                     "seconds_per_token": one.per_token,
                     "speed_up": self.model.speed_up(one),
                 }
@@ -114,11 +108,11 @@ def tune(
 ) -> Tuning:
     """Find the fastest lossless way to decode with a pair of models, one text at a time, on this machine.
 
-    Candidates are trees from the draft model, and drafts copied from the text.  Passes of both models are timed, and a
-    little is decoded by every family of candidates, which gives acceptance by depth; from these a cost model predicts
-    the speed-up of every candidate over plain decoding.  The best of them and plain decoding are then timed in turn on
-    the same prompts.  The fastest is chosen if it is faster than plain
-    decoding beyond doubt (the lower end of its interval is above 1), and otherwise plain decoding.
+    Candidates are trees from the draft model, and drafts copied from the text.  A little is decoded by every family of
+    candidates, which gives acceptance by depth and the time of a step; from these a cost model predicts the speed-up of
+    every candidate over plain decoding.  The best of them and plain decoding are then timed in turn on the same
+    prompts.  The fastest is chosen if it is faster than plain decoding beyond doubt (the lower end of its interval is
+    above 1), and otherwise plain decoding.
 
     Parameters
     ----------
@@ -186,26 +180,16 @@ def tune(
         progress("warming up", 0.0)
         decode(strategy(way), rows[number % len(rows)], seed=seed, max_new_tokens=min(10, max_new_tokens))
 
-    began, (for_passes, for_trials, for_race) = now(), (share * seconds for share in SHARES)
+    began = now()
 
     def at(stage: str) -> None:
         progress(stage, min((now() - began) / seconds, 1.0))
 
-    text = [*rows[0], *([rows[0][-1]] * (max_new_tokens // 2))]
-    drafted = {family.paths for family in tried}
-    widest = max(drafted) * depth + 1
-    timed = [(Passes(target, text, siblings=False, depth=depth + 1, now=now), doubling(widest))]
-    if not needs_features(draft):  # others have no pass without it
-        timed.append((Passes(draft, text, siblings=True, depth=1, now=now), sorted({1, *drafted})))
-    target_times, *draft_times = pass_times(timed, for_passes, now, lambda: at("timing passes"))
-
     runs: dict[Family | None, TrialRuns] = {way.family: TrialRuns(strategy(way), way.depth, now) for way in ways}
-    decoded = trials(runs.values(), decode, rows, seed, for_trials, now, lambda: at("trying every family"))
+    decoded = trials(runs.values(), decode, rows, seed, SHARE * seconds, now, lambda: at("trying every family"))
     shown = {family: one.trial() for family, one in runs.items()}
     plain = shown.pop(None)
-    model = CostModel(
-        target_times, draft_times[0] if draft_times else None, plain, {one: shown[one] for one in tried}, max_new_tokens
-    )
+    model = CostModel(plain, {one: shown[one] for one in tried}, max_new_tokens)
 
     def raced_once(candidate: Candidate, number: int) -> float:
         at("racing the best")
@@ -213,7 +197,7 @@ def tune(
         generation = decode(strategy(candidate), rows[number % len(rows)], seed=seed + number)
         return (now() - started) / generation.metrics.tokens
 
-    raced = race([one.candidate for one in model.best()[:FINALISTS]], raced_once, decoded, for_race, now)
+    raced = race([one.candidate for one in model.best()[:FINALISTS]], raced_once, decoded, (1 - SHARE) * seconds, now)
     marks = Mark.of(names[0], target), Mark.of(names[1], draft)
     tuned = conclude(model, raced, marks, sampling, machine(target))
     more = {"own_config": own_config(target, greedy=temperature == 0), "load": load_average()}
