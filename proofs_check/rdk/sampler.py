@@ -190,7 +190,12 @@ def _points(rng: Rng) -> dict[str, Any]:
 
 
 @inequality(
-    "rdk-lemma-b.1", _points, Descent(free="x y"), least=1e-300, tol=1e-11, mutants={"0.95 |x - y|_1.": {"right": 0.95}}
+    "rdk-lemma-b.1",
+    _points,
+    Descent(free="x y"),
+    in_ratio=True,  # what moves freely is soon of any size
+    least=1e-300,
+    mutants={"0.95 |x - y|_1.": {"ratio": 0.95}},
 )
 def lemma_b_1(x: FloatArray, y: FloatArray, matrix: FloatArray) -> tuple[float, float]:
     """|M^T x - M^T y|_1 <= |x - y|_1 for row-stochastic M. [timor2025out, Lemma B.1]"""
