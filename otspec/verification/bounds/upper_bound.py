@@ -20,12 +20,18 @@ from otspec.verification.trees.shape import Shape
 from otspec.verification.trees.tree import Model, as_shape, check_model
 
 MAX_PREFIXES = 2_000
-SLOPES, SHARES = 40, 129
-"""Of tangents, and of what a prefix costs at most: the grid from which the separation starts in every round."""
+ROOT_SLOPES, SLOPES, SHARES = 40, 80, 129
+"""Of tangents at the root and below it, and of what a prefix costs at most: the grid from which a separation starts."""
+MORE = (1.0, 1.001, 1.01)
+"""Factors of A with which it starts: by tangents that touch beside the best places a violated set gains nothing."""
 MOST = 40
-"""Constraints that a round adds, the most violated ones."""
-ROUNDS, PATIENCE, STALLED = 200, 5, 1e-7
+"""Constraints that a separation adds, the most violated ones."""
+ROUNDS, PATIENCE, STALLED = 400, 10, 1e-8
 """Rounds at most; and how many in a row may lower the bound by less than that in all, as optima are rarely unique."""
+CHORDS, INWARD = 20, 0.2
+"""Separations of a round at most; and how far inside of what they left the next round starts, of the way to there."""
+SLACK, AGE = 1e-6, 10
+"""A constraint with more slack than that leaves the program after so many rounds in a row."""
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 """Of HiGHS's program, whose bound is a sum of many constraints that it may each violate by its tolerance."""
 
@@ -100,7 +106,7 @@ def tree_bound(model: Model, branching: Sequence[int]) -> float:
     limits = np.zeros(size - 1)
     simple = np.column_stack((np.zeros(size), drafts.meets(np.eye(size, dtype=bool))[0]))
     simple[0] = 1.0
-    values: list[float] = []
+    inner, ages, values = np.eye(1, size)[0], np.zeros(0, dtype=np.int64), list[float]()
     while len(values) < ROUNDS and not (len(values) > PATIENCE and values[-1 - PATIENCE] - values[-1] < STALLED):
         found = linprog(  # type: ignore[call-overload]  # its stubs lack sparse rows
             -np.ones(size), A_ub=rows, b_ub=limits, bounds=simple, method="highs", options=TIGHT
@@ -108,12 +114,16 @@ def tree_bound(model: Model, branching: Sequence[int]) -> float:
         if found.x is None:
             raise ArithmeticError(f"HiGHS found no optimum of the bound's program: {found.message}")
         values.append(float(-found.fun - 1.0))
-        cuts = _violated(found.x, drafts)
-        if not cuts:
+        cuts, edge = _violated_between(inner, found.x, drafts)
+        inner = INWARD * inner + (1.0 - INWARD) * edge
+        if not cuts or values[-1] - (inner.sum() - 1.0) < STALLED:
             break
-        chosen = np.array([cut.chosen for cut in cuts], dtype=np.float64)
-        rows = vstack((rows, csr_array(chosen)), format="csr")
-        limits = np.append(limits, [cut.limit for cut in cuts])
+        ages = np.where(found.slack[size - 1 :] < SLACK, 0, ages + 1)
+        stays = np.append(np.ones(size - 1, dtype=bool), ages < AGE)
+        chosen = csr_array(np.array([cut.chosen for cut in cuts], dtype=np.float64))
+        rows = vstack((rows[stays], chosen), format="csr")
+        limits = np.append(limits[stays], [cut.limit for cut in cuts])
+        ages = np.append(ages[ages < AGE], np.zeros(len(cuts), dtype=np.int64))
     return values[-1]
 
 
@@ -140,6 +150,15 @@ class Drafted:
     def chances(self) -> list[np.ndarray]:
         """`chance` by level; that of the root is 1."""
         return self.levels(np.append(1.0, self.chance))
+
+    @property
+    def branches_below_root(self) -> bool:
+        """Whether more than one child is drawn somewhere below the root."""
+        return max(self.branching[1:], default=1) > 1
+
+    def above(self, values: np.ndarray) -> np.ndarray:
+        """All levels of an array of shape (..., N) but the last."""
+        return values[..., : -self.levels(values)[-1].shape[-1]]
 
     def meets(self, chosen: BoolArray) -> tuple[FloatArray, FloatArray]:
         """P(the tree meets a set), and of each prefix, if drafted, P(one draw after it goes on to meet the set)."""
@@ -241,23 +260,63 @@ class Candidate(NamedTuple):
     """P(one draw after the root goes on to meet it)."""
 
 
+def _violated_between(inner: FloatArray, outer: FloatArray, drafts: Drafted) -> tuple[list[Candidate], FloatArray]:
+    """Constraints that are violated at the outer point and on the way to it, and where the way leaves all of them.
+
+    Those at the outer point alone are many before the bound falls: the program's optimum leaps from one corner to the
+    next.  Where a chord from inside meets the most violated ones, others are violated that hold the optimum more
+    tightly (the supporting hyperplanes of Veinott, 1967).
+
+    Parameters
+    ----------
+    inner : ndarray
+        A(v) for which no violated constraint was found, shape (N,).
+    outer : ndarray
+        The program's optimum, shape (N,).
+    drafts : Drafted
+    """
+    cuts: dict[bytes, Candidate] = {}
+    way, there = outer - inner, outer
+    for _ in range(CHORDS):
+        new = _violated(there, drafts)
+        if not new:
+            break
+        cuts |= {one.chosen.tobytes(): one for one in new}
+        chosen, limits = np.array([one.chosen for one in new]), np.array([one.limit for one in new])
+        ahead, speed = np.maximum(limits - chosen @ inner, 0.0), np.maximum(chosen @ way, np.finfo(np.float64).tiny)
+        there = inner + way * (ahead / speed).min()
+    return list(cuts.values()), there
+
+
 def _violated(accepted: FloatArray, drafts: Drafted) -> list[Candidate]:
     """Sets of prefixes whose constraint is violated, the `MOST` most violated ones.
 
     Tangents at the root start from a grid.  Then they are those for which two neighbours on the upper hull of all
     (P(one draw goes on to meet a set), sum of A) are equal, as long as that shows further corners.  If nothing
-    branches below the root, these are all of the hull's, and a most violated set is among them.
+    branches below the root, these are all of the hull's, and a most violated set is among them.  Otherwise sets that
+    were found have their own tangents, which touch where they are, and these may show better ones.
     """
     first = drafts.branching[0]
-    touch = where_slope_is(np.linspace(1.0, 0.0, SLOPES), first)
     found: dict[bytes, Candidate] = {}
-    edges: set[tuple[bytes, bytes]] = set()
-    tangents = drafts.tangents(accepted)
-    while touch.size:
-        chosen = drafts.best(accepted, drafts.touching(touch, tangents))
+
+    def add(chosen: BoolArray) -> FloatArray:
+        """Where the tangents of those that are new touch."""
         limits, inside = drafts.meets(chosen)
+        new = np.array([one.tobytes() not in found for one in chosen])
         for one in map(Candidate, chosen, (chosen @ accepted).tolist(), limits.tolist(), inside[:, 0].tolist()):
             found.setdefault(one.chosen.tobytes(), one)
+        return drafts.above(inside[new])
+
+    tangents = drafts.tangents(accepted)
+    touch = where_slope_is(np.linspace(1.0, 0.0, ROOT_SLOPES), first)
+    if drafts.branches_below_root:
+        starts = drafts.touching(touch, tangents)
+        own = add(np.concatenate([drafts.best(more * accepted, starts) for more in MORE]))
+        while own.size:
+            own = add(drafts.best(accepted, own))
+    edges: set[tuple[bytes, bytes]] = set()
+    while touch.size:
+        add(drafts.best(accepted, drafts.touching(touch, tangents)))
         new = [edge for edge in itertools.pairwise(_upper_hull(found)) if edge not in edges]
         edges.update(new)
         ends = [(found[left], found[right]) for left, right in new]

@@ -93,7 +93,7 @@ def test_one_path_has_the_value_of_block_verification() -> None:
 
 
 def test_a_most_violated_constraint_is_found_where_the_root_branches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upper_bound, "SLOPES", 2)  # the others are found from these
+    monkeypatch.setattr(upper_bound, "ROOT_SLOPES", 2)  # the others are found from these
     sets = _antichains(3, 2)[1:]  # but the root alone
     number = {prefix: i for i, prefix in enumerate(prefixes(3, 2))}
     for seed in range(40):
