@@ -40,7 +40,7 @@ def summary(challenges: Sequence[Challenge], claims: Iterable[Claim] = ()) -> st
     bare = [each.id for each in claims if not each.mutations and each.expected is not Verdict.FAILS]
     untried = f" Without a mutation, so that their searches were not tried: {', '.join(bare)}." if bare else ""
     survivors = [f"{each.claim.id} ({each.mutation.statement})" for each in challenges if not each.refuted]
-    claims = len({each.claim.id for each in challenges})
+    mutated = len({each.claim.id for each in challenges})
     trials = [each.trials for each in challenges if each.refuted]
     hardest = max(challenges, key=lambda each: each.trials)
     news = f"NOT REFUTED: {', '.join(survivors)}" if survivors else "all refuted"
@@ -49,7 +49,7 @@ def summary(challenges: Sequence[Challenge], claims: Iterable[Claim] = ()) -> st
         if trials
         else ""
     )
-    return f"{len(challenges)} mutations of {claims} claims: {news}{speed}.{untried}"
+    return f"{len(challenges)} mutations of {mutated} claims: {news}{speed}.{untried}"
 
 
 def as_json(challenges: Sequence[Challenge], trials: int, seed: int) -> dict[str, Any]:
