@@ -27,6 +27,9 @@ DEEPEST = 30.0
 FAR = 40.0
 """How far out a free entry is put at once: where exp(-FAR) is below rounding."""
 
+FARTHEST = 1e3
+"""Free entries are kept within this distance of 0, beyond which rounding decides before the claim does."""
+
 LEAPS = 0.15
 """How often a step changes a truth value or a whole number too, where it moves something else: most of these fail."""
 
@@ -229,7 +232,7 @@ class Descent:
             now = _logarithms(living[name])
             moved[name] = softmax(now + further * (now - _logarithms(ancestor[name])))
         for name in self.free:
-            moved[name] = living[name] + further * (np.asarray(living[name]) - ancestor[name])
+            moved[name] = _near(living[name] + further * (np.asarray(living[name]) - ancestor[name]))
         return moved
 
     def _pushed(self, instance: Instance, rng: np.random.Generator) -> Instance:
@@ -282,7 +285,8 @@ class Descent:
         def instance(point: FloatArray) -> Instance:
             parts = dict(zip(shapes, np.split(point, ends[:-1]), strict=True))
             moved = {name: part.reshape(shapes[name]) for name, part in parts.items()}
-            return {**start, **moved, **{name: softmax(moved[name]) for name in self.laws}}
+            laws = {name: softmax(moved[name]) for name in self.laws}
+            return {**start, **laws, **{name: _near(moved[name]) for name in self.free}}
 
         def height(point: FloatArray) -> float:
             return attempt(instance(point))
@@ -329,7 +333,7 @@ def _push_point(values: FloatArray, rng: np.random.Generator) -> FloatArray:
         return np.where(rng.random(values.shape) < 0.5, values, 0.0)
     if kind == 2:
         return np.full_like(values, rng.choice(values.ravel()))
-    return values * 10.0 ** rng.uniform(-2.0, 1.0)
+    return _near(values * 10.0 ** rng.uniform(-2.0, 1.0))
 
 
 def _step_law(logits: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -372,7 +376,11 @@ def _step_point(point: FloatArray, rng: np.random.Generator) -> FloatArray:
         values[[at, other]] = values[[other, at]]
     else:
         values *= np.exp(rng.normal())
-    return values.reshape(point.shape)
+    return _near(values.reshape(point.shape))
+
+
+def _near(values: FloatArray) -> FloatArray:
+    return np.clip(values, -FARTHEST, FARTHEST)
 
 
 def softmax(logits: FloatArray) -> FloatArray:

@@ -126,6 +126,8 @@ def _kseq_worst(optimum: float, n: int) -> float:
         u = power ** (1 / (n - 1))
         return 1 + (n - 1) * u**n - n * power * w
 
+    if optimum <= optimum_at(1.0):  # that is 0, or so by rounding
+        return 0.0
     return 1 - float(brentq(lambda w: optimum_at(w) - optimum, 0, 1, xtol=1e-15)) ** n
 
 

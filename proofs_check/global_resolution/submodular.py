@@ -236,6 +236,7 @@ def _feasible(p: FloatArray, values: FloatArray, chosen: int, served: FloatArray
     "gr-table-5-two-drafters-step-2",
     _two_drafts,
     Descent("p q1 q2"),
+    tol=1e-11,
     cost=8,
     mutants={"What it carries if all pairs are divided evenly.": {"evenly": True}},
 )

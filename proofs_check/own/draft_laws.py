@@ -212,8 +212,8 @@ def luce_box(p: FloatArray, qs: FloatArray, height: float) -> tuple[float, float
     """With log weights in a box of height M, the convex program of distinct_drafters ends within
     W((n - 1) / e) / (2 M) of alpha*, with Lambert's W. [otspec, docs/distinct_drafters.md, Theorem 2]
 
-    Remark: Minimised by L-BFGS-B, sums over all tuples; alpha* from all token sets. Attained by p = (1, 0) and two
-    drafts that are always the first and the second token, where 2 M is 1 + W.
+    Remark: Minimised by truncated Newton steps, sums over all tuples; alpha* from all token sets. Attained by p = (1,
+    0) and two drafts that are always the first and the second token, where 2 M is 1 + W.
     Margin: The gap at the minimum of E log sum exp a(w) - sum of p a over the box, and W((n - 1) / e) / (2 height).
     """
     drafts, mass = _tuples(qs)
@@ -228,9 +228,9 @@ def luce_box(p: FloatArray, qs: FloatArray, height: float) -> tuple[float, float
         value,
         np.zeros(p.size),
         jac=True,
-        method="L-BFGS-B",
+        method="TNC",  # L-BFGS-B ends far from the minimum, at some vertex, in one of two hundred
         bounds=[(-height, height)] * p.size,
-        options={"ftol": 0.0, "gtol": 1e-12, "maxiter": 2000},
+        options={"ftol": 0.0, "xtol": 0.0, "gtol": 1e-12, "maxfun": 5000},
     )
     g = value(np.asarray(found.x))[1] + p
     gap = 1 + float(psi(p, drafts, mass).min()) - float(np.minimum(p, g).sum())
