@@ -148,7 +148,8 @@ class EngineAudit(Report[EngineVerdict]):
         lines += [(f"position {place.position}", _place(place)) for place in outcome.places[:SHOWN]]
         control = outcome.control
         by = "" if control.tv is None else f", each token off by {control.tv:.3f} on average"
-        caught = "not caught" if control.caught is None else f"caught at {control.caught:,} texts"
+        missed = "not needed" if outcome.verdict is EngineVerdict.NOT_LOSSLESS else "not caught"
+        caught = missed if control.caught is None else f"caught at {control.caught:,} texts"
         lines.append(("control", f"{caught}: {control.rule}{by}"))
         if outcome.acceptance is not None:
             lines.append(("acceptance", f"{_accepted(outcome.acceptance)}, since the engine started"))
