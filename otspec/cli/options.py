@@ -24,10 +24,23 @@ def of_range(range_: Range | None, *names: str, **settings: Any) -> Any:
     """An option that takes the numbers of a range; of those that count things, `MOST` at most."""
     if range_ is None:
         return typer.Option(*names, **settings)
-    if range_.whole:
-        most = MOST if range_.most == math.inf else int(range_.most)
-        return typer.Option(*names, min=int(range_.least), max=most, **settings)
-    return typer.Option(*names, callback=checking(range_), **settings)
+    return typer.Option(*names, parser=reading(range_), metavar="<int>" if range_.whole else "<float>", **settings)
+
+
+def reading(range_: Range) -> Callable[[Any], float]:
+    """A function that reads a number of the range, and refuses all else."""
+    check, kind = checking(range_), int if range_.whole else float
+
+    def read(text: Any) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            raise typer.BadParameter(f"{text!r}; {range_.rule}") from None
+        if range_.whole and range_.most == math.inf and value > MOST:
+            raise typer.BadParameter(f"{text} is more than {MOST:,}, the most there can be")
+        return check(value)
+
+    return read
 
 
 def checking(range_: Range) -> Callable[[Any], Any]:
@@ -35,7 +48,7 @@ def checking(range_: Range) -> Callable[[Any], Any]:
 
     def check(value: float | None) -> float | None:
         if value is not None and value not in range_:
-            raise typer.BadParameter(f"{value:g}; {range_.rule}")
+            raise typer.BadParameter(f"{value if range_.whole else f'{value:g}'}; {range_.rule}")
         return value
 
     return check

@@ -12,7 +12,7 @@ Rows = list[tuple[str, str]]
 PLAIN: Rows = [
     ("solve nowhere.npz", "there is no file nowhere.npz"),
     ("solve deep.safetensors", "deep.safetensors cannot be read: maximum recursion depth"),
-    ("solve p.npz --n 1.5", "'--n': Input should be a valid integer"),
+    ("solve p.npz --n 1.5", "'--n': '1.5'; pass an integer >= 1"),
     ("solve p.npz --out .", ". is a folder; name a file"),
     ("solve p.npz --out nowhere/x", "there is no folder nowhere; make it first"),
     ("solve p.npz --out /dev/full", "/dev/full: No space left on device"),
