@@ -130,8 +130,8 @@ class SolveError(RuntimeError):
     def __init__(self, result: Result) -> None:
         attempts = (*result.tried, result)
         hint = "; strict=False returns the plan, and a solver that does not promise the optimum says exact = False"
-        told = "; ".join(f"{one.stats.solver}: {one.status.name}, {one.message}" for one in attempts)
-        super().__init__(told if result.plan is None else told + hint)
+        attempted = "; ".join(f"{one.stats.solver}: {one.status.name}, {one.message}" for one in attempts)
+        super().__init__(attempted if result.plan is None else attempted + hint)
         self.result = result
 
     def __reduce__(self) -> tuple[type[SolveError], tuple[Result]]:
