@@ -237,6 +237,7 @@ def _load(request: DecodeOptions, way: DecodeRequest) -> LoadedModels:
     from otspec.decode.methods.catalogue import METHODS, decoder, lossless
     from otspec.decode.methods.drafting import drafting
     from otspec.decode.models.own_config import own_config
+    from otspec.verification.rules.catalogue import spelt
 
     target, drafter = request.target, request.drafter
     names = draft_names(target, request.draft) if way.method.drafts else []  # a drafter may bring its own, too
@@ -247,6 +248,7 @@ def _load(request: DecodeOptions, way: DecodeRequest) -> LoadedModels:
         if way.tuned is not None and found.settings:
             raise ProblemError("--settings sets how to decode; leave out --drafter")
         way = way._replace(settings={**way.settings, **found.settings}, options={**way.options, **found.options})
+    way = way._replace(options={name: spelt(value) for name, value in way.options.items()})
     sampling = sampling_of(request.sampling)
     if way.tuned is not None:
         way.tuned.check_models(models.target, models.draft)

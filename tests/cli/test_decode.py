@@ -21,6 +21,29 @@ from tests.decode.tokenizers_of import word_piece  # noqa: E402
 from tests.saved_pair import tokenizer  # noqa: E402
 
 OUT = "--json out.jsonl"
+OWN_RULES = """
+import numpy as np
+from otspec.verification import Block
+from otspec.verification.rules.protocol import PathVerification
+
+class Bare:
+    def verify(self, tree, rng):
+        return Block().verify(tree, rng)
+
+class Mine(Block):
+    pass
+
+class Needy(Block):
+    def __init__(self, share):
+        pass
+
+class Zero(Block):
+    def verify(self, tree, rng):
+        return PathVerification(0, 0, 0)
+
+    def stop_law(self, tree):
+        return np.eye(tree.size, 1) * np.eye(1, len(tree.target[0]))
+"""
 
 
 def decoded(otspec: Otspec, words: str) -> dict[str, Any]:
@@ -167,6 +190,22 @@ def test_what_may_deviate_is_called_lossy() -> None:
         assert lossless(multi_draft, {"solver": solver}), solver
     for solver in ("global_resolution", ["global_resolution", "naive"], "single:lenience=0.5"):
         assert not lossless(multi_draft, {"solver": solver}), solver
+
+
+def test_a_joint_rule_of_ones_own_by_its_class(
+    otspec: Otspec, saved: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_rules.py").write_text(OWN_RULES)
+    monkeypatch.syspath_prepend(tmp_path)
+    words = f"{saved} --prompt import --max-new-tokens 6"
+    mine = decoded(otspec, f"{words} --solver own_rules:Mine")
+    assert (mine["solver"], mine["lossless"]) == ("own_rules:Mine", True)
+    assert mine["new_tokens"] == decoded(otspec, f"{words} --solver block")["new_tokens"]
+    for name in ("Bare", "Zero"):  # the law of one is not known, and that of the other wrong
+        assert not decoded(otspec, f"{words} --solver own_rules:{name}")["lossless"], name
+    assert "Needy cannot be made without arg" in otspec(f"decode {words} --solver own_rules:Needy", 2).err
+    assert "own_rules:Bare has no stop_law" in otspec("bench paths --solver own_rules:Bare --out r", 2).err
+    assert "own_rules:Zero (lossy)" in otspec("bench paths --solver nested,own_rules:Zero --first 1 --out r").out
 
 
 def test_every_method_decodes(otspec: Otspec, saved: Pair) -> None:

@@ -19,7 +19,8 @@ from otspec.data import TreeSource
 from otspec.reporting.machine import processor, versions
 from otspec.results import SolveError
 from otspec.verification import PathVerifier, Tree
-from otspec.verification.rules.catalogue import CHAIN, is_lossless, rule, verifier_of_paths
+from otspec.verification.evaluation.losslessness import is_lossless
+from otspec.verification.rules.catalogue import CHAIN, rule, verifier_of_paths
 
 
 @dataclass(frozen=True, eq=False)

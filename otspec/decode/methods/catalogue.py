@@ -27,7 +27,7 @@ from otspec.decode.settings import DraftModelOptions, DraftSettings
 from otspec.decode.step.harness import Generation, run
 from otspec.decode.step.strategy import DraftModels, Strategy
 from otspec.errors import ProblemError
-from otspec.verification.rules.catalogue import is_lossless
+from otspec.verification.evaluation.losslessness import is_lossless
 
 Decode = Callable[..., Generation]
 """Called as ``decode(input_ids=..., attention_mask=..., max_new_tokens=..., temperature=..., seed=..., ...)``."""

@@ -1,17 +1,13 @@
-"""Rules for drafted trees by name: the joint ones, or any solver of the registry node by node."""
+"""Rules for drafted trees by name: the joint ones, one of yours, or any solver of the registry node by node."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
-from typing import Any
-
-import numpy as np
+from typing import Any, cast
 
 from otspec.catalogue import get
 from otspec.errors import ProblemError, UnknownSolver
-from otspec.problem import Problem
-from otspec.schemes import IID
-from otspec.solving import solve
 from otspec.verification.rules.block.block import Block
 from otspec.verification.rules.layer import LayerVerification
 from otspec.verification.rules.match import Match
@@ -40,8 +36,10 @@ Rule = PathVerifier | Solvers
 """A verifier, the name of a joint rule, or what `otspec.solve` takes: a solver, or a chain of them."""
 
 
-def rule(spelling: str, separator: str = ",") -> Solvers:
+def rule(spelling: str, separator: str = ",") -> Rule:
     """What verifies, from its spelling: a joint rule, a solver, or a chain of solvers.
+
+    A joint rule of one's own is spelt ``module:Class``, the class having a method `verify`.
 
     Raises
     ------
@@ -52,6 +50,8 @@ def rule(spelling: str, separator: str = ",") -> Solvers:
     joint = (*JOINT, BY_PLAN)
     if len(names) == 1 and names[0] in joint:
         return names[0]
+    if len(names) == 1 and (own := _own_verifier(names[0])) is not None:
+        return own
     for name in names:
         if name in joint:
             raise UnknownSolver(f"{name} is a joint rule, which never fails: it has no place in a chain of solvers")
@@ -62,15 +62,26 @@ def rule(spelling: str, separator: str = ",") -> Solvers:
     return names[0] if len(names) == 1 else names
 
 
-def is_lossless(named: Any) -> bool:
-    """Whether what `rule` returns is lossless to rounding: solvers that promise less are tried on a small problem."""
-    chain = [named] if isinstance(named, str) else named or []
-    return not any(_may_deviate(name) for name in chain if name not in (*JOINT, BY_PLAN))
+def _own_verifier(spelling: str) -> PathVerifier | None:
+    """The verifier of a class of one's own, or None where the spelling is of something else."""
+    module, colon, name = spelling.partition(":")
+    if not colon:
+        return None
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError):
+        return None
+    if not (isinstance(found, type) and hasattr(found, "verify")):
+        return None
+    try:
+        return cast(PathVerifier, found())
+    except TypeError as error:
+        raise UnknownSolver(f"{spelling} cannot be made without arguments ({error}); give each a default") from error
 
 
-def _may_deviate(solver: str) -> bool:
-    plan = solve(Problem(np.array([0.5, 0.3, 0.2]), IID(np.array([0.2, 0.2, 0.6]), 2)), solver, strict=False).plan
-    return plan is not None and plan.max_deviation > 0
+def spelt(chosen: Any) -> Any:
+    """What `rule` reads as a rule of one's own; all else is as it was."""
+    return f"{type(chosen).__module__}:{type(chosen).__qualname__}" if hasattr(chosen, "verify") else chosen
 
 
 def verifier_of_paths(spelling: str) -> PathVerifier:
@@ -86,4 +97,11 @@ def verifier_of_paths(spelling: str) -> PathVerifier:
     named = rule(spelling, CHAIN)
     if named == BY_PLAN:
         raise ProblemError(f"{BY_PLAN} is for siblings that are drawn jointly; for i.i.d. drafts use nested")
+    if hasattr(named, "verify"):
+        if not hasattr(named, "stop_law"):
+            raise ProblemError(
+                f"{spelling} has no stop_law, by which the tokens of a tree are counted exactly; write that method of "
+                "otspec.verification.PathVerifier, too"
+            )
+        return cast(PathVerifier, named)
     return JOINT[named]() if isinstance(named, str) and named in JOINT else TokenWise(named)
