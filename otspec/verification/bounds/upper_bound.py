@@ -22,8 +22,8 @@ from otspec.verification.trees.tree import Model, as_shape, check_model
 MAX_PREFIXES = 2_000
 ROOT_SLOPES, SLOPES, SHARES = 40, 80, 129
 """Of tangents at the root and below it, and of what a prefix costs at most: the grid from which a separation starts."""
-MORE = (1.0, 1.001, 1.01)
-"""Factors of A with which it starts: by tangents that touch beside the best places a violated set gains nothing."""
+MORE = (1.001, 1.01)
+"""Factors of A with which it starts, too: by tangents that touch beside the best places violated sets gain nothing."""
 MOST = 40
 """Constraints that a separation adds, the most violated ones."""
 ROUNDS, PATIENCE, STALLED = 400, 10, 1e-8
@@ -309,19 +309,18 @@ def _violated(accepted: FloatArray, drafts: Drafted) -> list[Candidate]:
 
     tangents = drafts.tangents(accepted)
     touch = where_slope_is(np.linspace(1.0, 0.0, ROOT_SLOPES), first)
-    if drafts.branches_below_root:
-        starts = drafts.touching(touch, tangents)
-        own = add(np.concatenate([drafts.best(more * accepted, starts) for more in MORE]))
-        while own.size:
-            own = add(drafts.best(accepted, own))
+    starts = drafts.touching(touch, tangents)
+    factors = (1.0, *MORE) if drafts.branches_below_root else (1.0,)
+    own = add(np.concatenate([drafts.best(more * accepted, starts) for more in factors]))
+    while drafts.branches_below_root and own.size:
+        own = add(drafts.best(accepted, own))
     edges: set[tuple[bytes, bytes]] = set()
-    while touch.size:
-        add(drafts.best(accepted, drafts.touching(touch, tangents)))
-        new = [edge for edge in itertools.pairwise(_upper_hull(found)) if edge not in edges]
+    while new := [edge for edge in itertools.pairwise(_upper_hull(found)) if edge not in edges]:
         edges.update(new)
         ends = [(found[left], found[right]) for left, right in new]
         slopes = np.array([(b.accepted - a.accepted) / (b.inside - a.inside) for a, b in ends])
         touch = where_slope_is(np.clip(slopes / first, 0.0, 1.0), first)
+        add(drafts.best(accepted, drafts.touching(touch, tangents)))
     violated = [one for one in found.values() if one.accepted > one.limit + TOL]
     return sorted(violated, key=lambda one: one.limit - one.accepted)[:MOST]
 
