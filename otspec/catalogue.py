@@ -85,7 +85,7 @@ def as_solver(chosen: object) -> Solver:
             "or a list of them"
         )
     solver = cast(Solver, chosen)
-    _named(type(solver), f"{type(solver).__module__}:{type(solver).__qualname__}")
+    _named(type(solver), spelling_of(type(solver)))
     _check_limits(type(chosen).__name__, solver)
     return solver
 
@@ -145,6 +145,11 @@ def _imported(module: str, name: str) -> type[Any]:
         file = f"; of a file in this folder write {module[:-3]}:{name}" if module.endswith(".py") else ""
         raise UnknownSolver(f"{module}:{name} cannot be imported as package.module:Class ({error}){file}") from error
     return _named(solver, f"{module}:{name}")
+
+
+def spelling_of(kind: type[Any]) -> str:
+    """The name of a class that nobody registered: ``package.module:Class``."""
+    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def _named(solver: type[Any], spelling: str) -> type[Any]:

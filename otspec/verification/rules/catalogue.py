@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any, cast
 
-from otspec.catalogue import get
+from otspec.catalogue import get, spelling_of
 from otspec.errors import ProblemError, UnknownSolver
 from otspec.verification.rules.block.block import Block
 from otspec.verification.rules.layer import LayerVerification
@@ -81,7 +81,7 @@ def _own_verifier(spelling: str) -> PathVerifier | None:
 
 def spelt(chosen: Any) -> Any:
     """What `rule` reads as a rule of one's own; all else is as it was."""
-    return f"{type(chosen).__module__}:{type(chosen).__qualname__}" if hasattr(chosen, "verify") else chosen
+    return spelling_of(type(chosen)) if hasattr(chosen, "verify") else chosen
 
 
 def verifier_of_paths(spelling: str) -> PathVerifier:
