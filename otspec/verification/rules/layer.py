@@ -114,7 +114,7 @@ class LayerVerification:
         for node, missing, slack in reversed(swept.steps):
             total = missing.sum()
             if total > 0.0:
-                law[node] += chance / (total + slack) * missing
+                law[node] += chance * (missing / (total + slack))
                 chance *= slack / (total + slack)
         law[0] += chance * tree.target[0]
         return law

@@ -8,7 +8,7 @@ import pytest
 
 import otspec
 from otspec import IID, Problem, ProblemError, WithoutReplacement
-from otspec.verification import LayerVerification, path_law, tree_law
+from otspec.verification import LayerVerification, Tree, path_law, tree_law
 from otspec.verification.reference.enumeration import trees_of
 from otspec.verification.rules.layer import scores
 from otspec.verification.trees.shape import Shape
@@ -41,6 +41,12 @@ def test_masses_are_chances_of_acceptance() -> None:
         accepted = tree_law(verifier, laws, branching).accepted
         for prefix, mass in mean.items():
             assert accepted[prefix] == pytest.approx(mass, abs=EXACT), (family, branching, prefix)
+
+
+def test_what_is_missing_at_a_node_may_be_the_smallest_of_floats() -> None:
+    p, q = np.array([[1e-310, 1.0], [0.0, 1.0], [0.5, 0.5]]), np.array([[0.0, 1.0], [1e-20, 1.0]])
+    tree = Tree.of([[1, 0]], lambda prefix: p[len(prefix)], lambda prefix: q[len(prefix)])
+    assert LayerVerification().stop_law(tree).tolist() == [[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
 
 
 def test_rules_that_do_not_tell_are_refused() -> None:
