@@ -170,9 +170,9 @@ class WithoutReplacement(DraftScheme):
 
     def prefix_order(self, p: FloatArray) -> IntArray:
         # Decreasing p/q [hu2025towards]; what no draft can reach goes first, where it gains nothing.
+        # Times 2**60 no p/q overflows: where one token has nearly all of q, tokens of 1e-310 share the second draft.
         reachable = self.reachable()
-        with np.errstate(over="ignore"):
-            ratio = p[reachable] / self.q[reachable]
+        ratio = p[reachable] / (2.0**60 * self.q[reachable])
         unreachable = np.flatnonzero(self.q == 0)
         return np.concatenate((unreachable, reachable[np.argsort(-ratio)]))
 

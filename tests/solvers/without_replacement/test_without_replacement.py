@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from otspec import Problem, Status, WithoutReplacement, solve
+from otspec import Problem, Status, WithoutReplacement, optimum, solve
 from otspec.kernels.quadrature import quadrature
 from otspec.plans import Pick
 from otspec.solvers import WithoutReplacementSolver
@@ -56,6 +56,7 @@ def test_orders_help_where_release_probabilities_do_not_suffice() -> None:
 
 TAILS = {
     "subnormal": Problem((0.4, 0.6), WithoutReplacement((1.0, 2e-323), 2)),
+    "ratio-overflows": Problem((0.1, 0.1, 0.8), WithoutReplacement((1e-310, 1.0, 1e-320), 2)),
     "last-to-arrive": Problem((0.2, 0.3, 0.5), WithoutReplacement((0.5, 0.5, 1e-300), 3)),
     **{
         f"smallest-floats-{seed}-{n}": Problem(p, WithoutReplacement(q, n))
@@ -75,6 +76,7 @@ def test_tails_below_the_range_of_products(problem: Problem) -> None:
     plan = result.plan
     assert isinstance(plan, Pick)
     assert plan.gap <= 1e-4
+    assert optimum(problem).bound == pytest.approx(optimal_acceptance(problem), abs=1e-12)
     check_plan(plan)
     assert_allclose(law_of_the_pick(problem.scheme, plan.rule), plan.proposal, rtol=0, atol=1e-13)
     if problem in FITTED:  # and not left to orders
