@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from otspec import IID, DraftScheme, Greedy, ProblemError, Table, WithoutReplacement, check_scheme
+from otspec import IID, DraftScheme, Greedy, Problem, ProblemError, Table, WithoutReplacement, check_scheme
 from otspec.schemes import DraftSets, Support
 from tests.each import each
 from tests.instances import VARIED, Instance
@@ -14,7 +14,10 @@ from tests.refusals import check_refused
 Q = np.array([0.1, 0.0, 0.4, 0.3, 0.2])
 
 
-@each(instance=VARIED)
+UNDERFLOW = Instance("tuples underflow, their set does not", Problem([1.0, 0, 0], IID([1.0, 1.4e-162, 1.4e-162], 2)))
+
+
+@each(instance=[*VARIED, UNDERFLOW])
 def test_schemes_of_this_package_are_sound(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to sums of at most 216 products, of a few draws; where something is unknown, it is known to be."""
     monkeypatch.setattr("otspec.schemes.calls.TIE_TOL", 1e-13)
