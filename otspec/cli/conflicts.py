@@ -11,6 +11,7 @@ OF_TARGET, ONE_AHEAD, ALL_TOKENS = "a kind of the target", "a kind of one draft"
 TEXT_FILE = "a file of --texts"
 NO_STEPS, NO_QUESTIONS = "a method of transformers' own", "texts whose questions are not the target's own"
 OF_TEXT = ("--tokenizer", "--window", "--vocab")
+WRITES = ("--prompts", "--length")
 OF_POSITIONS = ("--positions", "--target-key", "--draft-key", "--kind")
 """Of `otspec affinity`."""
 INSTEAD = ("--replay", "--list", "--show", "--power")
@@ -36,7 +37,7 @@ CONFLICTS = (
     ),
     Conflict("--from", "--draft", "both name the draft model that learns"),
     Conflict("--from", "--draft-tokens", "a draft model that learns on has its tokens"),
-    Conflict("--prompts", TEXT_FILE, "its texts are written already", "leave out --prompts"),
+    *(Conflict(one, TEXT_FILE, "its texts are written already", f"leave out {one}") for one in WRITES),
     Conflict("--ahead", ONE_AHEAD, "it learns one draft at a time, whatever comes after it", "leave out --ahead"),
     Conflict("--draft", OF_TARGET, "it is made of its target, and no draft model learns", "leave out --draft"),
     Conflict("--draft-tokens", ALL_TOKENS, "it drafts all tokens", "leave it out, and decode with --drafter fr"),

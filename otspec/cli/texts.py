@@ -32,8 +32,8 @@ class WritingOptions:
     """How a target writes texts."""
 
     chat: ChatOptions
-    length: Annotated[int, Range(2, math.inf, "pass an integer >= 2", whole=True)] = 256
-    """How many tokens each text has."""
+    length: Annotated[int, Range(2, math.inf, "pass an integer >= 2", whole=True)] | None = None
+    """How many tokens each text has; by default 256."""
     ask_temperature: Temperature | None = None
     """The temperature at which the target writes the questions; below 1 a small model writes less noise; by default
     1."""
@@ -52,7 +52,7 @@ class TextsOptions:
     tokenizer has a chat template, and else begins a text."""
     writing: WritingOptions
     count: Count = 1024
-    """How many texts there are to be."""
+    """How many texts there are to be at least; `otspec train` holds 64 of them out."""
     temperature: str = "1"
     """The temperatures of one text after the other, a list; of answers, where it writes the questions."""
     seed: Seed = 0
@@ -73,6 +73,8 @@ def texts(request: TextsOptions) -> None:
     prompts = None if request.prompts is None else read_prompts(request.prompts)
     temperatures = options.numbers_of("--temperature", request.temperature, options.checked_temperature)
     progress_as_ours()
+    from otspec.decode.distillation.texts import read_texts
+
     refuse(CONFLICTS, {"--ask-temperature": request.writing.ask_temperature, NO_QUESTIONS: prompts is not None})
     models = request.place.load(request.target, None)
     questions = prompts is None and getattr(models.tokenizer, "chat_template", None) is not None
@@ -80,7 +82,9 @@ def texts(request: TextsOptions) -> None:
     written = write_texts(
         request.writing, request.seed, models, prompts, questions, request.count, temperatures, request.out
     )
-    message = f"Wrote {request.out}: {len(written)} texts of {request.writing.length} tokens"
+    held = len(read_texts(request.out, models.target))
+    more = f"; with the rest of its batch the file holds {held}" if held > request.count else ""
+    message = f"Wrote {request.out}: {len(written)} texts of {written.shape[1]} tokens{more}"
     console.print(message, highlight=False, soft_wrap=True)
 
 
@@ -98,7 +102,7 @@ def write_texts(
     from otspec.decode.distillation.self_chat import Speakers
     from otspec.decode.training import own_texts
 
-    length, speakers = writing.length, Speakers.of(models.tokenizer) if questions else None
+    length, speakers = writing.length or 256, Speakers.of(models.tokenizer) if questions else None
     starts = _starts(models, prompts, writing.chat, speakers, length)
     path.parent.mkdir(parents=True, exist_ok=True)
     begun = time.perf_counter()

@@ -201,7 +201,7 @@ def _texts(request: TrainOptions, models: Models, prompts: list[Prompt] | None) 
     source = request.texts
     word, _, number = source.partition(":")
     if word.endswith(".safetensors"):
-        refuse(CONFLICTS, {"--prompts": prompts, TEXT_FILE: True})
+        refuse(CONFLICTS, {"--prompts": prompts, "--length": request.writing.length, TEXT_FILE: True})
         found = read_texts(Path(source), models.target)
         if len(found) <= HELD_OUT:
             raise DataError(f"{source} holds {len(found)} texts, and {HELD_OUT} are held out; write more of them")

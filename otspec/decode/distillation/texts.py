@@ -196,8 +196,9 @@ def _found(path: Path | None, described: dict[str, str]) -> IntArray:
     about = {ASKING: "1.0", **about}  # former files do not have it
     if different := [name for name, value in described.items() if about.get(name) != value]:
         name = different[0]
-        of = "digest of prompts, speakers and temperatures" if name == "prompts" else name
-        raise DataError(f"{path} holds texts whose {of} is {about.get(name)}, not {described[name]}; remove it")
+        if name == "prompts":  # a digest of all of these, which says nothing to a reader
+            raise DataError(f"{path} holds texts of other prompts, temperatures or turns; remove it, or name another")
+        raise DataError(f"{path} holds texts whose {name} is {about.get(name)}, not {described[name]}; remove it")
     return texts
 
 

@@ -83,13 +83,13 @@ def test_texts_of_another_make_are_not_gone_on_with(tmp_path: Path) -> None:
     save_file({"texts": before.astype(np.int32)}, path, metadata=header)  # as it was before questions had a temperature
     assert np.array_equal(write(), before)
     made: list[tuple[dict[str, Any], str]] = [
-        ({"temperatures": (0.5,)}, "digest of prompts, speakers and temperatures is"),
-        ({"speakers": Speakers((5,), (2,), (1, 7, 5))}, "digest of prompts, speakers and temperatures is"),
-        ({"speakers": None}, "digest of prompts, speakers and temperatures is"),
-        ({"ask_temperature": 0.6}, r"ask_temperature is 1\.0, not 0\.6; remove it"),
+        ({"temperatures": (0.5,)}, "of other prompts, temperatures or turns; remove it"),
+        ({"speakers": Speakers((5,), (2,), (1, 7, 5))}, "of other prompts, temperatures or turns"),
+        ({"speakers": None}, "of other prompts, temperatures or turns"),
+        ({"ask_temperature": 0.6}, r"whose ask_temperature is 1\.0, not 0\.6; remove it"),
     ]
     for other, message in made:
-        with pytest.raises(DataError, match=f"holds texts whose {message}"):
+        with pytest.raises(DataError, match=f"holds texts {message}"):
             write(**other)
     more = own_texts(target, [[5]], 6, 5, speakers=FLOOR, batch=2, path=path)
     assert np.array_equal(read_texts(path, target), more)
