@@ -260,9 +260,9 @@ def _gone_on_with(checkpoint: Path, of: Mapping[str, Any], device: torch.device)
     state: dict[str, Any] = torch.load(checkpoint, map_location=device)
     if missing := {*of, "curve", "model", "optimiser"} - state.keys():
         raise DataError(f"{checkpoint} has no {min(missing)!r}: another version wrote it; remove it to start anew")
-    for name, what in (("config", ""), ("batch", "batches of ")):
-        if state[name] != of[name]:
-            raise DataError(f"{checkpoint} is of {what}{state[name]}, not of {what}{of[name]}; remove it to start anew")
+    had, now = ({**one["config"], "batch": one["batch"]} for one in (state, of))
+    if other := [f"{name} {had.get(name)}, not {value}" for name, value in now.items() if had.get(name) != value]:
+        raise DataError(f"{checkpoint} is of a training with {'; '.join(other)}; remove it to start anew")
     if state["texts"] != of["texts"]:
         raise DataError(f"{checkpoint} has learnt from other texts than these; remove it to start anew")
     if state["begun"] != of["begun"]:
