@@ -52,7 +52,7 @@ def write_published(
         raise ProblemError(f"no format {form!r}; known: {', '.join(FORMATS)}")
     if not isinstance(model, Eagle) or not model.is_served:
         raise ProblemError(
-            f"a {type(model).__name__} cannot be written as {form}, as engines do not compute what it computes; "
+            f"{type(model).__name__} cannot be written as {form}, as engines do not compute what it computes; "
             "train one that is: otspec train eagle1, or eagle3"
         )
     settings = FORMATS[form](model.config, target, ahead or 3)
