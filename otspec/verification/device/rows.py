@@ -222,8 +222,14 @@ def verify_truncated(
     valid = _is_law(target, p.dtype) & _is_law(draft, q.dtype) & _can_be_drawn(draft, slots) & listed
     if check:
         _check_rows(_is_law(target, p.dtype), p, p, drafts)
-        _check_support(support, twice)
-        _check_rows(valid, q, q, torch.where(listed[:, None], slots, -1))
+        _check_support(support, twice, p.shape[1])
+        _check_rows(_is_law(draft, q.dtype), q, q, drafts)
+        if not valid.all():
+            row = int((~valid).int().argmax())
+            raise ProblemError(
+                f"drafts[{row}] is {drafts[row].tolist()}, and support[{row}] lacks one of these, or has it with "
+                "probability 0; drafts are token ids, drawn from that row of support"
+            )
     support = torch.where(valid.unsqueeze(1), support, torch.arange(q.shape[1], device=p.device))
     again &= valid.unsqueeze(1)
     target = _over_total(torch.where(valid.unsqueeze(1), target, 1.0 / p.shape[1]))
@@ -252,8 +258,10 @@ def _again(support: Tensor, likely: Tensor) -> Tensor:
     return torch.zeros_like(repeated).scatter(1, order, repeated)
 
 
-def _check_support(support: Tensor, twice: Tensor) -> None:
-    """Name the first row that holds a token twice, both with a probability; waits for the device."""
+def _check_support(support: Tensor, twice: Tensor, vocab: int) -> None:
+    """Name the first row with what is no token, or a token twice, both with a probability; waits for the device."""
+    if (wrong := support[(support < 0) | (support >= vocab)]).numel():
+        raise ProblemError(f"support holds {wrong[0].item()}; token ids run from 0 to {vocab - 1}")
     if twice.any():
         row = int(twice.any(dim=1).int().argmax())
         raise ProblemError(

@@ -153,11 +153,13 @@ def test_support_is_looked_at_too() -> None:
     outside, short, laws = support.clone(), support[:, :11], Q[:, :11] / Q[:, :11].sum(1, keepdim=True)
     outside[2, 0] = 12  # the first that is none
     assert verify_truncated(P, outside, Q, DRAFTS, UNIFORMS).valid.tolist() == [True, True, False, True, True]
+    with pytest.raises(ProblemError, match="support holds 12; token ids run from 0 to 11"):
+        verify_truncated(P, outside, Q, DRAFTS, UNIFORMS, check=True)
     for draft in (0, 1):  # one of them outside is enough
         drafts = torch.zeros_like(DRAFTS)
         drafts[3, draft] = 11
         assert verify_truncated(P, short, laws, drafts, UNIFORMS).valid.tolist() == [True, True, True, False, True]
-        with pytest.raises(ProblemError, match="q holds each of them"):
+        with pytest.raises(ProblemError, match=r"drafts\[3\] is \[(11, 0|0, 11).*support\[3\] lacks one of these"):
             verify_truncated(P, short, laws, drafts, UNIFORMS, check=True)
     # A token that has two probabilities.
     p = torch.full((2, 4), 0.25, dtype=torch.float64)
