@@ -11,6 +11,7 @@ from otspec.laws import ArrayLike, FloatArray
 from otspec.plans import Plan
 from otspec.problem import Problem
 from otspec.results import Status
+from otspec.tolerances import RELATIVE_TOL, ROUNDING, TOL
 
 
 class Solution(NamedTuple):
@@ -65,6 +66,11 @@ class TupleSolver(Solver, Protocol):
 
     def conditional(self, problem: Problem, drafts: ArrayLike) -> FloatArray:
         """Law of the output given the drafts, shape (n,) to (V,)."""
+
+
+def most_gap(bound: float, tol: float) -> float:
+    """The largest gap of an optimal plan: `tol`, and a share of the bound, where all acceptance is less than `tol`."""
+    return min(tol, max(RELATIVE_TOL / TOL * tol * bound, ROUNDING))
 
 
 REGISTRY: dict[str, type[Any]] = {}

@@ -17,8 +17,7 @@ from otspec.plans import Plan
 from otspec.problem import Problem
 from otspec.results import Result, Solved, SolveError, Stats, Status
 from otspec.schemes import IID, DraftScheme, FixedPlusOne, HubPairs, Independent, WithoutReplacement
-from otspec.solver import Solver, Stopped, settings_of
-from otspec.tolerances import RELATIVE_TOL, ROUNDING, TOL
+from otspec.solver import Solver, Stopped, most_gap, settings_of
 
 Chosen = str | Solver | Sequence[str | Solver] | None
 """A solver by name or as an instance, a chain of them, or None for the solver of choice."""
@@ -189,11 +188,6 @@ def _judge(plan: Plan, tol: float) -> tuple[Status, str]:
         return Status.NUMERICAL, figures
     if deviation > tol:
         return Status.LOSSY, figures
-    if tol >= gap > _most_gap(plan.bound, tol):
+    if tol >= gap > most_gap(plan.bound, tol):
         return Status.FEASIBLE, f"{figures}, a gap of {gap / plan.bound:.2g} of the bound"
     return (Status.OPTIMAL if gap <= tol else Status.FEASIBLE), figures
-
-
-def _most_gap(bound: float, tol: float) -> float:
-    """The largest gap of an optimal plan: `tol`, and a share of the bound, where all acceptance is less than `tol`."""
-    return min(tol, max(RELATIVE_TOL / TOL * tol * bound, ROUNDING))

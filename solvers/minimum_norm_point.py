@@ -25,6 +25,7 @@ from otspec.jit import jit
 from otspec.laws import FloatArray, IntArray, distinct, sum_by
 from otspec.problem import Problem
 from otspec.schemes import DraftScheme
+from otspec.solver import most_gap
 
 FLOOR = 1e-9
 """Least weight of a token: below this, to be off by a given mass is no worse."""
@@ -295,9 +296,10 @@ class Search:
         return self.bound - self.best.acceptance
 
     def run(self, tol: float, max_steps: int, deadline: float) -> None:
-        """Step until the gap is at most tol, a limit is met, or rounding hides all progress."""
-        while self.gap > tol and self.steps < max_steps and time.perf_counter() < deadline and self._step():
-            pass
+        """Step until the gap is that of an optimal plan, a limit is met, or rounding hides all progress."""
+        while self.gap > most_gap(self.bound, tol) and self.steps < max_steps and time.perf_counter() < deadline:
+            if not self._step():
+                break
 
     def _step(self) -> bool:
         """Add the order that promises most; False if there is none."""

@@ -12,7 +12,7 @@ from otspec.laws import IntArray
 from otspec.plans import Pick
 from otspec.problem import Problem
 from otspec.schemes import IID, DraftScheme, Independent
-from otspec.solver import Solution, register
+from otspec.solver import Solution, most_gap, register
 from otspec.solvers.base import SolverBase
 from otspec.solvers.distinct_drafters.rule import LuceRule, improve, laws_and_counts
 from otspec.tolerances import TOL
@@ -89,7 +89,7 @@ class DistinctDrafters(SolverBase):
             odds[reached] = np.exp(level - level.max())
             plan = Pick(problem, LuceRule(problem.scheme, odds), 1.0)
             bound = min(bound, _bound_along(problem, reached[np.argsort(-unclipped, kind="stable")]))
-            if bound - plan.acceptance <= 0.9 * self.tol or iterations == self.max_iterations:
+            if bound - plan.acceptance <= 0.9 * most_gap(bound, self.tol) or iterations == self.max_iterations:
                 sizes = {"tokens": reached.size, "iterations": iterations}
                 return Solution(Pick(problem, plan.rule, bound), sizes)
 

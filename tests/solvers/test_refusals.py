@@ -120,3 +120,9 @@ def test_a_plan_that_leaves_a_quarter_of_very_little_is_not_optimal() -> None:
     assert 1e-10 < result.plan.gap < 1e-9
     assert result.status is Status.FEASIBLE
     assert f"a gap of {result.plan.gap / result.plan.bound:.2g} of the bound" in result.message
+
+
+@each(solver=("submodular", "without_replacement"), little=(1e-6, 2e-11))
+def test_a_search_goes_on_where_little_can_be_accepted(solver: str, little: float) -> None:
+    problem = Problem([little, 1 - 2 * little, little], WithoutReplacement([1e-9, 0.0, 1 - 1e-9], 2))
+    assert solve(problem, solver).status is Status.OPTIMAL
