@@ -58,6 +58,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"rule": lambda p, q, drafts, *, rng: 0}, "the argument rng of <function"),
     ({"rule": 3}, "the rule is 3; pass a callable"),
     ({"rule": otspec.solvers.LP}, "the rule is the class LP; pass an instance of it"),
+    ({"rule": Block()}, "for several drafted tokens; pass it to otspec.audit_paths"),
     ({"rule": "naive", "form": "numpy"}, "form is 'numpy'; known: rng, uniforms"),
     ({"rule": "naive", "scheme": "topk"}, "no draft law 'topk'; known: iid"),
     ({"rule": "naive", "tol": -1}, "tol is -1"),

@@ -41,8 +41,7 @@ def test_more_acceptance_than_the_optimum_is_evidence_by_itself() -> None:
     case = Drafting.of("iid", None, None).case(instances.Instance("one", [0.5, 0.5], [0.9, 0.1]), 1)
     tally = Tally(case, simultaneous=False)
     tokens = np.tile([[0, 1]], (200, 1))
-    tally.add(Sample(tokens, np.full(tokens.shape, True), 400, None))  # every draft accepted, half of each token
-    assert tally.hits == 400
+    tally.add(Sample(tokens, np.array([0, 400]), None))  # every draft accepted, half of each token
     assert tally.against_law() > 30
     assert tally.law.tolist() == [0.5, 0.5]
     # What may miss at the first look, half of all, is spent in halves: on the hits, and on the distance, which is 0.
@@ -172,7 +171,7 @@ class IdealPosition(Position):
             tokens = self.rng.choice(case.vocab, (texts, TEXT), p=case.p)
             drafts = self.rng.choice(case.vocab, (texts, TEXT, case.n), p=case.q)
             hits = (drafts == tokens[..., None]).any(axis=-1)
-            drawn.append(Sample(tokens, hits, int(hits.sum()), None, case.places_of(drafts[:, 0])))
+            drawn.append(Sample(tokens, np.bincount(hits.ravel(), minlength=2), None, case.places_of(drafts[:, 0])))
         return drawn
 
 

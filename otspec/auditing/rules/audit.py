@@ -142,7 +142,7 @@ def audit_paths(
     Parameters
     ----------
     rule : callable, PathVerifier
-        A verifier of `otspec.verification`, or a callable of one of these forms, called by position:
+        A verifier of `otspec.verification`, if need be without `stop_law`, or a callable of a form, called by position:
 
         - ``chains``: (target, draft, paths, rng) -> the tokens that it puts out, 1 to L + 1 of them, for arrays of
           shape (K, L + 1, V), (K, L, V) and (K, L), and a numpy generator;

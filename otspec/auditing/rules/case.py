@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from otspec.auditing.outcome import Figures
-from otspec.laws import BoolArray, FloatArray, IntArray
+from otspec.laws import FloatArray, IntArray
 
 TEXT = 2
 """Tokens, or steps, of a text: enough to see that one depends on the other."""
@@ -57,8 +57,8 @@ class Case(Protocol):
         """Law that the rule is shown in place of `q`, of the same shape."""
 
     @property
-    def weighed(self) -> FloatArray:
-        """Draft law of what p is a law of, shape (V,) or (n, V), by which large vocabularies are grouped."""
+    def after(self) -> tuple[FloatArray, FloatArray]:
+        """Target and draft laws after each prefix of a text, shorter ones first, both of shape (prefixes, V)."""
 
     @property
     def declared_law(self) -> FloatArray | None:
@@ -95,14 +95,14 @@ class Sample(NamedTuple):
 
     outputs: IntArray
     """Shape (texts, 2): numbers of what p is a law of."""
-    hits: BoolArray
-    """Shape (texts, 2): what a lossless rule has with chance `Case.optimum` at most."""
-    accepted: int
-    """Drafted tokens that are put out, in all."""
+    accepted: IntArray
+    """Shape (length + 1,): draws that put out 0, 1, ... drafted tokens; their mean share is `Case.optimum` at most."""
     reported: int | None
     """Draws for which the rule reports that it accepted a draft; None if it does not report."""
     drafts: IntArray | None = None
     """Shape (texts,): the place of the first step's drafts in `Case.declared_law`; None where that is None."""
+    passed: IntArray | None = None
+    """How often each token is put out after each prefix of `Case.after`, shape (prefixes, V); None for positions."""
 
 
 def draw_each(cumulative: FloatArray, rng: np.random.Generator) -> IntArray:

@@ -31,7 +31,7 @@ class PathForm(StrEnum):
     """How a rule for drafted paths is called, always by position; the value is its name in `otspec.audit_paths`."""
 
     VERIFIER = "verifier"
-    """An `otspec.verification.PathVerifier`: its `stop_law` where the audit is exact, `verify` where it is sampled."""
+    """An object with a method `verify`, and with `stop_law` if its law can be enumerated."""
     TREE = "tree"
     """(tree, numpy Generator) to (node, token), or to (node, accepted, token)."""
     TREE_LAW = "tree_law"
@@ -97,6 +97,8 @@ def form_of(rule: Any, form: str | None) -> Form:
     _check_instance(rule)
     if form is not None:
         return Form(_known(form, Form))
+    if for_paths(rule):
+        raise ProblemError(f"the rule is {rule!r}, for several drafted tokens; pass it to otspec.audit_paths")
     if isinstance(rule, str) or hasattr(rule, "supports"):
         return Form.PLAN
     if not callable(rule):
@@ -122,20 +124,27 @@ def form_of(rule: Any, form: str | None) -> Form:
     )
 
 
+def for_paths(rule: Any) -> bool:
+    """Whether a rule is for several drafted tokens: it has `verify`, or takes (tree, ...) or (., ., paths, ...)."""
+    if hasattr(rule, "verify") or isinstance(rule, str) or not callable(rule):
+        return hasattr(rule, "verify")
+    names = arguments_of(rule).positional
+    return names[:1] == ["tree"] or names[2:3] == ["paths"]
+
+
 def path_form_of(rule: Any, form: str | None) -> PathForm:
     """The form of a rule for drafted paths: the one that is named, or by its methods or number of arguments."""
     named = None if form is None else PathForm(_known(form, PathForm))
-    is_verifier = all(hasattr(rule, name) for name in ("verify", "stop_law"))
     _check_instance(rule)
-    if named is PathForm.VERIFIER and not is_verifier:
-        raise ProblemError(f"the rule is {rule!r}; a verifier has the methods verify and stop_law")
-    if named is PathForm.VERIFIER or (named is None and is_verifier):
+    if hasattr(rule, "verify") and named in (None, PathForm.VERIFIER):
         return PathForm.VERIFIER
-    if not callable(rule):
+    if named is PathForm.VERIFIER or not callable(rule):
         raise ProblemError(f"the rule is {rule!r}; pass a callable, or a verifier such as otspec.verification.Nested()")
     if named is not None:
         return named
     arguments = arguments_of(rule)
+    if arguments.positional[2:3] == ["drafts"]:
+        raise ProblemError(f"the rule is {rule!r}, for the drafts of one position; audit it without paths")
     required = [name for name in arguments.required if name != LAST]
     with_rng = arguments.positional[len(required) : len(required) + 1] == [LAST]
     if len(required) == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from itertools import product
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +19,8 @@ from otspec.verification import Model, Tree, tree_bound
 from otspec.verification.bounds.upper_bound import MAX_PREFIXES
 from otspec.verification.reference.enumeration import number_of_trees, prefixes, text_law, trees_of
 from otspec.verification.trees.shape import Shape
-from otspec.verification.trees.tree import Prefix, check_model
+from otspec.verification.trees.topology import Topology
+from otspec.verification.trees.tree import Prefix, check_model, slots_of
 
 MAX_TEXTS = 20_000
 """Texts of a model, L + 1 tokens each, whose law is written down."""
@@ -79,22 +80,24 @@ class PathCase:
     """The audit draws the drafts itself."""
 
     @cached_property
-    def weighed(self) -> FloatArray:
-        """Draft law of the texts, whose last token is drawn from the target, shape (V**(L + 1),)."""
-        after = [self.model.target(path) for path in prefixes(self.vocab, self.length) if len(path) == self.length]
-        return (self.q[:, None] * np.array(after)).ravel()
+    def after(self) -> tuple[FloatArray, FloatArray]:
+        """Target and draft laws after each prefix, both of shape (prefixes, V); nothing is drafted after L tokens."""
+        every = list(prefixes(self.vocab, self.length))
+        target = np.array([self.model.target(prefix) for prefix in every])
+        drafted = [self.model.draft(prefix) for prefix in every if len(prefix) < self.length]
+        return target, np.concatenate((drafted, target[len(drafted) :]))
 
     @cached_property
-    def bound(self) -> float | None:
-        """The largest mean number of tokens that a lossless rule accepts; None where the program is too large."""
-        if sum(self.vocab**level for level in range(self.length + 1)) > MAX_PREFIXES:
-            return None
-        return min(tree_bound(self.model, self.shape.branching), float(self.length))
+    def _levels(self) -> IntArray:
+        """The place of the first prefix of 0, 1, ... L + 1 tokens, and how many there are."""
+        return np.cumsum([0, *(self.vocab**level for level in range(self.length + 2))])
 
     @cached_property
     def optimum(self) -> float | None:
-        """The largest mean share of the L levels that a lossless rule accepts; None where that is not computed."""
-        return None if self.bound is None else self.bound / self.length
+        """The largest mean share of the L levels that a lossless rule accepts; None where the program is too large."""
+        if self._levels[-2] > MAX_PREFIXES:
+            return None
+        return min(tree_bound(self.model, self.shape.branching) / self.length, 1.0)
 
     @property
     def enumerable(self) -> bool:
@@ -109,54 +112,52 @@ class PathCase:
     def drawn(self, rows: int, rng: np.random.Generator) -> tuple[list[Tree], IntArray]:
         """Draft so many trees: those that differ, as the rule sees them, and which each row has, shape (rows,)."""
         offsets, parent = self.shape.offsets, self.shape.parent
-        numbers = np.zeros((rows, 1), dtype=np.int64)
-        for level, below in enumerate(self._draft_below):
-            above = numbers[:, parent[offsets[level + 1] : offsets[level + 2]] - offsets[level]]
-            numbers = above * self.vocab + draw_each(below[above], rng)
-        leaves, which = np.unique(numbers, axis=0, return_inverse=True)
+        places = np.zeros((rows, 1), dtype=np.int64)
+        for level in range(self.length):
+            above = places[:, parent[offsets[level + 1] : offsets[level + 2]] - offsets[level]]
+            places = above * self.vocab + 1 + draw_each(self._below[1][above], rng)
+        leaves, which = np.unique(places - self._levels[self.length], axis=0, return_inverse=True)
         return [self._tree(tuple(row)) for row in leaves.tolist()], which.reshape(rows)
 
-    def texts(self, numbers: IntArray, lengths: IntArray, rng: np.random.Generator) -> IntArray:
-        """The numbers of texts of L + 1 tokens that begin in some way and go on by the target, shape (rows,).
+    def texts(self, places: IntArray, rng: np.random.Generator) -> IntArray:
+        """Numbers of texts of L + 1 tokens that begin with these prefixes and go on by the target: shape (rows,)."""
+        places = places.copy()
+        while (open_ := places < self._levels[-2]).any():
+            places[open_] = places[open_] * self.vocab + 1 + draw_each(self._below[0][places[open_]], rng)
+        return places - self._levels[-2]
 
-        How they begin: `numbers` are those of the first tokens in lexicographic order, `lengths` how many these are.
-        """
-        numbers = numbers.copy()
-        for level, below in enumerate(self._target_below):
-            open_ = lengths <= level
-            numbers[open_] = numbers[open_] * self.vocab + draw_each(below[numbers[open_]], rng)
-        return numbers
+    def passed(self, places: IntArray) -> IntArray:
+        """How often prefixes, shape (rows,), have each token after each shorter prefix, shape (prefixes, V)."""
+        counts = np.bincount(places, minlength=self._levels[-1])
+        for last, first in pairwise(self._levels[:1:-1].tolist()):
+            counts[(first - 1) // self.vocab : first] += counts[first:last].reshape(-1, self.vocab).sum(axis=1)
+        return counts[1:].reshape(-1, self.vocab)
 
     def figures(self, measured: Mapping[str, Any]) -> PathFigures:
         """The figures of this model, from what was measured."""
         return PathFigures(name=self.name, vocab=self.vocab, optimum=self.optimum, length=self.length, **measured)
 
-    def numbers_of(self, tree: Tree) -> IntArray:
-        """The number of each node's prefix among those of its length, shape (N,)."""
-        numbers = [0]
+    def places_of(self, tree: Topology) -> IntArray:
+        """The place of each node's prefix among all, shorter ones first, shape (N,)."""
+        places = [0]
         for parent, token in zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True):
-            numbers.append(numbers[parent] * self.vocab + token)
-        return np.array(numbers)
+            places.append(places[parent] * self.vocab + 1 + token)
+        return np.array(places)
 
     @cached_property
-    def _draft_below(self) -> list[FloatArray]:
-        return self._cumulative(self.model.draft, self.length)
-
-    @cached_property
-    def _target_below(self) -> list[FloatArray]:
-        return self._cumulative(self.model.target, self.length + 1)
-
-    def _cumulative(self, law: Callable[[Prefix], FloatArray], levels: int) -> list[FloatArray]:
-        """Cumulative laws after all prefixes of 0, 1, ... tokens, each of shape (V**level, V)."""
-        every = ([law(prefix) for prefix in product(range(self.vocab), repeat=level)] for level in range(levels))
-        return [np.cumsum(laws, axis=1) for laws in every]
+    def _below(self) -> tuple[FloatArray, ...]:
+        """Cumulative laws of target and draft after each prefix, both of shape (prefixes, V)."""
+        return tuple(np.cumsum(laws, axis=1) for laws in self.after)
 
     @cached_property
     def _tree(self) -> Callable[[tuple[int, ...]], Tree]:
         @lru_cache(maxsize=4096)
         def tree(leaves: tuple[int, ...]) -> Tree:
             paths = np.stack(np.unravel_index(leaves, (self.vocab,) * self.length), axis=1)
-            return self._with_declared(self.model.tree(paths, self.shape.branching))
+            topology = Topology.merge(*slots_of(paths, self.shape.branching))
+            places = self.places_of(topology)
+            target, draft = (laws[places] for laws in self.after)
+            return self._with_declared(Tree.with_laws(topology, target, draft[: topology.inner]))
 
         return tree
 

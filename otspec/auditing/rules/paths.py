@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +30,7 @@ SAMPLED = (*ORDINARY, "zeros", "ties", "point target")
 class DraftedTree(Subject[PathCase]):
     """A rule for drafted paths, with the shape of their tree; `otspec.audit_paths` explains the arguments."""
 
-    wording = Wording(
+    wording: Wording = Wording(
         case="model",
         right="texts have the target's law",
         right_so_far="the texts have the target's law on these",
@@ -53,15 +53,21 @@ class DraftedTree(Subject[PathCase]):
         self._shape, self._shown, self._rule = shape, shown, rule
         self.form = path_form_of(rule, form)
         self._begin = self._starts(rule)
+        self._off = self._tol
         self.user_cases = [] if models is None else self._cases(_numbered(models))
         self.drafts = _described(shape)
-        self.has_law = self.form in (PathForm.VERIFIER, PathForm.TREE_LAW, PathForm.CHAINS_LAW)
+        self.has_law = self.form in (PathForm.TREE_LAW, PathForm.CHAINS_LAW)
+        if self.form is PathForm.VERIFIER and hasattr(rule, "stop_law"):
+            # A verify that overrides an inherited one leaves the law behind.
+            ours = [[one for one in type(rule).__mro__ if name in vars(one)][:1] for name in ("stop_law", "verify")]
+            self.has_law = settings.method == "exact" or not all(ours) or issubclass(ours[0][0], ours[1][0])
+            self.wording = self.wording._replace(right="by stop_law, texts have the target's law")
 
     @property
     def not_enumerable(self) -> str:
         """Why an exact audit is not possible, and what would make it so."""
         return (
-            f"a rule of form {self.form} cannot be enumerated here: that takes a law (form verifier, tree_law or "
+            f"a rule of form {self.form} cannot be enumerated here: that takes a law (stop_law, or form tree_law or "
             f"chains_law) and at most {MAX_TREES:,} trees that can be drafted; leave method out"
         )
 
@@ -73,9 +79,15 @@ class DraftedTree(Subject[PathCase]):
         return [case_of(name, model, self._shape, self._shown) for name, model in named]
 
     def law(self, case: PathCase) -> Law:
-        """Sum the law of the texts over all trees that can be drafted."""
+        """Sum the law of the texts over all trees that can be drafted; of those that hardly are, laws may lose mass."""
+
+        def trees() -> Iterator[tuple[float, Tree]]:
+            for chance, tree in case.trees():
+                self._off = self._tol if chance > self._tol else 1.0
+                yield chance, tree
+
         verifier: Any = SimpleNamespace(stop_law=lambda tree: self._laws(case, [tree], np.zeros(1, dtype=np.int64))[0])
-        found = law_over(case.trees(), verifier, case.model, case.length)
+        found = law_over(trees(), verifier, case.model, case.length)
         return Law(found.output.ravel(), found.mean_accepted / case.length)
 
     def sample(self, cases: Sequence[PathCase], texts: int) -> list[Sample]:
@@ -86,18 +98,18 @@ class DraftedTree(Subject[PathCase]):
     def _sample(self, case: PathCase, texts: int) -> Sample:
         rows = texts * TEXT
         numbers, accepted = (np.empty(rows, dtype=np.int64) for _ in range(2))
+        passed = np.zeros_like(case.after[0], dtype=np.int64)
         most = max(MAX_NUMBERS // (TEXT * case.vocab * self._shape.slots), 1) * TEXT
         for first in range(0, rows, most):
             part = slice(first, min(first + most, rows))
             trees, which = case.drawn(part.stop - first, self._own)
             nodes, tokens = self._verdicts(case, trees, which)
-            place = (np.cumsum([0, *(tree.size for tree in trees)])[:-1])[which] + nodes
-            accepted[part] = np.concatenate([tree.depth for tree in trees])[place]
-            begun = np.concatenate([case.numbers_of(tree) for tree in trees])[place] * case.vocab + tokens
-            numbers[part] = case.texts(begun, accepted[part] + 1, self._own)
-        # A drawn level is a hit if it is accepted, which happens with chance accepted / L.
-        hits = self._own.integers(case.length, size=rows) < accepted
-        return Sample(numbers.reshape(-1, TEXT), hits.reshape(-1, TEXT), int(accepted.sum()), None)
+            node = (np.cumsum([0, *(tree.size for tree in trees)])[:-1])[which] + nodes
+            accepted[part] = np.concatenate([tree.depth for tree in trees])[node]
+            places = np.concatenate([case.places_of(tree) for tree in trees])[node] * case.vocab + 1 + tokens
+            passed += case.passed(places)
+            numbers[part] = case.texts(places, self._own)
+        return Sample(numbers.reshape(-1, TEXT), np.bincount(accepted, minlength=case.length + 1), None, passed=passed)
 
     def _verdicts(self, case: PathCase, trees: Sequence[Tree], which: IntArray) -> tuple[IntArray, IntArray]:
         """The accepted node and the token after it, of each row, given the tree that it has drafted: shapes (rows,)."""
@@ -143,7 +155,7 @@ class DraftedTree(Subject[PathCase]):
         found = []
         for tree, answer in zip(drafted, answers, strict=False):
             values = _placed(case, tree, answer) if self.form is PathForm.CHAINS_LAW else answer
-            found.append(checked_law(values, tree.target.shape, case, drafts_of(tree), self._tol))
+            found.append(checked_law(values, tree.target.shape, case, drafts_of(tree), self._off))
         if error is not None:
             raise Invalid(f"raises {described(error)}", drafts_of(drafted[len(answers)]), case) from error
         return found

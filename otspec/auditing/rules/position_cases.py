@@ -62,15 +62,12 @@ class PositionCase:
         """Drafts per position."""
         return self.declared.n
 
-    @property
-    def length(self) -> int:
-        """Drafted tokens that a draw can accept."""
-        return 1
+    length: ClassVar[int] = 1
 
     @property
-    def weighed(self) -> FloatArray:
-        """The draft law, shape (V,) or (n, V)."""
-        return self.q
+    def after(self) -> tuple[FloatArray, FloatArray]:
+        """Target and draft law, both of shape (1, V)."""
+        return self.p[None], np.atleast_2d(self.q).mean(axis=0, keepdims=True)
 
     @property
     def enumerable(self) -> bool:

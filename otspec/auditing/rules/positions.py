@@ -254,8 +254,7 @@ class Position(Subject[PositionCase]):
         hits = (drafts == tokens[:, None]).any(axis=1)
         return Sample(
             tokens.reshape(-1, TEXT),
-            hits.reshape(-1, TEXT),
-            int(hits.sum()),
+            np.bincount(hits, minlength=2),
             None if accepted is None else int((accepted >= 0).sum()),
             # Drafts that depend on those before are the pair test's business.
             case.places_of(drafts[::TEXT]) if self.own_drafter else None,

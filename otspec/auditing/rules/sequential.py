@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from typing import Generic
 
 import numpy as np
 
-from otspec.auditing.evidence import log_average_and_product
+from otspec.auditing.evidence import log_average_and_product, log_tilts, mean_of
 from otspec.auditing.outcome import AuditVerdict, Figures, Finding, Outcome, Test, WorstCase
 from otspec.auditing.rules import findings as found
 from otspec.auditing.rules.answers import Invalid, OutOfTime, Refused
@@ -48,6 +49,7 @@ class SequentialAudit(Generic[C]):
         """The answer that ended the audit."""
         self._late = False
         """Whether the time was up."""
+        self._began = time.monotonic()
         self._number = len(cases)
         taken = self._taken(cases)
         self._cases = dict(zip((Tally(case, subject.simultaneous) for case in taken), taken, strict=True))
@@ -149,9 +151,15 @@ class SequentialAudit(Generic[C]):
     def _test(self, name: str) -> Test:
         hypothesis, against = HYPOTHESES[name]
         logs = np.array([against(tally) for tally in self.tallies])
+        evidence = log_average_and_product(logs)
+        if name == "law":
+            tilts = np.array([log_tilts(tally.passed, *tally.case.after) for tally in self.tallies])
+            shared = tilts.sum(axis=0)  # one alternative on all cases
+            if shared.max() > evidence:
+                logs = tilts[:, shared.argmax()]
+            evidence = mean_of(evidence, mean_of(*shared))
         threshold = math.log(len(self._names) / self._settings.alpha)
-        worst = self.tallies[int(logs.argmax())].case.name
-        return Test(name, hypothesis, log_average_and_product(logs), threshold, worst)
+        return Test(name, hypothesis, evidence, threshold, self.tallies[int(logs.argmax())].case.name)
 
     def _judged(self) -> tuple[AuditVerdict, str]:
         """The verdict and its reason."""
@@ -165,30 +173,27 @@ class SequentialAudit(Generic[C]):
                 f"{self.draws:,} draws contradict that {claim} (alpha = {settings.alpha:g})",
             )
         if self._late:
-            return AuditVerdict.INCONCLUSIVE, f"the {settings.max_seconds:g} s were up {self._reached}"
+            return AuditVerdict.INCONCLUSIVE, f"the {settings.max_seconds:g} s were up {self._reached}more seconds"
         if not self.tallies:
             return AuditVerdict.INCONCLUSIVE, "the solver refuses every instance"
         if not self.figures:
             return AuditVerdict.INCONCLUSIVE, f"a budget of {settings.budget:,} draws is not enough for one look"
-        known = (
-            f"within {self._most:.4f} of p in total variation (confidence {settings.confidence:g}, resolution "
-            f"{settings.resolution:g}{self._grouped})"
-        )
         if self._open:
-            return AuditVerdict.INCONCLUSIVE, (
-                f"after {self.draws:,} draws the output law is known to be {known}; allow for a larger budget, or a "
-                "coarser resolution"
-            )
-        fine = f"no evidence of bias in {self.draws:,} draws, and the output law is {known}"
+            return AuditVerdict.INCONCLUSIVE, f"{self._reached}a larger budget, or a coarser resolution"
+        fine = f"no evidence of bias in {self.draws:,} draws, and the output law is {self._known}"
         if self._refusals:
             of = f"{len(self.tallies)} of {self._number} instances"
             return AuditVerdict.INCONCLUSIVE, f"{fine} on {of}; the rule refuses the others"
         return AuditVerdict.LOSSLESS, fine
 
     @property
-    def _most(self) -> float:
-        """Largest upper end of the intervals of all cases."""
-        return max(one.tv_interval[1] for one in self.figures)
+    def _known(self) -> str:
+        """What is known of the output law, by the largest upper end of all intervals, in words."""
+        settings, most = self._settings, max(one.tv_interval[1] for one in self.figures)
+        return (
+            f"within {most:.4f} of p in total variation (confidence {settings.confidence:g}, resolution "
+            f"{settings.resolution:g}{self._grouped})"
+        )
 
     @property
     def _grouped(self) -> str:
@@ -204,14 +209,17 @@ class SequentialAudit(Generic[C]):
 
     @property
     def _reached(self) -> str:
-        """How far an audit came whose time is up, in words."""
-        if self.figures:
-            return (
-                f"after {self.draws:,} draws: the output law is known to be within {self._most:.4f} of p in total "
-                f"variation, and the resolution is {self._settings.resolution:g}{self._grouped}; allow for more seconds"
-            )
-        first = FIRST_LOOK * TEXT * len(self.tallies)
-        return f"before the first look, which takes {first:,} draws; allow for more seconds"
+        """How far an audit came that ended early, and what it takes, in words; what to allow for is to follow."""
+        if not self.figures:
+            return f"before the first look, which takes {FIRST_LOOK * TEXT * len(self.tallies):,} draws; allow for "
+        # What is known shrinks as the root of the draws.
+        wide = [max(tally.reach / self._settings.resolution, 1.0) for tally in self.tallies]
+        most = sum(tally.draws * times**2 for tally, times in zip(self.tallies, wide, strict=True))
+        seconds = (time.monotonic() - self._began) * most / self.draws
+        return (
+            f"after {self.draws:,} draws: the output law is known to be {self._known}; the resolution takes some "
+            f"{float(f'{most:.2g}'):,.0f} draws in all, {float(f'{seconds:.2g}'):,g} s here; allow for "
+        )
 
     def _findings(self) -> list[Finding]:
         """What the user should know beside the verdict."""

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class Wording(NamedTuple):
 class Subject(ABC, Generic[C]):
     """A rule of the user's with its drafts, and how it is judged on a case: by its law, and by draws."""
 
-    wording: ClassVar[Wording]
+    wording: Wording
     simultaneous = False
     """Whether texts are verified in one batch, step by step, rather than one after the other."""
 

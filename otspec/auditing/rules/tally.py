@@ -25,16 +25,15 @@ LAGS = (*range(2, 17), 24, 32, 48, 64, 128, 256, 512, 1024)
 
 
 def cells_of(p: FloatArray, q: FloatArray) -> IntArray:
-    """The group of each token, shape (V,), of laws p of shape (V,) and q of shape (V,) or (n, V).
+    """The group of each token, shape (V,), of laws p and q of shape (V,).
 
     Tokens of p = 0 are apart from all others.
     """
     if p.size <= MAX_CELLS:
         return np.arange(p.size)
-    drafted = q if q.ndim == 1 else q.mean(axis=0)
     cells = np.zeros(p.size, dtype=np.int64)
-    alone = np.union1d(likeliest(p, ALONE // 2), likeliest(drafted, ALONE // 2))
-    order = falling_ratio(p, drafted)
+    alone = np.union1d(likeliest(p, ALONE // 2), likeliest(q, ALONE // 2))
+    order = falling_ratio(p, q)
     order = order[~np.isin(order, alone) & (p[order] > 0)]
     if order.size:
         below = np.cumsum(p[order])
@@ -51,15 +50,20 @@ class Tally:
         self.simultaneous = simultaneous
         self.draws = 0
         """Outputs that were drawn."""
-        self.hits = self.accepted = 0
+        self.accepted = np.zeros(case.length + 1, dtype=np.int64)
+        """Draws that put out 0, 1, ... drafted tokens."""
         self.reported: int | None = 0
         self.looks = 0
         """How many looks were taken."""
+        self.reach = np.inf
+        """Upper end of the interval of the total variation, which may be above 1."""
         self.figures: Figures | None = None
         """The figures as of the last look."""
         self.tokens, self.firsts = (np.zeros(self.p.size, dtype=np.int64) for _ in range(2))
         """Draws of each output, shape (V,); those that begin a text, which are independent even where the second
         repeats the noise of the first."""
+        self.passed = np.zeros(case.after[0].shape, dtype=np.int64)
+        """How often what was put out has each token after each prefix, shape (prefixes, V)."""
         self.within, self.across = (np.zeros((self.pair_law.size,) * 2, dtype=np.int64) for _ in range(2))
         """Pairs of outputs of one text, shape (cells, cells); pairs of neighbouring texts: the last of one and the
         first of the next, or the first ones in one batch."""
@@ -73,8 +77,12 @@ class Tally:
 
     @cached_property
     def cells(self) -> IntArray:
-        """Group of each token, shape (V,)."""
-        return cells_of(self.p, self.case.weighed)
+        """Group of each token or text, shape (V,)."""
+        drafted, first = np.ones(1), 0
+        while first < len(self.passed):  # level by level
+            first, below = first + drafted.size, self.case.after[1][first : first + drafted.size]
+            drafted = (drafted[:, None] * below).ravel()
+        return cells_of(self.p, drafted)
 
     @property
     def grouped(self) -> bool:
@@ -105,7 +113,7 @@ class Tally:
         self.draws += tokens.size
         self.tokens += np.bincount(tokens.ravel(), minlength=self.p.size)
         self.firsts += np.bincount(tokens[:, 0], minlength=self.p.size)
-        self.hits += int(sample.hits.sum())
+        self.passed += np.bincount(tokens.ravel(), minlength=self.p.size) if sample.passed is None else sample.passed
         self.accepted += sample.accepted
         self.reported = None if self.reported is None or sample.reported is None else self.reported + sample.reported
         if self.drafts is not None and sample.drafts is not None:
@@ -128,21 +136,20 @@ class Tally:
     @property
     def _cell_counts(self) -> IntArray:
         """Draws of each group, shape (groups,)."""
-        counts = np.zeros(self.law.size, dtype=np.int64)
-        np.add.at(counts, self.cells, self.tokens)
-        return counts
+        return np.bincount(self.cells, self.tokens, self.law.size).astype(np.int64)
 
     def against_law(self) -> float:
-        """Log evidence that the law of the draws is not p: by its tokens, and by more hits than there can be.
+        """Log evidence that the law of the draws is not p: by its tokens, and by more acceptance than there can be.
 
         Infinite once a token of p = 0 is drawn, which no group shares with others.
         """
-        by_tokens = log_evidence(self._cell_counts, self.law)
-        if self.grouped:  # a bias may move mass within groups only
-            by_tokens = mean_of(by_tokens, log_evidence(self.firsts, self.p))
+        if self.grouped and len(self.passed) == 1:  # a bias may move mass within groups only
+            by_tokens = mean_of(log_evidence(self._cell_counts, self.law), log_evidence(self.firsts, self.p))
+        else:
+            by_tokens = log_evidence(self.passed, self.case.after[0])
         if self.case.optimum is None:
             return by_tokens
-        return mean_of(by_tokens, log_excess(self.hits, self.draws, self.case.optimum))
+        return mean_of(by_tokens, log_excess(self.accepted, self.case.optimum))
 
     def against_independence(self) -> float:
         """Log evidence that outputs are not independent draws from p: half of the bets on neighbours, half on lags."""
@@ -163,16 +170,16 @@ class Tally:
         # Half of what may miss is for the hits; the other half is shared by groups and single tokens.
         share = miss / 4 if self.grouped else miss / 2
         radius = tv_radius(self.draws, self.law.size, share)
-        tv_tokens = _tv(self.tokens, self.p) + tv_radius(self.draws, self.p.size, share)
+        self.reach = tv + radius
         measured = {
             "draws": self.draws,
             "tv": tv,
             "tv_interval": (max(tv - radius, 0.0), min(tv + radius, 1.0)),
-            "membership": self.accepted / self.draws / self.case.length,
+            "membership": float(self.accepted @ np.linspace(0.0, 1.0, self.accepted.size)) / self.draws,
             "membership_error": rate_radius(self.draws, miss / 2),
             "step_acceptance": None if self.reported is None else self.reported / self.draws,
             "grouped": self.grouped,
-            "tv_tokens": min(tv_tokens, 1.0),
+            "tv_tokens": min(_tv(self.tokens, self.p) + tv_radius(self.draws, self.p.size, share), 1.0),
         }
         self.figures = self.case.figures(measured)
 
