@@ -15,14 +15,16 @@ import typer
 from otspec.auditing.engines.settings import EngineAuditSettings
 from otspec.auditing.settings import AuditSettings
 from otspec.cli import options
+from otspec.cli.conflicts import CONFLICTS, OF_PATHS, OF_POSITION
 from otspec.cli.groups import OptionsFrom, with_option_groups
 from otspec.cli.loading import file_of, load
+from otspec.cli.names import PATH_FORMS
 from otspec.cli.options import ARGUMENT, OutFile
 from otspec.cli.prompts import gather
 from otspec.cli.sampling import Config, say_own_config
 from otspec.errors import ProblemError
 from otspec.reporting.console import console, numbers, progress_as_ours, progress_bar
-from otspec.settings import Count
+from otspec.settings import Count, refuse
 from otspec.writing import write_text
 
 if TYPE_CHECKING:
@@ -39,17 +41,24 @@ class AuditOptions:
     """What `otspec audit` takes."""
 
     rule: Annotated[str, ARGUMENT]
-    """The rule: module:function, path/to/file.py:function, or a solver such as kseq."""
-    scheme: str = "iid"
-    """The draft law: {SCHEMES}, or module:function of (q, n)."""
-    n: Count = 3
-    """How many drafts each position has."""
+    """The rule: module:function, path/to/file.py:function, a class there, a solver such as kseq, or a joint rule
+    such as nested."""
+    scheme: str | None = None
+    """The draft law: {SCHEMES}, or module:function of (q, n); by default iid."""
+    n: Count | None = None
+    """How many drafts each position has, by default 3."""
+    paths: Count | None = None
+    """How many independent paths are drafted for a rule that verifies several tokens, by default 2."""
+    depth: Count | None = None
+    """How many tokens a path has, by default 2."""
+    branching: str | None = None
+    """In their place: how many children the nodes of each level have, a list."""
     drafter: str | None = None
     """Where drafts really come from: a law as for --scheme, or module:function of (q, n, rng)."""
     shown: str | None = None
     """The q that the rule receives: module:function of q."""
     form: str | None = None
-    """How the rule is called: {FORMS}."""
+    """How the rule is called: {FORMS}; for paths {PATH_FORMS}."""
     uniforms: int | None = None
     """How many uniforms each call of a rule gets that takes them."""
     json: OutFile | None = None
@@ -61,25 +70,38 @@ class AuditOptions:
 def audit(request: AuditOptions) -> None:
     """Find out whether a verification rule is lossless: whether its output has the target's law.
 
+    A joint rule, a class with a method verify and a function of (tree, rng) or (target, draft, paths, rng) are for
+    several tokens, and so is a solver with --paths, --depth or --branching, which verifies token by token.
+
     Exit status 0: lossless; 1: not lossless; 2: wrong input; 3: inconclusive.
     """
     from otspec.auditing import audit as run
+    from otspec.auditing import audit_paths
+    from otspec.auditing.rules.forms import for_paths
 
     names = (request.rule, request.scheme, request.drafter, request.shown)
     options.check_apart(map(file_of, names), json=request.json)
+    shape = {f"--{name}": getattr(request, name) for name in ("paths", "depth", "branching")}
+    joint = any(value is not None for value in shape.values()) or request.form in PATH_FORMS
+    rule = _rule(request.rule, joint)
+    joint = joint or (request.form is None and for_paths(rule))
+    of_position = {name: getattr(request, name.lstrip("-")) for name in OF_POSITION}
+    refuse(CONFLICTS, {**shape, **of_position, OF_PATHS: joint})
     with progress_bar() as bar:
         task = bar.add_task("auditing", total=None)
-        result = run(
-            _rule(request.rule),
-            _scheme(request.scheme),
-            request.n,
-            form=request.form,
-            drafter=None if request.drafter is None else _scheme(request.drafter),
-            shown=None if request.shown is None else load(request.shown),
-            uniforms=request.uniforms,
-            progress=lambda done, most: bar.update(task, completed=done, total=most),
-            **request.settings,
-        )
+        settings: dict[str, Any] = request.settings | {
+            "form": request.form,
+            "shown": None if request.shown is None else load(request.shown),
+            "progress": lambda done, most: bar.update(task, completed=done, total=most),
+        }
+        result: Report[Any]
+        if joint:
+            branching = None if request.branching is None else numbers("--branching", request.branching, repeated=True)
+            result = audit_paths(rule, request.paths or 2, request.depth or 2, branching=branching, **settings)
+        else:
+            drafter = None if request.drafter is None else _scheme(request.drafter)
+            settings |= {"drafter": drafter, "uniforms": request.uniforms}
+            result = run(rule, _scheme(request.scheme or "iid"), request.n or 3, **settings)
     _conclude(result, request.json)
 
 
@@ -91,19 +113,26 @@ def _conclude(result: Report[Any], json: Path | None) -> None:
     raise typer.Exit(EXIT[result.verdict])
 
 
-def _rule(name: str) -> Any:
+def _rule(name: str, joint: bool) -> Any:
+    """The rule of that name, one for paths if it is to be."""
     from otspec.catalogue import available
+    from otspec.verification import TokenWise
+    from otspec.verification.rules.catalogue import BY_PLAN, JOINT, verifier_of_paths
 
     solvers = [info.name for info in available()]
-    if name.partition(":")[0] in solvers:
-        return name
-    if ":" not in name:
+    if ":" not in name and not joint and name not in (*solvers, *JOINT, BY_PLAN):
         raise ProblemError(
             f"{name!r} is no solver and names no function; write module:function, path/to/file.py:function, "
-            f"or one of {', '.join(solvers)}"
+            f"or one of {', '.join((*solvers, *JOINT))}"
         )
+    if ":" not in name or name.partition(":")[0] in solvers:
+        return name if not joint and name not in (*JOINT, BY_PLAN) else verifier_of_paths(name)
     rule = load(name)
-    return rule() if isinstance(rule, type) else rule
+    try:
+        rule = rule() if isinstance(rule, type) else rule
+    except TypeError as error:
+        raise ProblemError(f"{name} cannot be made without arguments ({error}); give each a default") from error
+    return TokenWise(rule) if joint and hasattr(rule, "supports") else rule
 
 
 def _scheme(name: str) -> Any:

@@ -14,6 +14,8 @@ OF_TEXT = ("--tokenizer", "--window", "--vocab")
 WRITES = ("--prompts", "--length")
 OF_POSITIONS = ("--positions", "--target-key", "--draft-key", "--kind")
 """Of `otspec affinity`."""
+OF_POSITION, OF_PATHS = ("--scheme", "--n", "--drafter", "--uniforms"), "a rule for paths"
+"""Of `otspec audit`."""
 INSTEAD = ("--replay", "--list", "--show", "--power")
 """What `otspec claims` does in place of a check."""
 
@@ -21,6 +23,9 @@ CONFLICTS = (
     # affinity
     *(Conflict(name, TEXTS, "it does not apply to text", "leave it out") for name in OF_POSITIONS),
     *(Conflict(name, POSITIONS, "it does not apply to positions", "leave it out") for name in OF_TEXT),
+    # audit
+    *(Conflict(name, OF_PATHS, "drafts are paths here", "shape them by --paths and --depth") for name in OF_POSITION),
+    *(Conflict("--branching", name, "both set the shape of the drafts") for name in ("--paths", "--depth")),
     # claims
     *(Conflict(one, other, "two things to do", "pass one at a time") for one, other in combinations(INSTEAD, 2)),
     *(Conflict("--markdown", one, "it reports a check, and nothing is checked") for one in INSTEAD[:3]),

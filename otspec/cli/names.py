@@ -15,6 +15,9 @@ SINGLE_SCHEMES = tuple(name for name in SCHEMES if name != "independent")
 FORMS = ("rng", "uniforms", "law", "torch", "torch_uniforms", "plan")
 """How `otspec.audit` calls a rule."""
 
+PATH_FORMS = ("verifier", "tree", "tree_law", "chains", "chains_law")
+"""How `otspec.audit_paths` does."""
+
 METHODS = (
     *("multi-draft", "vanilla", "generate", "single", "block", "prompt-lookup", "lookahead"),
     *("dynamic-tree", "typical", "greedy-lenience", "assisted", "assisted-lookup"),

@@ -56,11 +56,6 @@ class NoBlock(Block):
         return verdict._replace(token=int(rng.choice(tree.target.shape[1], p=tree.target[verdict.node])))
 
 
-class Careless(Block):
-    def verify(self, tree: Tree, rng: Any) -> Any:  # which is not what `stop_law` is the law of
-        return super().verify(tree, rng)._replace(token=0)
-
-
 def always(p: Floats, q: Floats, drafts: Ints, *coins: Any) -> int:
     """Accepts its draft."""
     return int(drafts[0])

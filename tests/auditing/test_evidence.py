@@ -28,8 +28,7 @@ def test_evidence_is_1_on_average_under_the_law(law: list[float], draws: int) ->
 def test_bets_on_texts_that_end_early_are_fair() -> None:
     """Of one drafted token: speculative sampling puts out a token of the residual, or the draft and one after it."""
     p, q, after = np.array([0.7, 0.3]), np.array([0.4, 0.6]), np.array([[0.2, 0.8], [1.0, 0.0]])
-    passes = np.minimum(p, q)
-    begun = [(passes[x] * after[x, y], [(0, x), (1 + x, y)]) for x in range(2) for y in range(2)]
+    begun = [(min(p[x], q[x]) * after[x, y], [(0, x), (1 + x, y)]) for x in range(2) for y in range(2)]
     begun += [(max(p[x] - q[x], 0.0), [(0, x)]) for x in range(2)]
     fair = np.zeros(1 + 12 * (2 + 1))  # tilts of either level and of both
     for first, second in itertools.product((one for one in begun if one[0] > 0), repeat=2):

@@ -6,7 +6,7 @@ import pytest
 import otspec
 from otspec import AuditVerdict
 from otspec.verification import Block, Model, tree_law
-from tests.auditing.forms import MODELS, Careless, NoBlock
+from tests.auditing.forms import MODELS, NoBlock
 from tests.auditing.known_bugs import drawn_from, token_wise_law
 from tests.oracles import Floats, Ints
 
@@ -55,11 +55,10 @@ def test_a_draft_law_that_the_rule_is_not_told_of() -> None:
         return flat / flat.sum()
 
     audit = otspec.audit_paths(Block(), 4, 3, shown=warmer, method="sampled")
-    # Without bets on texts that end early and on tilted laws: 23 000.
-    assert (audit.verdict, audit.outcome.draws < 15_000) == (AuditVerdict.NOT_LOSSLESS, True)
+    assert (audit.verdict, audit.outcome.draws < 15_000) == (AuditVerdict.NOT_LOSSLESS, True)  # 23 000 by whole texts
 
 
 def test_what_is_audited_is_what_decodes() -> None:
-    audit = otspec.audit_paths(Careless(), 1, 2, models=MODELS)
+    overridden = {"verify": lambda self, tree, rng: Block().verify(tree, rng)._replace(token=0)}
+    audit = otspec.audit_paths(type("Careless", (Block,), overridden)(), 1, 2, models=MODELS)
     assert (audit.verdict, audit.outcome.method) == (AuditVerdict.NOT_LOSSLESS, "sampled")
-    assert "by stop_law" in otspec.audit_paths(Careless(), 1, 2, models=MODELS, method="exact").reason

@@ -8,55 +8,34 @@ import pytest
 from otspec.extras import installed
 from tests.cli.running import Otspec
 
-RULES = '''
-"""Two rules, a drafter and a q."""
+RULES = """
 from dataclasses import make_dataclass
-import numpy as np
-import otspec
-
-
-def naive(p, q, drafts):
-    return p
-
-
+import numpy as np, otspec
+def naive(p, q, drafts): return p
 def first(p, q, drafts):
-    law = np.zeros(p.size)
-    law[drafts[0]] = 1.0
-    return law
-
-
-def drawn(p, q, drafts, rng):
-    return int(rng.choice(p.size, p=p))
-
-
-class Rules:
-    naive = staticmethod(naive)
-
-
+    return np.eye(p.size)[drafts[0]]
+def drawn(p, q, drafts, rng): return int(rng.choice(p.size, p=p))
+Rules = type("Rules", (), {"naive": staticmethod(naive)})
 solves = {"exact": False, "__call__": lambda self, problem: otspec.solvers.KSeq()(problem)}
 Mine = make_dataclass("Mine", [("tol", float, 1e-9)], bases=(otspec.solvers.base.SolverBase,), namespace=solves)
-
-
-def pairs(q, n):
-    return otspec.HubPairs(q)
-
-
-def flat(q):
-    return np.full(q.size, 1 / q.size)
-'''
+class Joint:
+    at = 0.0
+    def verify(self, tree, rng):
+        law = (1 - self.at) * tree.target[0] + self.at * tree.draft[0]
+        return 0, int(rng.choice(law.size, p=law))
+Wrong = type("Wrong", (Joint,), {"at": 0.2})
+def pairs(q, n): return otspec.HubPairs(q)
+def flat(q): return np.full(q.size, 1 / q.size)
+"""
 ENGINE = '''
 """Engines of two tokens, of which the second is too frequent with drafts by `off`."""
 import numpy as np
 from otspec.auditing.engines.adapters.function import Function
-
-
 def mine(prompt, count, length, sampling, seed, *, drafts, off=0.0, target=None):
     "Two tokens."
     law = np.array([0.75 - off, 0.25 + off] if drafts else [0.75, 0.25])
     law = np.array([1, 0]) if sampling.greedy else law ** (1 / sampling.temperature)
     return np.random.default_rng((seed, drafts)).choice(2, (count, length), p=law / law.sum())
-
-
 class Mine(Function):
     def __init__(self, off=0.0, key=None):
         super().__init__(mine, {"off": off})
@@ -71,12 +50,17 @@ VERDICTS = [
     ("rules_of_mine:naive --scheme rules_of_mine:pairs --n 2", 0, "drafts pairs, n = 2"),
     ("rules_of_mine:naive --shown rules_of_mine:flat", 0, "LOSSLESS"),
     ("rules_of_mine:drawn --resolution 0.2", 0, "no evidence of bias"),
-    ("rules_of_mine:drawn --budget 3000", 3, "INCONCLUSIVE: after 2"),
+    ("rules_of_mine:drawn --budget 3000", 3, "; the resolution takes some "),
     ("rules_of_mine:drawn --max-seconds 1e-9", 3, "INCONCLUSIVE: the 1e-09 s were up before the first look"),
     ("kseq --n 2", 0, "kseq, as plan"),
     ("rules_of_mine:Mine --n 2", 0, "LOSSLESS: the output law is p"),  # a solver that nobody registered
     ("kseq:gamma=2 --n 2", 0, "kseq:gamma=2, as plan"),
     ("rsd", 3, "INCONCLUSIVE: the solver refuses every instance"),
+    ("block --branching 2", 0, "LOSSLESS: by stop_law, texts have the target's law"),
+    ("kseq --paths 2 --depth 1", 0, "TokenWise, as verifier drafts 2 independent paths of 1 tokens"),
+    ("block --depth 1 --shown rules_of_mine:flat", 1, "NOT LOSSLESS: the law of the texts is off by"),
+    ("rules_of_mine:Joint --depth 1 --resolution 0.2", 0, "LOSSLESS: no evidence of bias"),
+    ("rules_of_mine:Wrong", 1, "REJECTED that each output has law p"),
 ]
 QUICK = "--prompt a --texts 1500 --length 2 --greedy-length 2"
 ENGINE_VERDICTS = [
@@ -84,11 +68,8 @@ ENGINE_VERDICTS = [
     ("engine_of_mine:mine --set off=0.2 --set target=None", 1, "NOT LOSSLESS: "),
     ("engine_of_mine:mine --texts 64", 3, "CANNOT TELL: nothing was found, but 64 texts do not suffice"),
     ("engine_of_mine:mine --temperature 0", 3, "CANNOT TELL: only greedy text was asked for"),
-    (
-        "engine_of_mine.py:Mine --set off=0.5",
-        1,
-        " not needed: ",
-    ),  # the control, as the verdict stands before it is caught
+    # The control, as the verdict stands before it is caught.
+    ("engine_of_mine.py:Mine --set off=0.5", 1, " not needed: "),
 ]
 
 
@@ -135,6 +116,9 @@ WRONG = [
     ("audit nowhere.py:rule", "there is no file nowhere.py"),
     ("audit rules_of_mine:last", "rules_of_mine has no 'last'"),
     ("audit rules_of_mine:np", "pass a callable, or the name of a solver"),
+    ("audit nested --n 3", "--n and a rule for paths: drafts are paths here; shape them by --paths and --depth"),
+    ("audit block --branching 2 --paths 2", "--branching and --paths: both set the shape of the drafts"),
+    ("audit rules_of_mine:naive --paths 2", "for the drafts of one position; audit it without paths"),
     ("audit rules_of_mine:naive --max-seconds 0", "'--max-seconds': 0; it is above 0"),
     ("audit-engine engine_of_mine:Mine --set off", "--set 'off' is no setting; write name=value"),
     ("audit-engine engine_of_mine:Mine --prompts nowhere.txt", "there is no file nowhere.txt"),

@@ -7,7 +7,7 @@ import typer
 
 from otspec.auditing import AuditVerdict
 from otspec.auditing.engines.report import EngineVerdict
-from otspec.auditing.rules.forms import Form
+from otspec.auditing.rules.forms import Form, PathForm
 from otspec.bench.records import RecordFolder
 from otspec.cli import names
 from otspec.cli.audit import EXIT
@@ -52,7 +52,7 @@ def test_help_and_version_load_nothing_that_computes() -> None:
 
 def test_help_lists_the_names_that_there_are() -> None:
     assert (NAMES, tuple(OWN), tuple(Form)) == (names.PROFILES, names.SCHEMES, names.FORMS)
-    assert EXIT.keys() == {*AuditVerdict, *EngineVerdict}
+    assert ({*EXIT}, names.PATH_FORMS) == ({*AuditVerdict, *EngineVerdict}, tuple(map(str, PathForm)))
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     from otspec.decode import DRAFT_LAWS, training
