@@ -80,7 +80,8 @@ DECODE: Rows = [
             ("--drafter fr", "pass --frequencies FILE, such as np.save writes"),
             ("--drafter tli", "no draft model with another tokenizer comes with"),
             ("--drafter fr --frequencies binary.txt", "cannot be read as token frequencies"),
-            ("--drafter fr --frequencies few.npy --method vanilla", "no draft_tokens"),
+            ("--drafter fr --frequencies few.npy", "frequencies are of 4 tokens, and there are"),
+            ("--drafter tli:5", "'tli:5' has a number, which is for fr, pa-fr, dynaspec, dynaspec-f; write 'tli'"),
             ("--device abacus", "no device 'abacus' here"),
             ("--dtype int3", "no dtype 'int3'; known: auto, float32"),
         )
@@ -110,6 +111,8 @@ TRAIN: Rows = [
 ROUTER: Rows = [
     ("empty", "the files are empty"),
     ("text.txt --out ./text.txt", "--out text.txt would be written over what is read"),
+    ("text.txt --out ./there.safetensors", "there.safetensors is there already; delete it"),
+    ("text.txt --out ./new.txt", "new.txt is no safetensors file"),
     ("text.txt --draft none", "a router is for a draft model"),
     ("text.txt --draft eagle", "'eagle' names the package's draft models for some targets; pass the target"),
 ]

@@ -14,6 +14,7 @@ import numpy as np
 from otspec.decode import shipped
 from otspec.decode.drafters.shortlists.router import Router
 from otspec.decode.drafters.shortlists.shortlists import Budget, Frequent
+from otspec.decode.models.context import vocabulary
 from otspec.decode.models.passes.packed import pack
 from otspec.decode.pair.loading import SHIPPED, Models, with_draft, with_named_draft
 from otspec.errors import DataError, ProblemError
@@ -27,6 +28,8 @@ BESIDE = re.compile(r"[+,] ?prompt-lookup(?::(\d+))?$")
 """What is written behind a drafter beside which one path is copied from the text."""
 SHORT = re.compile(r"\+((?:fr|pa-fr|dynaspec|dynaspec-f)(?::.*)?)$")
 """What is written behind a draft model of which a head for some tokens only is computed."""
+COUNTED = ("fr", "pa-fr", "dynaspec", "dynaspec-f")
+"""Drafters of so many tokens or clusters."""
 COPIED = 8
 """Tokens of that path at most, by default."""
 
@@ -98,6 +101,8 @@ def drafting(name: str, request: DrafterRequest) -> Drafting:
             )
         return Drafting(with_named_draft(request.models, name), {}, {"drafter": name})
     if colon:
+        if word not in COUNTED:
+            raise ProblemError(f"{name!r} has a number, which is for {', '.join(COUNTED)}; write {word!r}")
         if not number.isdecimal() or not int(number):
             raise ProblemError(f"{name!r} keeps {number!r} tokens; write a number from 1 on behind the colon")
         request = replace(request, count=int(number))
@@ -171,7 +176,11 @@ def _redistributed(request: DrafterRequest) -> Drafting:
 
 def _frequencies(request: DrafterRequest) -> Any:
     if request.frequencies is not None:
-        return np.asarray(request.frequencies)
+        counts, models = np.asarray(request.frequencies), request.models
+        known = vocabulary(models.draft or models.target)
+        if counts.ndim == 1 and counts.size not in (known, len(models.tokenizer)):  # a head may have more rows
+            raise DataError(f"frequencies are of {counts.size} tokens, and there are {known}; give a count for each id")
+        return counts
     if not _is_pairs(request):
         raise DataError(
             f"no token frequencies for {request.draft or NO_DRAFT}; pass --frequencies FILE, such as np.save writes of "

@@ -100,7 +100,7 @@ def train_router(
     fed = isinstance(draft, Eagle)
     if fed and target is None:
         raise ProblemError(
-            f"a {type(draft).__name__} is fed its target's hidden states, and a router learns from it so; pass target"
+            f"{type(draft).__name__} is fed its target's hidden states, and a router learns from it so; pass target"
         )
     if isinstance(draft, Eagle) and draft.config.published:
         raise ProblemError("EAGLE's published layers draft without a router; pass a fed draft model, or a shared layer")
