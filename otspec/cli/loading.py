@@ -34,7 +34,10 @@ def file_of(name: str | None) -> Path | None:
 
 def load_module(name: str) -> ModuleType:
     """The module of this name, or in this file: ``package.module`` or ``path/to/file.py``."""
-    return _file(Path(name)) if name.endswith(".py") else _module(name)
+    try:
+        return _file(Path(name)) if name.endswith(".py") else _module(name)
+    except ModuleNotFoundError as error:
+        raise ProblemError(f"{name} imports {error.name}, which is not installed; install it") from error
 
 
 def _file(path: Path) -> ModuleType:

@@ -78,6 +78,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of rules and one of engines."""
     (tmp_path / "rules_of_mine.py").write_text(RULES)
     (tmp_path / "engine_of_mine.py").write_text(ENGINE)
+    (tmp_path / "lacking.py").write_text("import no_such_engine")
     monkeypatch.syspath_prepend(tmp_path)
 
 
@@ -114,6 +115,7 @@ WRONG = [
     ("audit kseq:gamma=half", "gamma takes float"),
     ("audit nowhere:rule", "there is no module nowhere, here or installed"),
     ("audit nowhere.py:rule", "there is no file nowhere.py"),
+    ("audit-engine lacking.py:mine", "lacking.py imports no_such_engine, which is not installed"),
     ("audit rules_of_mine:last", "rules_of_mine has no 'last'"),
     ("audit rules_of_mine:np", "pass a callable, or the name of a solver"),
     ("audit nested --n 3", "--n and a rule for paths: drafts are paths here; shape them by --paths and --depth"),
