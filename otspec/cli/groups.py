@@ -42,7 +42,10 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
         command(**{name: read(values) for name, (_, read) in parts.items()})
 
     flat = [one for parameters, _ in parts.values() for one in parameters]
-    ungrouped.__name__, ungrouped.__doc__, ungrouped.__module__ = command.__name__, command.__doc__, command.__module__
+    ungrouped.__name__, ungrouped.__module__ = command.__name__, command.__module__
+    # Help breaks lines where the docstring does, in a narrower terminal twice, so a paragraph is one line.
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    ungrouped.__doc__ = "\n\n".join(" ".join(one.split()) for one in paragraphs)
     ungrouped.__annotations__ = {one.name: one.annotation for one in flat}
     setattr(ungrouped, "__signature__", inspect.Signature(flat))  # noqa: B010  # mypy knows no such attribute
     return ungrouped

@@ -9,7 +9,7 @@ from otspec.auditing import AuditVerdict
 from otspec.auditing.engines.report import EngineVerdict
 from otspec.auditing.rules.forms import Form, PathForm
 from otspec.bench.records import RecordFolder
-from otspec.cli import names
+from otspec.cli import app, names
 from otspec.cli.audit import EXIT
 from otspec.cli.run_folder import resumed
 from otspec.data import NAMES
@@ -53,6 +53,8 @@ def test_help_and_version_load_nothing_that_computes() -> None:
 def test_help_lists_the_names_that_there_are() -> None:
     assert (NAMES, tuple(OWN), tuple(Form)) == (names.PROFILES, names.SCHEMES, names.FORMS)
     assert ({*EXIT}, names.PATH_FORMS) == ({*AuditVerdict, *EngineVerdict}, tuple(map(str, PathForm)))
+    shown = [one.help or "" for one in typer.main.get_command(app).commands.values()]  # type: ignore[attr-defined]
+    assert not any("\n" in one.replace("\n\n", "") for one in shown)  # lines are broken as the terminal has room
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     from otspec.decode import DRAFT_LAWS, training
