@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ MARGIN = 13
 """Characters before the text of a line."""
 
 WIDTH = 110
-"""Characters of a line."""
+"""Characters of a line, of a narrower terminal as many as it has."""
 
 
 class Report(ABC, Generic[V]):
@@ -52,7 +53,8 @@ class Report(ABC, Generic[V]):
         labelled = [*self._lines(), *(("finding", one.message) for one in self.findings), *self._last_lines()]
         lines = [f"{self.verdict.upper()}: {self.reason}", ""]
         lines += [f"{label:<{MARGIN}}{text}" for label, text in labelled]
-        return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent=" " * MARGIN) for line in lines)
+        width = max(2 * MARGIN, min(WIDTH, shutil.get_terminal_size((WIDTH, 0)).columns))
+        return "\n".join(textwrap.fill(line, width, subsequent_indent=" " * MARGIN) for line in lines)
 
     @abstractmethod
     def _about(self) -> dict[str, Any]:
