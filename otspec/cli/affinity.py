@@ -71,7 +71,7 @@ def affinity(request: AffinityOptions) -> None:
     """
     if request.of not in (TEXT, *QUANTITIES):
         raise ProblemError(f"--of is {request.of!r}; known: {', '.join((TEXT, *QUANTITIES))}")
-    _check_out(request.out)
+    options.check_new(request.out)
     passed = {f"--{name.replace('_', '-')}": value for name, value in {**vars(request), **request.arrays.all}.items()}
     refuse(CONFLICTS, {**passed, TEXTS: request.of == TEXT, POSITIONS: request.of != TEXT})
     _estimate(request, *(_of_text if request.of == TEXT else _of_positions)(request))
@@ -161,13 +161,6 @@ def _estimate(request: AffinityOptions, found: PairCounts | Moments, chunks: Chu
     seen = f"{found.seen:,} {'tokens' if estimate.kind == 'counts' else 'samples'}"
     console.print(f"{out}: {estimate.kind} from {seen}, {rows:,} rows, {entries:,} entries", highlight=False)
     console.print("Read it with otspec.vocab.load_affinity.", highlight=False)
-
-
-def _check_out(out: Path) -> None:
-    if out.suffix != ".safetensors":
-        raise DataError(f"{out} is no safetensors file; give --out a name that ends in .safetensors")
-    if out.exists():
-        raise DataError(f"{out} is there already; delete it, or give --out another name")
 
 
 def _ids(path: Path | None) -> IntArray | None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from otspec.errors import ProblemError
+from otspec.errors import DataError, ProblemError
 from otspec.locking import Lock
 from otspec.reporting.console import MOST
 from otspec.settings import Mass, Probability, Range, Temperature, range_of
@@ -108,6 +108,14 @@ def check_apart(read: Iterable[Path | None], **written: Path | None) -> None:
         if path is not None and taken.setdefault(path.resolve(), f"--{name}") != f"--{name}":
             over = taken[path.resolve()]
             raise ProblemError(f"--{name} {path} would be written over {over}; name another file")
+
+
+def check_new(out: Path) -> None:
+    """Raise if hours of work cannot go to this file, or would replace others."""
+    if out.suffix != ".safetensors":
+        raise DataError(f"{out} is no safetensors file; give --out a name that ends in .safetensors")
+    if out.exists():
+        raise DataError(f"{out} is there already; delete it, or give --out another name")
 
 
 def check_one_tokenizer(models: Any, target: str, draft: object) -> None:

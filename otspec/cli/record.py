@@ -58,10 +58,7 @@ def record(request: RecordOptions) -> None:
     `otspec bench paths`.  The header of the file names their origin: models and fingerprints, prompts, seed, versions;
     and the error of storing.  A run that is killed goes on from OUT.part when the same command is given again.
     """
-    if request.out.suffix != ".safetensors":
-        raise DataError(f"{request.out} would not be read back; give --out a name that ends in .safetensors")
-    if request.out.exists():
-        raise DataError(f"{request.out} is there already; delete it, or give --out another name")
+    options.check_new(request.out)
     if (request.paths is None) != (request.depth is None):
         raise DataError("trees have both --paths and --depth; pass the other one too, or neither to record positions")
     if request.rest_at != "1" and (request.top_k is None or request.paths is not None):

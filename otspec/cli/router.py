@@ -63,10 +63,7 @@ def router(request: RouterOptions) -> None:
     `otspec.generate(..., draft_shortlist=Router.load(FILE))` drafts by it.
     """
     options.check_apart(request.files, out=request.out)
-    if request.out.suffix != ".safetensors":
-        raise DataError(f"{request.out} is no safetensors file; give --out a name that ends in .safetensors")
-    if request.out.exists():
-        raise DataError(f"{request.out} is there already; delete it, or give --out another name")
+    options.check_new(request.out)
     if request.draft == NONE:
         raise DataError("a router is for a draft model; name one by --draft")
     written = [_text(file) for file in request.files if file.suffix != JSON_LINES]  # before anything is loaded

@@ -30,9 +30,8 @@ def test_a_biased_rule_is_flagged_with_a_witness_and_accepts_too_much(monkeypatc
     np.testing.assert_allclose(output, worst.output, atol=1e-12)
     assert np.abs(output - worst.p).sum() / 2 == pytest.approx(audit.tv, abs=1e-12)
     assert "it accepts more than any lossless rule can" in " ".join(str(audit).split())
-    for columns, widest in (("72", 72), ("300", 110)):
-        monkeypatch.setenv("COLUMNS", columns)
-        assert widest - 20 < max(map(len, str(audit).splitlines())) <= widest
+    monkeypatch.setenv("COLUMNS", "72")
+    assert max(map(len, str(audit).splitlines())) <= 72
     assert max(one.excess for one in audit.instances) > 0.3
     assert audit.mean("optimum_iid") != audit.mean("optimum")
     data = audit.as_dict()

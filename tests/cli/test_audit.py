@@ -102,8 +102,7 @@ def test_the_result_in_a_file_and_texts_beside_it(otspec: Otspec) -> None:
     assert {place["sampling"] for place in verdict["places"]} == {"T = 1", "T = 0.5"}
     assert "secret" not in texts.read_text()
     size = texts.stat().st_size
-    assert otspec(line).out == first.out
-    assert texts.stat().st_size == size
+    assert (otspec(line).out, texts.stat().st_size) == (first.out, size)
     refused = otspec(f"{line} --seed 1", 2).err
     assert "verdict.json.texts.jsonl has the texts of another audit, with other seed" in refused
 

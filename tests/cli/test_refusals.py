@@ -112,7 +112,6 @@ ROUTER: Rows = [
     ("empty", "the files are empty"),
     ("text.txt --out ./text.txt", "--out text.txt would be written over what is read"),
     ("text.txt --out ./there.safetensors", "there.safetensors is there already; delete it"),
-    ("text.txt --out ./new.txt", "new.txt is no safetensors file"),
     ("text.txt --draft none", "a router is for a draft model"),
     ("text.txt --draft eagle", "'eagle' names the package's draft models for some targets; pass the target"),
 ]

@@ -51,8 +51,7 @@ def test_what_it_leaves_drafts(otspec: Otspec, saved: Pair, prompts: str) -> Non
     assert [point["step"] for point in curve] == [0, 2, 4]
     assert curve[0]["loss"] is None
     record = json.loads(Path("sd2/training.json").read_text())
-    assert record["last"] == curve[-1]
-    assert record["kind"] == "sd2"
+    assert (record["last"], record["kind"]) == (curve[-1], "sd2")
     assert not Path("sd2/checkpoint.pt").exists()
     assert isinstance(load_models(saved.target, "sd2", "cpu").draft, Steered)
     assert_drafts(otspec, saved.target, "sd2")
@@ -79,8 +78,7 @@ def test_a_run_that_stopped_after_its_last_step_goes_on(
     curve = lines_of("sd2/curve.jsonl")
     assert [point["step"] for point in curve] == [0, 2, 4]
     record = json.loads(Path("sd2/training.json").read_text())
-    assert record["last"] == curve[-1]
-    assert record["seconds"] == before[-1]["seconds"]
+    assert (record["last"], record["seconds"]) == (curve[-1], before[-1]["seconds"])
 
 
 STILL = {"eagle1": {"tokens"}, "parallel": {"tokens"}}
@@ -118,8 +116,7 @@ def test_all_of_a_model_goes_on_where_its_steering_has_learnt(otspec: Otspec, sa
     target = f"--target {saved.target}"
     begun, weights = trained(otspec, "first", f"sd2-frozen {saved}")
     went_on, after = trained(otspec, "second", f"sd2 {target} --from first --loss jsd")
-    assert went_on["earlier"] == begun
-    assert went_on["draft"][0] == "first"
+    assert (went_on["earlier"], went_on["draft"][0]) == (begun, "first")
     curves = [lines_of(f"{one}/curve.jsonl") for one in ("first", "second")]
     assert curves[1][0]["acceptance"] == pytest.approx(curves[0][-1]["acceptance"], abs=1e-6)
     assert after.keys() == weights.keys()

@@ -50,8 +50,7 @@ def test_texts_that_were_cut_off_are_gone_on_with(tmp_path: Path) -> None:
     path = tmp_path / "texts.safetensors"
     write = partial(own_texts, tiny(), [[1, 2], [3]], 6, 5, batch=2)
     whole = write()
-    assert whole[::2, :2].tolist() == [[1, 2]] * 3
-    assert whole[1::2, 0].tolist() == [3] * 3
+    assert (whole[::2, :2].tolist(), whole[1::2, 0].tolist()) == ([[1, 2]] * 3, [3] * 3)
     with pytest.raises(KeyboardInterrupt):
         write(path=path, progress=_stop_at(4))
     shown: list[int] = []
@@ -151,8 +150,7 @@ def test_the_rate_rises_and_falls_between_a_tenth_and_its_height() -> None:
     assert rates[20] == max(rates) == pytest.approx(2.0)
     assert rates[60] == pytest.approx(2 * (0.1 + 0.9 / 2))
     assert 0.2 < rates[99] < 0.203
-    assert rates[:21] == sorted(rates[:21])
-    assert rates[20:] == sorted(rates[20:], reverse=True)
+    assert (rates[:21], rates[20:]) == (sorted(rates[:21]), sorted(rates[20:], reverse=True))
 
 
 def test_steering_is_that_of_the_token_so_many_earlier() -> None:
@@ -229,8 +227,7 @@ def test_what_it_will_take_is_told_and_changes_nothing(monkeypatch: pytest.Monke
         patch.setattr("otspec.decode.training.loop.time.perf_counter", itertools.count().__next__)
         shown = Forecast.of(kind, model, data, data, CONFIG, every=2)
     assert shown.weights == sum(one.numel() for one in model.parameters())
-    assert shown.tokens == 6 * 4 * 7
-    assert shown.seconds == pytest.approx(2 + 2 + 6 + 4 * 2 / 3)
+    assert (shown.tokens, shown.seconds) == (6 * 4 * 7, pytest.approx(2 + 2 + 6 + 4 * 2 / 3))
     curve: list[float] = []
     for one in (model, untold):
         train(kind, one, data, data, CONFIG, lambda point: curve.append(point.acceptance))
