@@ -20,7 +20,7 @@ from otspec.decode.step.loop import Decoder
 
 SAID = "called a synchronizing CUDA operation"
 """What torch warns of."""
-STEP = Decoder._step.__code__
+STEP = Decoder.step.__code__
 HOME = Path(otspec.__file__).parent
 
 

@@ -15,7 +15,7 @@ from otspec.decode.methods.multi_draft import MultiDraft
 from otspec.decode.models.pairing import pair_up
 from otspec.decode.models.tokens.matching import matching_of
 from otspec.decode.settings import GenerateOptions, RunSettings, drafts_among
-from otspec.decode.step.harness import Generation, decode, run
+from otspec.decode.step.harness import Generation, begin_prepared, run
 from otspec.decode.step.strategy import listed
 
 
@@ -113,7 +113,8 @@ class CustomGenerate:
         """
         for draft in listed(self.strategy.draft):
             pair_up(model, draft, self.settings.tokenizer, self.settings.draft_tokenizer)
-        generation = decode(model, self.strategy, self.settings, input_ids, **prepared)
+        begun = begin_prepared(model, self.strategy, self.settings, input_ids, **prepared)
+        generation = begun.to_the_end()
         if prepared["generation_config"].return_dict_in_generate:
             return MultiDraftOutput(sequences=generation.sequences, metrics=generation.metrics)
         return generation.sequences

@@ -48,8 +48,10 @@ def waits(strategy: Callable[[Any], Any], model: Any, target: Any, temperature: 
         verification = step_verifier(verifier, sampling, np.random.default_rng(0), generator, rule)
         ending = StoppingRules(StoppingCriteriaList([MaxLengthCriteria(3 + NEW)]), device())
         with without_numbers(*shown) as copies:
-            metrics, _ = Decoder(mine, drafter, verification, ending, False).run([Request(0, [], [1, 2, 3])])
-    assert metrics.tokens == NEW
+            decoding = Decoder(mine, drafter, verification, ending, False).begin([Request(0, [], [1, 2, 3])])
+            while decoding.step():
+                pass
+    assert (metrics := decoding.metrics).tokens == NEW
     assert len(copies.to_host) <= 2 * metrics.target_calls
     return copies.to_host
 

@@ -194,7 +194,14 @@ class Clock:
         self._device = device
         self._spans: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
         self._seconds = dict.fromkeys(PHASES, 0.0)
-        self._started = time.perf_counter()
+        self._wall = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Time the run; between its steps others may have theirs, which is no time of its own."""
+        started = time.perf_counter()
+        yield
+        self._wall += time.perf_counter() - started
 
     @contextmanager
     def on_device(self, phase: str) -> Iterator[PhaseSwitch]:
@@ -225,10 +232,10 @@ class Clock:
             self._seconds[phase] += stop - start
 
     def seconds(self) -> dict[str, float]:
-        """Seconds by phase, and the rest of the time since the clock was made."""
-        wait_for(self._device)
-        wall = time.perf_counter() - self._started
+        """Seconds by phase so far, and the rest of the time that the run has had."""
+        with self.running():
+            wait_for(self._device)
         for phase, start, stop in self._spans:
             self._seconds[phase] += start.elapsed_time(stop) / 1000
         self._spans.clear()
-        return {**self._seconds, "rest": wall - sum(self._seconds.values())}
+        return {**self._seconds, "rest": self._wall - sum(self._seconds.values())}

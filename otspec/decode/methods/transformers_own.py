@@ -69,6 +69,7 @@ def measured(
             stack.enter_context(torch.random.fork_rng())
             torch.manual_seed(seed)
         calls = {phase: stack.enter_context(_timed(model, clock, phase)) for phase, model in models.items()}
+        stack.enter_context(clock.running())
         sequences = target.generate(input_ids, **settings)
     eos = ending_tokens(target, settings)
     new = [_until(row, eos) for row in sequences[:, input_ids.shape[1] :].tolist()]

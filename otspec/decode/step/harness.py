@@ -27,7 +27,7 @@ from otspec.decode.models.own_config import left_out
 from otspec.decode.models.pairing import check_pair
 from otspec.decode.models.self_check import check_reading
 from otspec.decode.settings import RunOptions, RunSettings, check_lengths
-from otspec.decode.step.loop import Decoder
+from otspec.decode.step.loop import Decoder, Decoding
 from otspec.decode.step.strategy import Strategy, listed
 from otspec.decode.verify.on_device import device_rule
 from otspec.decode.verify.step import step_verifier
@@ -89,6 +89,46 @@ class Generation:
         return [[one.top for one in own] for own in self.scores]
 
 
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run of decoding that has read its prompts, and goes on step by step; others may have theirs in between."""
+
+    texts: Sequence[Request]
+    prompts: torch.Tensor
+    """As they came, shape (B, length)."""
+    pad: int
+    decoding: Decoding
+
+    @torch.no_grad()
+    def step(self) -> bool:
+        """Make the texts longer by what one pass of the target verifies; whether any goes on after that."""
+        return self.decoding.step()
+
+    @property
+    def tokens(self) -> int:
+        """New tokens of all texts so far."""
+        return sum(len(text.new) for text in self.texts)
+
+    @property
+    def generation(self) -> Generation:
+        """The texts so far, and what they took."""
+        news = [text.new for text in self.texts]
+        longest = max(map(len, news))
+        new = torch.tensor([one + [self.pad] * (longest - len(one)) for one in news], device=self.prompts.device)
+        blocks = [text.blocks for text in self.texts if text.blocks is not None]
+        scores = [text.scores for text in self.texts if text.scores]
+        own, decoding = [text.metrics for text in self.texts], self.decoding
+        return Generation(
+            torch.cat((self.prompts, new), dim=1), decoding.metrics, news, decoding.passes, blocks, scores, own
+        )
+
+    def to_the_end(self) -> Generation:
+        """The texts, each until it has ended."""
+        while self.step():
+            pass
+        return self.generation
+
+
 def run(
     target: PreTrainedModel, strategy: Strategy, input_ids: torch.Tensor, **options: Unpack[RunOptions]
 ) -> Generation:
@@ -120,6 +160,17 @@ def run(
     >>> text.metrics.tokens
     8
     """
+    return begin(target, strategy, input_ids, **options).to_the_end()
+
+
+def begin(target: PreTrainedModel, strategy: Strategy, input_ids: torch.Tensor, **options: Unpack[RunOptions]) -> Run:
+    """Read prompts, to decode them step by step: all is as `run` takes it.
+
+    Raises
+    ------
+    ProblemError
+        As `run` does.
+    """
     settings, others = RunSettings.split(options)
     for name, kind in HANDED_ON.items():
         if not isinstance(value := others.get(name), kind | None):
@@ -146,16 +197,14 @@ def run(
     if own is not None:
         others["stop_strings"] = None  # or transformers would require a tokenizer of its own
 
-    def decoding_method(model: PreTrainedModel, input_ids: torch.Tensor, **prepared: Any) -> Generation:
-        return decode(model, strategy, settings, input_ids, **prepared)
+    def decoding_method(model: PreTrainedModel, input_ids: torch.Tensor, **prepared: Any) -> Run:
+        return begin_prepared(model, strategy, settings, input_ids, **prepared)
 
-    generation: Generation = target.generate(
-        input_ids, attention_mask=attention_mask, custom_generate=decoding_method, **others
-    )
-    return generation
+    begun: Run = target.generate(input_ids, attention_mask=attention_mask, custom_generate=decoding_method, **others)
+    return begun
 
 
-def decode(
+def begin_prepared(
     target: PreTrainedModel,
     strategy: Strategy,
     settings: RunSettings,
@@ -165,8 +214,8 @@ def decode(
     generation_config: GenerationConfig,
     attention_mask: torch.Tensor | None = None,
     **model_inputs: Any,
-) -> Generation:
-    """Decode what transformers' `generate` has prepared: processors, criteria, configuration, prompts.
+) -> Run:
+    """Read what transformers' `generate` has prepared: processors, criteria, configuration, prompts.
 
     Raises
     ------
@@ -203,14 +252,7 @@ def decode(
     verification = step_verifier(verifier, sampling, np.random.default_rng(seed), generator, rule)
     scorer = None if settings.logprobs is None else Scorer(sampling, settings.logprobs)
     decoder = Decoder(target, drafter, verification, ending, sampling.reads_text, streamer, scorer)
-    metrics, passes = decoder.run(texts)
-    longest = max(len(text.new) for text in texts)
-    new = torch.tensor([text.new + [pad] * (longest - len(text.new)) for text in texts], device=input_ids.device)
-    blocks = [text.blocks for text in texts if text.blocks is not None]
-    scores = [] if scorer is None else [text.scores for text in texts]
-    sequences = torch.cat((input_ids, new), dim=1)
-    own = [text.metrics for text in texts]
-    return Generation(sequences, metrics, [text.new for text in texts], passes, blocks, scores, own)
+    return Run(texts, input_ids, pad, decoder.begin(texts))
 
 
 def _check_stop_strings(strings: object) -> None:

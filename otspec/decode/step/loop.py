@@ -60,30 +60,18 @@ class Decoder:
     IN_TURN: ClassVar[Collection[str]] = ("cpu",)
     """Devices that do nothing while the host handles drafts: there equal prefixes are merged first, and read once."""
 
-    def run(self, texts: Sequence[Request]) -> tuple[Metrics, Mapping[str, Sequence[Pass]]]:
-        """Make the texts longer, in place, until each has ended; what it took, and the models' passes by phase."""
-        clock, metrics = Clock(self.target.device), Metrics()
-        going = list(texts)
-        with clock.on_device("prompt"):
-            prompts = [text.tokens for text in going]
-            target = Target(self.target, prompts, self.drafter.layers)
-            self.drafter.observe(target.features)
-            self.drafter.start(prompts)
-        while going:
-            going = self._step(going, target, clock, metrics)
-        if self.streamer is not None:
-            self.streamer.end()
-        metrics.seconds = clock.seconds()
-        return metrics, {"draft": self.drafter.passes, "target": target.context.passes}
+    def begin(self, texts: Sequence[Request]) -> Decoding:
+        """Read the prompts of texts, which the steps of what this returns make longer, in place."""
+        return Decoding(self, texts)
 
-    def _step(self, going: list[Request], target: Target, clock: Clock, metrics: Metrics) -> list[Request]:
-        """One step; the texts that go on."""
+    def step(self, going: list[Request], target: Target, clock: Clock, metrics: Metrics) -> list[Request]:
+        """Make texts longer by one step; which of them go on."""
         tokens = [text.tokens for text in going]
         lengths, left = np.array([len(text) for text in tokens]), max(map(self.ending.left, going))
         depth = self._depth(lengths, left, target)
 
         def goes_on() -> bool:  # as deep, whatever is accepted
-            return self._depth(lengths + depth + 1, left - depth - 1, target) == depth
+            return all(self._depth(lengths + new, left - new, target) == depth for new in (1, depth + 1))
 
         read = self._ahead(tokens, depth, goes_on, target, clock) or self._in_turn(going, tokens, depth, target, clock)
         drafts = read.drafts
@@ -206,3 +194,41 @@ class Decoder:
             for text, tree in zip(going, trees, strict=True)
             for node in range(tree.size)
         ]
+
+
+class Decoding:
+    """Texts in the making.
+
+    Parameters
+    ----------
+    decoder : Decoder
+    texts : sequence of Request
+    """
+
+    def __init__(self, decoder: Decoder, texts: Sequence[Request]) -> None:
+        self._decoder, self._going = decoder, list(texts)
+        self._clock, self._metrics = Clock(decoder.target.device), Metrics()
+        with self._clock.running(), self._clock.on_device("prompt"):
+            prompts = [text.tokens for text in texts]
+            self._target = Target(decoder.target, prompts, decoder.drafter.layers)
+            decoder.drafter.observe(self._target.features)
+            decoder.drafter.start(prompts)
+
+    def step(self) -> bool:
+        """Make the texts that go on longer; whether any goes on after that."""
+        with self._clock.running():
+            self._going = self._decoder.step(self._going, self._target, self._clock, self._metrics)
+        if not self._going and self._decoder.streamer is not None:
+            self._decoder.streamer.end()
+        return bool(self._going)
+
+    @property
+    def metrics(self) -> Metrics:
+        """What it took so far; on a GPU the host waits for it."""
+        self._metrics.seconds = self._clock.seconds()
+        return self._metrics
+
+    @property
+    def passes(self) -> Mapping[str, Sequence[Pass]]:
+        """The models' passes so far, by phase."""
+        return {"draft": self._decoder.drafter.passes, "target": self._target.context.passes}
