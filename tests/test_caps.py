@@ -18,13 +18,13 @@ LINES = {
     "otspec/bench": 4_500,
     "otspec/cli": 3_900,
     "otspec/data": 1_600,
-    "otspec/decode": 19_800,
+    "otspec/decode": 19_900,
     "otspec/engines": 400,
     "otspec/verification": 12_200,
-    REST: 12_600,
+    REST: 12_800,
     "solvers": 4_100,
     "proofs_check": 11_600,
-    "tests": 28_000,
+    "tests": 28_200,
     "benchmarks": 5_400,
 }
 """Lines of Python that a room may have: what stands, rounded up to the next hundred."""

@@ -5,20 +5,20 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 import otspec
 from otspec import DataError, ProblemError
-from otspec.decode import MultiDraft, Tuned, Tuning, tune
+from otspec.decode import Metrics, Tuned, Tuning, tune
 from otspec.decode.models.context import Context
 from otspec.decode.tuning.candidates import LOOKUP, PLAIN, Candidate, Family, families
 from otspec.decode.tuning.costs import CostModel, Trial
 from otspec.decode.tuning.race import Raced, SpeedUp, race, winner
-from otspec.decode.tuning.trials import TrialRuns
+from otspec.decode.tuning.trials import TimedStep, trial_of
 from tests.contracts.draft_models import shared
 from tests.decode.models import pair, tiny
 
@@ -65,6 +65,26 @@ def test_the_cost_model_by_hand() -> None:
     assert [one.candidate.depth for one in model.every()] == [0, 1, 2, 3, 1, 2, 3]
 
 
+def run(start: float, *steps: tuple[int, float]) -> Any:
+    """A text of a trial, by what its prompt took, and the depths and seconds of its steps."""
+    generation = SimpleNamespace(metrics=Metrics(accepted=[1]))
+    return SimpleNamespace(
+        start=start, steps=[TimedStep(*one) for one in steps], run=SimpleNamespace(generation=generation)
+    )
+
+
+def test_a_machine_that_slows_down_changes_no_prediction() -> None:
+    """The second text at half the speed, which the family may have left before; and one that is decoded beside it."""
+    first, second = ((0, 1.0),) * 3, ((0, 2.0),) * 3
+    plain = [run(0.5, *first), run(1.0, *second), run(1.0, *second)]
+    whole = [run(0.7, (1, 1.5), (1, 1.5), (2, 1.8)), run(1.4, (1, 3.0), (1, 3.0), (2, 3.6))]
+    found = [trial_of(whole[:texts], plain, 2) for texts in (1, 2)]
+    assert [one.steps for one in found] == [{1: 3.0, 2: 3.6}] * 2
+    assert [one.start for one in found] == pytest.approx([1.4] * 2)
+    assert found[0].acceptance == (1 / 3, 0.0)
+    assert trial_of(plain, plain, 0) == Trial({0: 2.0}, 1.0)
+
+
 # --- what is tried, and the race
 
 
@@ -108,16 +128,15 @@ def test_the_interval_of_a_speed_up() -> None:
 
 def test_a_race_is_fair_and_won_beyond_doubt_only() -> None:
     fast, unsure = Candidate(Family(1, "block"), 2), Candidate(Family(2, "nested"), 2)
-    order: list[tuple[Candidate, int]] = []
+    numbers: list[int] = []
     noise = itertools.cycle((0.2, 2.0))
 
-    def timed(way: Candidate, prompt: int) -> float:
-        order.append((way, prompt))
-        return {PLAIN: 1.0, fast: 0.8 + 0.01 * prompt}.get(way) or next(noise)
+    def timed(prompt: int) -> list[float]:
+        numbers.append(prompt)
+        return [1.0, 0.8 + 0.01 * prompt, next(noise)]
 
     raced = race([fast, unsure], timed, 7, 0.0, lambda: 0.0)
-    assert [prompt for _, prompt in order] == np.repeat(np.arange(7, 13), 3).tolist()
-    assert {way for way, _ in order[::3]} == {PLAIN, fast, unsure}
+    assert numbers == list(range(7, 13))
     assert [one.candidate for one in raced] == [PLAIN, fast, unsure]
     assert raced[2].speed_up.value > raced[1].speed_up.value > 1 > raced[2].speed_up.low
     plain = next(iter(raced)).per_token
@@ -125,7 +144,7 @@ def test_a_race_is_fair_and_won_beyond_doubt_only() -> None:
     assert winner(raced).candidate == fast
     assert winner([raced[0], raced[2]]).candidate == PLAIN
     assert winner([raced[0], replace(raced[1], speed_up=SpeedUp(1.0, 1.0, 1.0))]).candidate == PLAIN
-    _, alone = race([fast], timed, 7, 0.0, lambda: 0.0)
+    _, alone = race([fast], lambda prompt: timed(prompt)[:2], 7, 0.0, lambda: 0.0)
     assert alone.speed_up == SpeedUp.of(plain, alone.per_token)
 
 
@@ -264,4 +283,4 @@ def test_bad_input() -> None:
     with pytest.raises(ProblemError, match="paths is 0"):
         families([0], [], {}, 8)
     with pytest.raises(ProblemError, match="all texts ended within one step"):
-        TrialRuns(MultiDraft(DRAFT), 1, lambda: 0.0).trial()
+        trial_of([], [run(0, (0, 1.0))], 1)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import stdtrit
 
+from otspec.decode.step.in_turn import Now
 from otspec.decode.tuning.candidates import PLAIN, Candidate
-from otspec.decode.tuning.trials import Now
 
 LEVEL = 0.95
 FEWEST = 6
 """Prompts at least: of three, an interval of several candidates is wider than what drafts gain."""
 
-Timed = Callable[[Candidate, int], float]
-"""Decodes a prompt, by its number, and returns how many seconds each token took."""
+Timed = Callable[[int], Sequence[float]]
+"""Decodes a prompt, by its number, by all ways in turn, and returns how many seconds a token took each."""
 
 
 @dataclass(frozen=True)
@@ -62,29 +62,25 @@ class Raced:
 
 
 def race(candidates: Sequence[Candidate], timed: Timed, first: int, seconds: float, now: Now) -> list[Raced]:
-    """Time candidates and plain decoding in turn, on one prompt after the other, while there is time.
-
-    Each starts a round as often as the others.
+    """Time plain decoding and candidates on one prompt after the other, while there is time.
 
     Parameters
     ----------
     candidates : sequence of Candidate
     timed : Timed
+        Of plain decoding and the candidates.
     first : int
         Number of the first prompt.
     seconds : float
     now : Now
     """
-    ways = [PLAIN, *candidates]
-    times: Mapping[Candidate, list[float]] = {way: [] for way in ways}
-    began, rounds = now(), 0
-    while rounds < FEWEST or now() - began < seconds:
-        turn = rounds % len(ways)
-        for way in (*ways[turn:], *ways[:turn]):
-            times[way].append(timed(way, first + rounds))
-        rounds += 1
+    began, rounds = now(), list[Sequence[float]]()
+    while len(rounds) < FEWEST or now() - began < seconds:
+        rounds.append(timed(first + len(rounds)))
+    plain, *others = times = list(zip(*rounds, strict=True))
     return [
-        Raced(way, tuple(times[way]), SpeedUp.of(times[PLAIN], times[way], max(len(candidates), 1))) for way in ways
+        Raced(way, own, SpeedUp.of(plain, own, max(len(others), 1)))
+        for way, own in zip([PLAIN, *candidates], times, strict=True)
     ]
 
 

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import cycle
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from otspec.decode.base.drafts import Drafts
+from otspec.decode.base.drafts import Drafts, Launched, Outcome
 from otspec.decode.base.metrics import Metrics
 from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.drafter import Drafter, WrappedDrafter
 from otspec.decode.models.tokens.matching import Matching
-from otspec.decode.step.harness import Generation
+from otspec.decode.step.harness import Run
+from otspec.decode.step.in_turn import Now, in_turn
 from otspec.decode.step.strategy import DraftModels, Prepared, Strategy
+from otspec.decode.tuning.candidates import PLAIN, Candidate
 from otspec.decode.tuning.costs import Trial
 from otspec.errors import ProblemError
-from otspec.laws import IntArray
+from otspec.laws import FloatArray, IntArray
 
-Now = Callable[[], float]
-"""A clock, in seconds."""
+Begin = Callable[..., Run]
+"""Called as ``begin(strategy, prompt=..., seed=...)``, a prompt being a list of tokens."""
 
-Decoding = Callable[..., Generation]
-"""Called as ``decode(strategy, prompt, streamer=..., seed=...)``, a prompt being a list of tokens."""
+REPEATED = 2
+"""Steps of one depth in a row: on a GPU the next drafts are launched ahead while the depth stays."""
 
 
 def depths_of(most: int) -> list[int]:
-    """The depths of the steps of a trial, in turn.
+    """The depths of the steps of a trial, each `REPEATED` times, and then again from the first on.
 
     All are up to the deepest, which half of the steps have, so that acceptance is known there too; what a step takes is
     measured at three.
@@ -39,39 +42,57 @@ def depths_of(most: int) -> list[int]:
 
 
 class VaryingDrafter(WrappedDrafter):
-    """A drafter whose depth is set anew at every step, and which records it.
+    """A drafter whose depth changes from step to step.
 
     Parameters
     ----------
     drafter : Drafter
-    depths : iterator of int
-    drafted : list
-        Gets the depth of every step; 0 where nothing is drafted.
+    most : int
+    first : int
+        Number of its first step.
     """
 
-    def __init__(self, drafter: Drafter, depths: Iterator[int], drafted: list[int]) -> None:
+    def __init__(self, drafter: Drafter, most: int, first: int) -> None:
         super().__init__(drafter)
-        self._depths = depths
-        self._drafted = drafted
+        self._depths, self._number = depths_of(most), first
+        self.drafted: list[int] = []
+        """The depth of every step that had drafts."""
 
     def depth(self, lengths: IntArray) -> int:
-        """The next depth, if the drafter goes so far; called once a step, when it begins."""
-        self._drafted.append(0)
-        return min(super().depth(lengths), next(self._depths))
+        """That of the next step, if the drafter goes so far."""
+        return min(super().depth(lengths), self._depths[self._number // REPEATED % len(self._depths)])
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Draft."""
-        self._drafted[-1] = depth
+        self._count(depth)
         return super().draft(texts, depth)
 
+    def launch(self, texts: Sequence[Sequence[int]], depth: int) -> Launched | None:
+        """Draft before the host reads the drafts, where the drafter inside does."""
+        launched = self.inner.launch(texts, depth)
+        if launched is not None:
+            self._count(depth)
+        return launched
 
-@dataclass(frozen=True, eq=False)
+    def launch_next(self, drafts: Launched, outcome: Outcome, states: torch.Tensor | None) -> None:
+        """Launch the drafts of the next step."""
+        self.inner.launch_next(drafts, outcome, states)
+
+    def _count(self, depth: int) -> None:
+        self.drafted.append(depth)
+        self._number += 1
+
+
+@dataclass(eq=False)
 class Varying:
     """A strategy at depths that vary from step to step: one run then shows what all of them give and take."""
 
     strategy: Strategy
-    depths: Iterator[int]
-    drafted: list[int] = field(default_factory=list)
+    most: int
+    first: int
+    """Number of its first step."""
+    drafter: VaryingDrafter = field(init=False)
+    """Of the run that it was prepared for."""
 
     @property
     def lossless(self) -> bool:
@@ -91,7 +112,8 @@ class Varying:
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """Make drafter and verifier for a run."""
         drafter, verifier = self.strategy.prepare(vocab, sampling, generator)
-        return Prepared(VaryingDrafter(drafter, self.depths, self.drafted), verifier)
+        self.drafter = VaryingDrafter(drafter, self.most, self.first)
+        return Prepared(self.drafter, verifier)
 
 
 class TimedStep(NamedTuple):
@@ -102,97 +124,146 @@ class TimedStep(NamedTuple):
     seconds: float
 
 
-class StepTimes:
-    """A streamer that records when tokens came: of one text, at the end of every step."""
-
-    def __init__(self, now: Now) -> None:
-        self.now = now
-        self.at: list[float] = []
-
-    def put(self, value: torch.Tensor) -> None:
-        """Record the time; at first the prompt comes."""
-        self.at.append(self.now())
-
-    def end(self) -> None:
-        """Nothing to flush."""
-
-
-class TrialRuns:
-    """The sums over the runs of one family.
+class TrialRun:
+    """One text by one family, at depths that vary.
 
     Parameters
     ----------
+    begin : Begin
     strategy : Strategy
         Of the family at its largest depth, or plain decoding.
     most : int
         The largest depth; 0 for plain decoding.
+    first : int
+        Number of its first step among those of the family.
     now : Now
     """
 
-    def __init__(self, strategy: Strategy, most: int, now: Now) -> None:
-        self.strategy = strategy
-        self.most = most
-        self.now = now
-        self.metrics = Metrics()
+    def __init__(self, begin: Begin, strategy: Strategy, most: int, first: int, now: Now) -> None:
+        varying = Varying(strategy, most, first)
+        began = now()
+        self.run = begin(varying)
+        self.start = now() - began
+        """Seconds of preparation, and of reading the prompt."""
         self.steps: list[TimedStep] = []
-        """All but the first of every text."""
-        self._depths = cycle(depths_of(most))
-        self._drafted: list[int] = []
-        """Levels of every step."""
-        self._starts: list[tuple[int, float]] = []
-        """Of every run: the depth of its first step, and seconds less those of the steps after it."""
+        self._drafter = varying.drafter
 
-    def run(self, decode: Decoding, prompt: Sequence[int], seed: int) -> None:
-        """Decode once."""
-        times, drafted = StepTimes(self.now), list[int]()
-        began = self.now()
-        generation = decode(Varying(self.strategy, self._depths, drafted), prompt, streamer=times, seed=seed)
-        spent = self.now() - began
-        self.metrics += generation.metrics
-        steps = np.diff(times.at[1:])
-        self.steps += map(TimedStep, drafted[1:], steps.tolist())
-        self._starts.append((drafted[0], spent - float(steps.sum())))
-        self._drafted += drafted
-
-    def trial(self) -> Trial:
-        """Medians and means: what else the machine did is left out of the former, and nothing out of the latter."""
-        found: defaultdict[int, list[float]] = defaultdict(list)
-        for step in self.steps:
-            found[step.depth].append(step.seconds)
-        # A drafter of few tokens goes less deep than requested.
-        wanted = {0} if self.most == 0 else set(depths_of(max(found, default=self.most)))
-        timed = {depth: float(np.median(times)) for depth, times in found.items()}
-        steps = {depth: timed[depth] for depth in timed.keys() & wanted} or timed
-        if not steps:
-            raise ProblemError("all texts ended within one step; pass other prompts to tune with, or more new tokens")
-        starts = [spent - steps[depth] for depth, spent in self._starts if depth in steps]
-        drafted = [sum(depth > level for depth in self._drafted) for level in range(self.most)]
-        drafted = drafted[: drafted.index(0)] if 0 in drafted else drafted
-        accepted = [*self.metrics.accepted, *[0] * len(drafted)]  # copies may be shorter than requested
-        return Trial(
-            steps,
-            max(float(np.median(starts)), 0.0) if starts else 0.0,
-            tuple(got / steps for got, steps in zip(accepted, drafted, strict=False)),
-        )
+    def count(self, seconds: float) -> None:
+        """Count a step that the run has had."""
+        drafted = sum(step.depth > 0 for step in self.steps)
+        self.steps.append(TimedStep(sum(self._drafter.drafted[drafted:]), seconds))
 
 
-def trials(
-    runs: Collection[TrialRuns],
-    decode: Decoding,
-    prompts: Sequence[Sequence[int]],
-    seed: int,
-    seconds: float,
-    now: Now,
-    report: Callable[[], None] = lambda: None,
-) -> int:
-    """Run every trial on one prompt, then on the next, while there is time; how many prompts there were.
+def trial_of(runs: Sequence[TrialRun], plain: Sequence[TrialRun], most: int) -> Trial:
+    """What a family's first texts show, beside plain decoding of the same ones.
 
-    Every trial runs once at least, and as often as the others.
+    A machine has a speed of its own in every text, by plain decoding's steps; times are those at its median speed.
+
+    Parameters
+    ----------
+    runs : sequence of TrialRun
+    plain : sequence of TrialRun
+        As many or more.
+    most : int
+        The largest depth; 0 for plain decoding.
+
+    Raises
+    ------
+    ProblemError
+        If no text had a second step.
     """
-    began, rounds = now(), 0
-    while rounds == 0 or now() - began < seconds:
-        for one in runs:
-            one.run(decode, prompts[rounds % len(prompts)], seed + rounds)
-            report()
-        rounds += 1
-    return rounds
+    paces = np.array([np.mean([step.seconds for step in one.steps]) for one in plain])
+    scale = np.median(paces) / np.maximum(paces, 1e-12)
+    steps = _steps(runs, scale, most)
+    starts, plain_starts = _starts(runs, scale, steps), _starts(plain, scale, _steps(plain, scale, 0))
+    more = [own - of_plain for own, of_plain in zip(starts, plain_starts, strict=False) if own == own]
+    levels = [step.depth for one in runs for step in one.steps]
+    drafted = [deeper for level in range(most) if (deeper := sum(depth > level for depth in levels))]
+    metrics = sum((one.run.generation.metrics for one in runs), Metrics())
+    accepted = [*metrics.accepted, *[0] * len(drafted)]  # copies may be shorter than requested
+    return Trial(
+        steps,
+        max(float(np.median(plain_starts)) + (float(np.median(more)) if more else 0.0), 0.0),
+        tuple(got / of for got, of in zip(accepted, drafted, strict=False)),
+    )
+
+
+def _steps(runs: Sequence[TrialRun], scale: FloatArray, most: int) -> dict[int, float]:
+    """Median seconds of a step by its depth, all but the first of every text."""
+    found: defaultdict[int, list[float]] = defaultdict(list)
+    for one, factor in zip(runs, scale, strict=False):
+        for step in one.steps[1:]:
+            found[step.depth].append(step.seconds * factor)
+    if not found:
+        raise ProblemError("all texts ended within one step; pass other prompts to tune with, or more new tokens")
+    # A drafter of few tokens goes less deep than requested.
+    wanted = {0} if most == 0 else set(depths_of(max(found)))
+    timed = {depth: float(np.mean(times)) for depth, times in found.items()}
+    return {depth: timed[depth] for depth in timed.keys() & wanted} or timed
+
+
+def _starts(runs: Sequence[TrialRun], scale: FloatArray, steps: Mapping[int, float]) -> list[float]:
+    """What each text took besides its steps, of which the first takes longer; NaN where steps like it are unknown."""
+    firsts = [one.steps[0] for one in runs]
+    return [
+        (one.start + first.seconds) * factor - steps.get(first.depth, math.nan)
+        for one, first, factor in zip(runs, firsts, scale, strict=False)
+    ]
+
+
+class Trials:
+    """Trials of families, which go on for as long as they are granted.
+
+    Parameters
+    ----------
+    begin : Begin
+    prompts : sequence of lists of int
+    seed : int
+        Of the first text.
+    now : Now
+    report : callable
+        Called after every step.
+    """
+
+    def __init__(
+        self,
+        begin: Begin,
+        prompts: Sequence[Sequence[int]],
+        seed: int,
+        now: Now,
+        report: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._begin, self._prompts, self._seed, self._now, self._report = begin, prompts, seed, now, report
+        self.texts = 0
+        """Prompts so far."""
+        self._runs: defaultdict[Candidate, list[TrialRun]] = defaultdict(list)
+
+    def go_on(self, ways: Mapping[Candidate, Strategy], until: float) -> None:
+        """Decode one prompt by all ways in turn, then the next, while there is time, and one if there is none yet.
+
+        Parameters
+        ----------
+        ways : mapping
+            The strategies of families at their largest depth, and of plain decoding.
+        until : float
+            By the clock.
+        """
+        while not self.texts or self._now() < until:
+            going = [self._begun(way, strategy) for way, strategy in ways.items()]
+            self.texts += 1
+            for at, spent in in_turn([one.run for one in going], self._now):
+                going[at].count(spent)
+                self._report()
+
+    def _begun(self, way: Candidate, strategy: Strategy) -> TrialRun:
+        """A text by one way."""
+        runs, number = self._runs[way], self.texts
+        begin = partial(self._begin, prompt=self._prompts[number % len(self._prompts)], seed=self._seed + number)
+        one = TrialRun(begin, strategy, way.depth, sum(len(one.steps) for one in runs), self._now)
+        self._report()
+        runs.append(one)
+        return one
+
+    def of(self, way: Candidate) -> Trial:
+        """What was found of a way."""
+        return trial_of(self._runs[way], self._runs[PLAIN], way.depth)

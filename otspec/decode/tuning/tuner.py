@@ -16,13 +16,14 @@ from otspec.decode.models.context import positions, vocabulary
 from otspec.decode.models.own_config import own_config
 from otspec.decode.models.pairing import pair_up
 from otspec.decode.pair.loading import batch_of
-from otspec.decode.step.harness import Generation, run, sampling_settings
+from otspec.decode.step.harness import Run, begin, sampling_settings
+from otspec.decode.step.in_turn import Now, in_turn
 from otspec.decode.step.strategy import Strategy
-from otspec.decode.tuning.candidates import PLAIN, Candidate, Family, families
+from otspec.decode.tuning.candidates import PLAIN, Candidate, families
 from otspec.decode.tuning.costs import CostModel, Prediction
 from otspec.decode.tuning.identity import machine
 from otspec.decode.tuning.race import Raced, race, winner
-from otspec.decode.tuning.trials import Now, TrialRuns, trials
+from otspec.decode.tuning.trials import Trials
 from otspec.decode.tuning.tuned import Mark, Tuned
 from otspec.errors import ProblemError
 from otspec.laws import as_count
@@ -163,46 +164,54 @@ def tune(
     if matching is not None:  # dynamic trees are of the target's tokens
         tried = [one for one in tried if not one.dynamic]
 
-    def decode(strategy: Strategy, prompt: Sequence[int], **settings: Any) -> Generation:
-        more: dict[str, Any] = {
-            **batch_of([prompt], target.device),
-            "max_new_tokens": max_new_tokens,
-            **sampling,
-            **settings,
-        }
-        return run(target, strategy, tokenizer=tokenizer, draft_tokenizer=draft_tokenizer, **more)
+    def begun(strategy: Strategy, prompt: Sequence[int], seed: int, new: int = max_new_tokens) -> Run:
+        more: dict[str, Any] = {**batch_of([prompt], target.device), **sampling, "max_new_tokens": new, "seed": seed}
+        return begin(target, strategy, tokenizer=tokenizer, draft_tokenizer=draft_tokenizer, **more)
 
     def strategy(candidate: Candidate) -> Strategy:
         return strategy_of(candidate.method, draft, candidate.settings, matching)
 
-    ways = [PLAIN, *(Candidate(family, depth) for family in tried)]
-    for number, way in enumerate(ways):
+    # Graphs are captured over the longest cache; a CPU compiles the same, whatever it reads.
+    prompt = (min if target.device.type == "cpu" else max)(rows, key=len)
+    for way in (PLAIN, *(Candidate(family, depth) for family in tried)):
         progress("warming up", 0.0)
-        decode(strategy(way), rows[number % len(rows)], seed=seed, max_new_tokens=min(10, max_new_tokens))
+        begun(strategy(way), prompt, seed, new=min(10, max_new_tokens)).to_the_end()
 
     began = now()
 
     def at(stage: str) -> None:
         progress(stage, min((now() - began) / seconds, 1.0))
 
-    runs: dict[Family | None, TrialRuns] = {way.family: TrialRuns(strategy(way), way.depth, now) for way in ways}
-    decoded = trials(runs.values(), decode, rows, seed, SHARE * seconds, now, lambda: at("trying every family"))
-    shown = {family: one.trial() for family, one in runs.items()}
-    plain = shown.pop(None)
-    model = CostModel(plain, {one: shown[one] for one in tried}, max_new_tokens)
+    trials, left = Trials(begun, rows, seed, now, lambda: at("trying every family")), tried
+    rounds = max(math.ceil(math.log2(len(tried) / FINALISTS)), 1)
+    for number in range(1, rounds + 1):  # successive halving
+        ways = [PLAIN, *(Candidate(family, depth) for family in left)]
+        trials.go_on({way: strategy(way) for way in ways}, began + SHARE * seconds * number / rounds)
+        shown = {family: trials.of(Candidate(family, depth)) for family in tried}
+        model = CostModel(trials.of(PLAIN), shown, max_new_tokens)
+        best = [one.candidate for one in model.best() if one.candidate.family in left]
+        best = best[: max(math.ceil(len(left) / 2), FINALISTS)]
+        left = [one.family for one in best if one.family is not None]
+    finalists = best[:FINALISTS]
 
-    def raced_once(candidate: Candidate, number: int) -> float:
-        at("racing the best")
-        started = now()
-        generation = decode(strategy(candidate), rows[number % len(rows)], seed=seed + number)
-        return (now() - started) / generation.metrics.tokens
+    def raced(number: int) -> list[float]:
+        spent, begins = list[float](), list[Run]()
+        for way in (PLAIN, *finalists):
+            at("racing the best")
+            started = now()
+            begins.append(begun(strategy(way), rows[number % len(rows)], seed + number))
+            spent.append(now() - started)
+        for which, step in in_turn(begins, now):
+            at("racing the best")
+            spent[which] += step
+        return [taken / one.tokens for taken, one in zip(spent, begins, strict=True)]
 
-    raced = race([one.candidate for one in model.best()[:FINALISTS]], raced_once, decoded, (1 - SHARE) * seconds, now)
+    found = race(finalists, raced, trials.texts, (1 - SHARE) * seconds, now)
     marks = Mark.of(names[0], target), Mark.of(names[1], draft)
-    tuned = conclude(model, raced, marks, sampling, machine(target))
+    tuned = conclude(model, found, marks, sampling, machine(target))
     more = {"own_config": own_config(target, greedy=temperature == 0), "load": load_average()}
     tuned = replace(tuned, figures={**tuned.figures, **more})
-    return Tuning(model, raced, tuned)
+    return Tuning(model, found, tuned)
 
 
 def conclude(
