@@ -11,6 +11,7 @@ from otspec.kernels.byte_drafts import ByteDrafter, Cache, draft, read_text
 from otspec.kernels.byte_weights import ByteLayer, ByteMatrix
 from otspec.kernels.few_rows import add_and_normalise, gate, normalise, turn
 from otspec.kernels.merged_rest import split_laws, split_scores
+from otspec.kernels.truncation import truncate
 from otspec.problem import Problem
 from otspec.schemes import IID, DraftScheme, Greedy, HubPairs, Independent, Table, WithoutReplacement
 from otspec.solver import Solver, Stopped, TupleSolver
@@ -102,7 +103,8 @@ def passes() -> None:
     split_laws(np.ones((1, 4)), *found)
     for scores in (rows, laws[:1].astype(np.float32)):
         split_scores(scores, *found)
-    draft(*read, 1.0, laws[0, :2] / 2, *after, 0, 0, laws, tokens)
+    truncate(np.ones((1, 4), np.float32), 2, 0.5, 0.1)
+    draft(*read, (1.0, 0, 1.0, 0.0), laws[0, :2] / 2, *after, 0, 0, laws, tokens)
 
 
 def _run(problem: Problem, solver: Solver) -> None:

@@ -13,6 +13,7 @@ from otspec.jit import jit, jit_vectorised
 from otspec.kernels.byte_weights import ByteLayer, ByteMatrix, layer, multiply, product
 from otspec.kernels.exponentials import exp64, greatest
 from otspec.kernels.few_rows import Bits, Gains, narrowed, normalise, widened
+from otspec.kernels.truncation import truncate_row
 from otspec.laws import FloatArray, IntArray
 
 UNSEEN = np.uint16(0xFF7F)
@@ -20,6 +21,10 @@ UNSEEN = np.uint16(0xFF7F)
 NONE = -1
 """In place of a token, where a law has no more."""
 TINY = float(np.finfo(np.float32).tiny)
+
+
+Numbers = tuple[float, int, float, float]
+"""Temperature, 0 for point masses, and top_k, top_p and min_p as of `otspec.kernels.truncation.truncate`."""
 
 
 class ByteDrafter(NamedTuple):
@@ -81,7 +86,7 @@ def read_text(
 
 @jit
 def draft(
-    model: ByteDrafter, cache: Cache, branching: IntArray, columns: IntArray, temperature: float, uniform: FloatArray,
+    model: ByteDrafter, cache: Cache, branching: IntArray, columns: IntArray, numbers: Numbers, uniform: FloatArray,
     logits: Gains, output: Bits, start: int, position: int, laws: FloatArray, tokens: IntArray,
 ) -> None:  # fmt: skip
     """Draft all levels of a tree from the model's laws, and read them but for the last.
@@ -94,8 +99,7 @@ def draft(
         Of each level: how many children a slot has.
     columns : shape (k,)
         The token of each row of the head.
-    temperature : float
-        0 for point masses.
+    numbers : Numbers
     uniform : shape (slots - 1,) or (0,)
         In [0, 1): what each slot behind the root is drawn by, independently; or siblings are the likeliest tokens.
     logits : shape (1, k)
@@ -117,7 +121,7 @@ def draft(
         drawn = np.empty(wider, np.int64)
         for place in range(width):
             if first[place] == place:
-                _softmax(logits[place], temperature, laws[law + place])
+                _softmax(_cut(logits[place], numbers), numbers[0], laws[law + place])
             else:
                 laws[law + place] = laws[law + first[place]]
             own = drawn[place * children : (place + 1) * children]
@@ -233,6 +237,17 @@ def _mask(branching: IntArray, start: int, width: int) -> Bits:
             mask[0, place, stop + at] = 0
             at //= branching[level]
     return mask
+
+
+@jit
+def _cut(logits: Gains, numbers: Numbers) -> Gains:
+    """Logits with -inf for what truncations cut."""
+    temperature, top_k, top_p, min_p = numbers
+    if temperature == 0 or (top_k == 0 and top_p == 1 and min_p == 0):
+        return logits
+    left = logits.copy()
+    truncate_row(left, temperature, top_k, top_p, min_p)
+    return left
 
 
 @jit_vectorised

@@ -67,6 +67,8 @@ def _text(target: Any, draft: Any, **settings: Any) -> list[int]:
         {"branching": (1, 3, 1)},
         {"paths": 1, "depth": 3, "temperature": 0},
         {"paths": 2, "depth": 1},
+        {"paths": 2, "depth": 3, "top_k": 3},
+        {"paths": 1, "depth": 3, "temperature": 0.7, "top_p": 0.6, "min_p": 0.2},
         {"branching": (4, 1, 1), "law": "top_k", "draft_temperature": 1.0, "temperature": 0},
         {"branching": (2, 2, 1), "law": "top_k"},
         {"branching": (3, 1), "law": "top_k", "draft_temperature": 1e-4, "temperature": 0},  # one possible token
@@ -116,7 +118,7 @@ def test_one_kernel_grows_what_levels_do(
 @pytest.mark.parametrize(
     "settings",
     [
-        {"top_k": 3},
+        {"typical_p": 0.9},
         {"law": "without_replacement"},
         {"draft_confidence": 0.5, "paths": 1},
         {"paths": packed.BYTE_ROWS + 1},

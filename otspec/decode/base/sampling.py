@@ -23,6 +23,7 @@ from transformers import (
 
 from otspec.decode.base.draft_laws import few_on_a_gpu
 from otspec.decode.base.processors import BLIND, Followed
+from otspec.decode.base.warpers import Numbers, Warpers
 from otspec.errors import ProblemError
 from otspec.laws import as_count
 from otspec.verification.trees.topology import NONE
@@ -66,6 +67,9 @@ class Sampling:
         self.processors = processors
         self.blind = LogitsProcessorList(one for one in processors if isinstance(one, BLIND))
         self.reads_text = len(self.blind) < len(processors)
+        last = max((at for at, one in enumerate(processors, start=1) if not isinstance(one, BLIND)), default=0)
+        self._readers, self._warpers = processors[:last], Warpers(processors[last:])
+        self._warpers_of_drafts = Warpers(self.blind)
 
     @property
     def support(self) -> int | None:
@@ -95,11 +99,11 @@ class Sampling:
         return (self.do_sample, *settings) if plain else None
 
     @property
-    def temperature(self) -> float | None:
-        """The temperature, if draft laws depend on nothing else beside the logits: 0 for point masses; else None."""
-        if len(self.blind) > 1 or any(type(one) is not TemperatureLogitsWarper for one in self.blind):
+    def numbers(self) -> Numbers | None:
+        """All that draft laws depend on beside the logits, temperature 0 for point masses; None if there is more."""
+        if self._warpers_of_drafts.before:
             return None
-        return (float(self.blind[0].temperature) if self.blind else 1.0) if self.do_sample else 0.0
+        return self._warpers_of_drafts.numbers if self.do_sample else Numbers(0.0)
 
     def leaves_some(self, tokens: torch.Tensor, vocab: int) -> bool:
         """Whether a draft law over these tokens alone, shape (k,), has one left after what suppresses tokens."""
@@ -156,12 +160,12 @@ class Sampling:
         if not self.reads_text:
             return self._blind_scores(logits)
         scores = _precise(logits)
-        for one in self.processors:
+        for one in self._readers:
             if isinstance(one, BLIND):
                 scores = one(None, scores)
             else:
                 self._call(one, scores, prefixes)
-        return scores
+        return self._warpers(scores)
 
     def _call(self, processor: Any, scores: torch.Tensor, prefixes: Sequence[Prefix]) -> None:
         """Have a processor change scores, in place, after those of the texts that may come about.
@@ -182,7 +186,7 @@ class Sampling:
             scores[at] = call(text, scores[at].repeat(self.batch, 1))[row]
 
     def _blind_scores(self, logits: torch.Tensor) -> torch.Tensor:
-        return self.blind(None, _precise(logits)) if self.blind else logits
+        return self._warpers_of_drafts(_precise(logits)) if self.blind else logits
 
     def _laws(self, scores: torch.Tensor) -> torch.Tensor:
         """Laws in float64: over 100 000 tokens, a softmax in float32 is off a total of 1 by 2e-5 and more."""

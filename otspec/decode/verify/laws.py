@@ -9,6 +9,7 @@ docs/decoding.md has the proof that the law of the text is the same.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,8 +133,15 @@ def _copied(*parts: torch.Tensor) -> list[FloatArray]:
 
 
 def merged_of_scores(scores: torch.Tensor, drafts: Drafts, generator: torch.Generator) -> LawsOnHost:
-    """`merged_to_host` of the softmax of scores on a CPU, shape (N, V); by a kernel where drafts are over columns."""
-    if drafts.columns is None or _pays(drafts.support, drafts.laws.shape[1]) or scores.dtype not in SCORES:
+    """`merged_to_host` of the softmax of scores on a CPU, shape (N, V); by a kernel where drafts are over columns.
+
+    Truncated laws are over the columns that one of them can draft.
+    """
+    if drafts.support is not None and drafts.rows is None and len(drafts.laws):
+        possible = drafts.laws.any(dim=0).nonzero().squeeze(1)
+        columns = possible if drafts.columns is None else drafts.columns[possible]
+        drafts = replace(drafts, laws=drafts.laws[:, possible], columns=columns, support=None)
+    if drafts.columns is None or scores.dtype not in SCORES:
         return merged_to_host(softmax(scores), drafts, generator)
     return _split_over_columns(scores.contiguous(), drafts, drafts.columns, generator)
 
