@@ -57,9 +57,11 @@ def law_from_logits(
         law = _keep_top_k(law, top_k)
     law /= law.sum()
     if top_p is not None and top_p < 1:
-        order = np.argsort(-law, kind="stable")
-        count = int(np.searchsorted(np.cumsum(law[order]), top_p)) + 1
-        law[order[count:]] = 0.0
+        from otspec.kernels.truncation import least_left  # numba is wanted here alone
+
+        least, last = least_left(law, 0, float(top_p))
+        law[law < least] = 0.0
+        law[last + 1 :][law[last + 1 :] == least] = 0.0
         law /= law.sum()
     return law
 
