@@ -82,7 +82,7 @@ def test_a_machine_that_slows_down_changes_no_prediction() -> None:
     assert [one.steps for one in found] == [{1: 3.0, 2: 3.6}] * 2
     assert [one.start for one in found] == pytest.approx([1.4] * 2)
     assert found[0].acceptance == (1 / 3, 0.0)
-    assert trial_of(plain, plain, 0) == Trial({0: 2.0}, 1.0)
+    assert trial_of(plain, plain, 0) == Trial({0: 2.0}, 1.0, texts=3)
 
 
 # --- what is tried, and the race
@@ -99,11 +99,12 @@ def test_what_is_tried() -> None:
         {"paths": 1, "depth": 3, "solver": "block"},
         {"paths": 2, "depth": 3, "law": "top_k", "draft_temperature": 1.0},
         {"paths": 2, "depth": 3},
+        {"paths": 2, "depth": 3, "prompt_lookup": 3},
         {"depth": 3},
     ]
-    methods = ["multi-draft", "multi-draft", "dynamic-tree", "prompt-lookup"]
+    methods = ["multi-draft", "multi-draft", "dynamic-tree", "dynamic-tree", "prompt-lookup"]
     assert [Candidate(one, 5).method for one in greedy] == methods
-    assert Candidate(greedy[2], 5).name == "dynamic trees, K = 2, L = 5"
+    assert Candidate(greedy[3], 5).name == "dynamic trees, K = 2, beside a copied path, L = 5"
     assert Candidate(sampled[0], 5).name == "block, K = 1, L = 5"
     assert Candidate(sampled[3], 5).name == "nested, K = 2, drafts of top-k 20, L = 5"
     stem = sampled[-2]

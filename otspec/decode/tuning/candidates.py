@@ -27,6 +27,8 @@ class Family:
     """How many tokens all paths share."""
     dynamic: bool = False
     """Whether drafts are a dynamic tree, of K L tokens."""
+    beside_copy: bool = False
+    """Whether a path of L tokens copied from the text is beside that tree."""
 
     @property
     def method(self) -> str:
@@ -40,7 +42,7 @@ class Family:
         if self.lookup:
             return {"depth": depth}
         if self.dynamic:
-            return {"paths": self.paths, "depth": depth}
+            return {"paths": self.paths, "depth": depth} | ({"prompt_lookup": depth} if self.beside_copy else {})
         chosen = {
             "solver": self.solver,
             "law": self.law,
@@ -59,7 +61,7 @@ class Family:
         if self.lookup:
             return "prompt lookup"
         if self.dynamic:
-            return f"dynamic trees, K = {self.paths}"
+            return f"dynamic trees, K = {self.paths}{', beside a copied path' if self.beside_copy else ''}"
         rule = self.solver or f"{self.law} siblings"
         top = "" if self.draft_top_k is None or self.law is not None else f", drafts of top-k {self.draft_top_k}"
         stem = f" behind a stem of {self.stem}" if self.stem else ""
@@ -103,7 +105,7 @@ def families(paths: Sequence[int], draft_top_k: Sequence[int], sampling: Mapping
     Sampled texts are drafted by independent paths, which `block` verifies if there is one and `nested` if there are
     several; their drafts may be truncated, or begin with a stem that all paths share (docs/paths.md).  Greedy
     texts are drafted by the likeliest tokens: independent paths would all be one, so several begin with different
-    tokens, or are a dynamic tree.  Both may be copied from the text, too.
+    tokens, or are a dynamic tree, and a path copied from the text may be beside that.  Both may be copies alone, too.
 
     Parameters
     ----------
@@ -129,7 +131,7 @@ def families(paths: Sequence[int], draft_top_k: Sequence[int], sampling: Mapping
         several = [count for count in drafted if count > 1]
         return [
             *(Family(count, "block") if count == 1 else Family(count, None, "top_k", 1.0) for count in drafted),
-            *(Family(count, dynamic=True) for count in several),
+            *(Family(count, dynamic=True, beside_copy=beside) for beside in (False, True) for count in several),
             LOOKUP,
         ]
     return [

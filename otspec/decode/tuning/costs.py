@@ -20,6 +20,8 @@ class Trial:
     """Seconds of a text besides its steps: preparation, and reading the prompt."""
     acceptance: tuple[float, ...] = ()
     """Entry d - 1: of the steps that may draft d tokens or more, the share that accepted d or more."""
+    texts: int = 1
+    """How many were decoded."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,13 @@ class CostModel:
     trials: Mapping[Family, Trial]
     text: int
 
+    def trial(self, candidate: Candidate) -> Trial:
+        """That of its family."""
+        return self.plain if candidate.family is None else self.trials[candidate.family]
+
     def predict(self, candidate: Candidate) -> Prediction:
         """The expected times of a candidate."""
-        family, depth = candidate.family, candidate.depth
-        trial = self.plain if family is None else self.trials[family]
+        trial, depth = self.trial(candidate), candidate.depth
         tokens = 1.0 + sum(trial.acceptance[:depth])
         timed = sorted(trial.steps)
         step = float(np.interp(depth, timed, [trial.steps[one] for one in timed]))

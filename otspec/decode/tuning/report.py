@@ -15,19 +15,23 @@ def tables(tuning: Tuning) -> list[TextTable]:
 def predictions_table(tuning: Tuning) -> TextTable:
     """The best depth of every family, and plain decoding."""
     model = tuning.model
+    best = sorted(model.best(), key=lambda one: -model.trial(one.candidate).texts)
     rows = [
-        (one.candidate.name, f"{one.tokens:.2f}", *_milliseconds(one.step, one.per_token), f"{model.speed_up(one):.2f}")
-        for one in (model.predict(PLAIN), *model.best())
+        (
+            one.candidate.name,
+            f"{one.tokens:.2f}",
+            *(f"{1e3 * seconds:.2f}" for seconds in (one.step, one.per_token)),
+            f"{model.speed_up(one):.2f}",
+            str(model.trial(one.candidate).texts),
+        )
+        for one in (model.predict(PLAIN), *best)
     ]
     note = (
-        "The best depth L of every family, from acceptance by depth and the times of steps in trials; the better half "
-        "of the families had more of them."
+        "The best depth L of every family, from acceptance by depth and the times of steps in trials. The better half "
+        "of the families had more texts; what fewer show is less sure."
     )
-    return TextTable("Predicted", ("way", "tokens/step", "ms/step", "ms/token", "speed-up"), rows, note, labels=1)
-
-
-def _milliseconds(*seconds: float) -> list[str]:
-    return [f"{1e3 * one:.2f}" for one in seconds]
+    header = ("way", "tokens/step", "ms/step", "ms/token", "speed-up", "texts")
+    return TextTable("Predicted", header, rows, note, labels=1)
 
 
 def race_table(tuning: Tuning) -> TextTable:

@@ -185,6 +185,7 @@ def trial_of(runs: Sequence[TrialRun], plain: Sequence[TrialRun], most: int) -> 
         steps,
         max(float(np.median(plain_starts)) + (float(np.median(more)) if more else 0.0), 0.0),
         tuple(got / of for got, of in zip(accepted, drafted, strict=False)),
+        len(runs),
     )
 
 
