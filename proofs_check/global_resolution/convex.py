@@ -189,7 +189,7 @@ def theorem_6_4_deviation(leaks: float = 3, **point: Any) -> float:
     truncated_point,
     _WALK,
     tol=_NEAR,
-    mutants={"1.9 eps_T in place of 2.": {"leaks": 1.9}},
+    mutants={"1.8 eps_T in place of 2.": {"leaks": 1.8}},
 )
 def theorem_6_4_deviation_2(leaks: float = 2, **point: Any) -> tuple[float, float]:
     """|grad Phi_T|_1 + 2 eps_T suffices in Theorem 6.4. [otspec; sharpens thomas2025global, Theorem 6.4]
