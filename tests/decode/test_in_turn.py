@@ -10,7 +10,7 @@ from otspec.decode import MultiDraft, Strategy, run
 from otspec.decode.drafters.eagle.drafter import EagleDrafter
 from otspec.decode.methods import Vanilla
 from otspec.decode.step.harness import begin
-from otspec.decode.step.in_turn import in_turn
+from otspec.decode.step.in_turn import in_turn, side_by_side
 from otspec.decode.step.loop import Decoder
 from otspec.decode.tuning.trials import REPEATED, Varying
 from tests.contracts.draft_models import DRAFT_MODELS
@@ -43,3 +43,8 @@ def test_runs_in_turn_write_what_each_does_alone(kind: str, ahead: bool, monkeyp
     depths = [depth for depth in varying.drafter.drafted if depth < 3]
     assert depths[: 2 * REPEATED] == [2] * REPEATED + [1] * REPEATED
     assert not early or ahead
+
+
+def test_a_gpu_has_one_run_at_a_time() -> None:
+    assert side_by_side("ab", torch.device("cuda")) == [["a"], ["b"]]
+    assert side_by_side("ab", torch.device("cpu")) == ["ab"]

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import torch
 
 from otspec.decode.step.harness import Run
+
+T = TypeVar("T")
 
 Now = Callable[[], float]
 """A clock, in seconds."""
@@ -32,3 +37,40 @@ def in_turn(runs: Sequence[Run], now: Now = time.perf_counter) -> Iterator[tuple
             ended = now()
             yield at, ended - started
             started = ended
+
+
+def side_by_side(ways: Sequence[T], device: torch.device) -> list[Sequence[T]]:
+    """The ways to decode that run at a time on a device.
+
+    A CPU has all of them in turn.  On a GPU each is alone: it has caches and graphs of its own there, for which there
+    may be no room, and the graphs of the run before it are captured already.
+    """
+    return [ways] if device.type == "cpu" else [[way] for way in ways]
+
+
+def timed_in_turn(
+    begins: Sequence[Callable[[], Run]], device: torch.device, now: Now, report: Callable[[], None]
+) -> list[tuple[Run, float]]:
+    """Begin runs and have their steps, as many at a time as the device has; each run, and its seconds in all.
+
+    Parameters
+    ----------
+    begins : sequence of callable
+    device : torch.device
+    now : Now
+    report : callable
+        Called after every step.
+    """
+    found: list[tuple[Run, float]] = []
+    for group in side_by_side(begins, device):
+        runs, spent = list[Run](), list[float]()
+        for begin in group:
+            started = now()
+            runs.append(begin())
+            spent.append(now() - started)
+            report()
+        for at, seconds in in_turn(runs, now):
+            spent[at] += seconds
+            report()
+        found += zip(runs, spent, strict=True)
+    return found

@@ -18,7 +18,7 @@ from otspec.decode.base.sampling import Sampling
 from otspec.decode.drafters.drafter import Drafter, WrappedDrafter
 from otspec.decode.models.tokens.matching import Matching
 from otspec.decode.step.harness import Run
-from otspec.decode.step.in_turn import Now, in_turn
+from otspec.decode.step.in_turn import Now, in_turn, side_by_side
 from otspec.decode.step.strategy import DraftModels, Prepared, Strategy
 from otspec.decode.tuning.candidates import PLAIN, Candidate
 from otspec.decode.tuning.costs import Trial
@@ -27,6 +27,9 @@ from otspec.laws import FloatArray, IntArray
 
 Begin = Callable[..., Run]
 """Called as ``begin(strategy, prompt=..., seed=...)``, a prompt being a list of tokens."""
+
+UNUSUAL = 5
+"""A step that takes so many times the median is none like the others: on a GPU a graph was captured."""
 
 REPEATED = 2
 """Steps of one depth in a row: on a GPU the next drafts are launched ahead while the depth stays."""
@@ -172,7 +175,7 @@ def trial_of(runs: Sequence[TrialRun], plain: Sequence[TrialRun], most: int) -> 
     ProblemError
         If no text had a second step.
     """
-    paces = np.array([np.mean([step.seconds for step in one.steps]) for one in plain])
+    paces = np.array([_typical([step.seconds for step in one.steps]) for one in plain])
     scale = np.median(paces) / np.maximum(paces, 1e-12)
     steps = _steps(runs, scale, most)
     starts, plain_starts = _starts(runs, scale, steps), _starts(plain, scale, _steps(plain, scale, 0))
@@ -190,7 +193,7 @@ def trial_of(runs: Sequence[TrialRun], plain: Sequence[TrialRun], most: int) -> 
 
 
 def _steps(runs: Sequence[TrialRun], scale: FloatArray, most: int) -> dict[int, float]:
-    """Median seconds of a step by its depth, all but the first of every text."""
+    """Seconds of a step by its depth, all but the first of every text."""
     found: defaultdict[int, list[float]] = defaultdict(list)
     for one, factor in zip(runs, scale, strict=False):
         for step in one.steps[1:]:
@@ -199,8 +202,14 @@ def _steps(runs: Sequence[TrialRun], scale: FloatArray, most: int) -> dict[int, 
         raise ProblemError("all texts ended within one step; pass other prompts to tune with, or more new tokens")
     # A drafter of few tokens goes less deep than requested.
     wanted = {0} if most == 0 else set(depths_of(max(found)))
-    timed = {depth: float(np.mean(times)) for depth, times in found.items()}
+    timed = {depth: _typical(times) for depth, times in found.items()}
     return {depth: timed[depth] for depth in timed.keys() & wanted} or timed
+
+
+def _typical(seconds: Sequence[float]) -> float:
+    """The mean, as other processes take their share of every step, without those in which something was compiled."""
+    times = np.array(seconds)
+    return float(times[times <= UNUSUAL * np.median(times)].mean())
 
 
 def _starts(runs: Sequence[TrialRun], scale: FloatArray, steps: Mapping[int, float]) -> list[float]:
@@ -222,6 +231,8 @@ class Trials:
     seed : int
         Of the first text.
     now : Now
+    device : torch.device
+        Of the target.
     report : callable
         Called after every step.
     """
@@ -232,9 +243,11 @@ class Trials:
         prompts: Sequence[Sequence[int]],
         seed: int,
         now: Now,
+        device: torch.device,
         report: Callable[[], None] = lambda: None,
     ) -> None:
-        self._begin, self._prompts, self._seed, self._now, self._report = begin, prompts, seed, now, report
+        self._begin, self._prompts, self._seed, self._now = begin, prompts, seed, now
+        self._device, self._report = device, report
         self.texts = 0
         """Prompts so far."""
         self._runs: defaultdict[Candidate, list[TrialRun]] = defaultdict(list)
@@ -250,11 +263,12 @@ class Trials:
             By the clock.
         """
         while not self.texts or self._now() < until:
-            going = [self._begun(way, strategy) for way, strategy in ways.items()]
+            for group in side_by_side(list(ways.items()), self._device):
+                going = [self._begun(way, strategy) for way, strategy in group]
+                for at, spent in in_turn([one.run for one in going], self._now):
+                    going[at].count(spent)
+                    self._report()
             self.texts += 1
-            for at, spent in in_turn([one.run for one in going], self._now):
-                going[at].count(spent)
-                self._report()
 
     def _begun(self, way: Candidate, strategy: Strategy) -> TrialRun:
         """A text by one way."""

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -17,7 +18,7 @@ from otspec.decode.models.own_config import own_config
 from otspec.decode.models.pairing import pair_up
 from otspec.decode.pair.loading import batch_of
 from otspec.decode.step.harness import Run, begin, sampling_settings
-from otspec.decode.step.in_turn import Now, in_turn
+from otspec.decode.step.in_turn import Now, timed_in_turn
 from otspec.decode.step.strategy import Strategy
 from otspec.decode.tuning.candidates import PLAIN, Candidate, families
 from otspec.decode.tuning.costs import CostModel, Prediction
@@ -173,16 +174,20 @@ def tune(
 
     # Graphs are captured over the longest cache; a CPU compiles the same, whatever it reads.
     prompt = (min if target.device.type == "cpu" else max)(rows, key=len)
-    for way in (PLAIN, *(Candidate(family, depth) for family in tried)):
-        progress("warming up", 0.0)
-        begun(strategy(way), prompt, seed, new=min(10, max_new_tokens)).to_the_end()
+
+    def warm_up(ways: Sequence[Candidate], share: float) -> None:
+        for way in ways:
+            progress("warming up", share)
+            begun(strategy(way), prompt, seed, new=min(10, max_new_tokens)).to_the_end()
+
+    warm_up([PLAIN, *(Candidate(family, depth) for family in tried)], 0.0)
 
     began = now()
 
     def at(stage: str) -> None:
         progress(stage, min((now() - began) / seconds, 1.0))
 
-    trials, left = Trials(begun, rows, seed, now, lambda: at("trying every family")), tried
+    trials, left = Trials(begun, rows, seed, now, target.device, lambda: at("trying every family")), tried
     rounds = max(math.ceil(math.log2(len(tried) / FINALISTS)), 1)
     for number in range(1, rounds + 1):  # successive halving
         ways = [PLAIN, *(Candidate(family, depth) for family in left)]
@@ -193,18 +198,13 @@ def tune(
         best = best[: max(math.ceil(len(left) / 2), FINALISTS)]
         left = [one.family for one in best if one.family is not None]
     finalists = best[:FINALISTS]
+    warm_up(finalists, SHARE)  # their depths are others
 
     def raced(number: int) -> list[float]:
-        spent, begins = list[float](), list[Run]()
-        for way in (PLAIN, *finalists):
-            at("racing the best")
-            started = now()
-            begins.append(begun(strategy(way), rows[number % len(rows)], seed + number))
-            spent.append(now() - started)
-        for which, step in in_turn(begins, now):
-            at("racing the best")
-            spent[which] += step
-        return [taken / one.tokens for taken, one in zip(spent, begins, strict=True)]
+        prompt, own = rows[number % len(rows)], seed + number
+        begins = [partial(begun, strategy(way), prompt, own) for way in (PLAIN, *finalists)]
+        runs = timed_in_turn(begins, target.device, now, lambda: at("racing the best"))
+        return [seconds / one.tokens for one, seconds in runs]
 
     found = race(finalists, raced, trials.texts, (1 - SHARE) * seconds, now)
     marks = Mark.of(names[0], target), Mark.of(names[1], draft)
