@@ -67,10 +67,7 @@ def test_the_cost_model_by_hand() -> None:
 
 def run(start: float, *steps: tuple[int, float]) -> Any:
     """A text of a trial, by what its prompt took, and the depths and seconds of its steps."""
-    generation = SimpleNamespace(metrics=Metrics(accepted=[1]))
-    return SimpleNamespace(
-        start=start, steps=[TimedStep(*one) for one in steps], run=SimpleNamespace(generation=generation)
-    )
+    return SimpleNamespace(start=start, steps=[TimedStep(*one) for one in steps], metrics=Metrics(accepted=[1]))
 
 
 def test_a_machine_that_slows_down_changes_no_prediction() -> None:

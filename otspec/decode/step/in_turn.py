@@ -50,8 +50,8 @@ def side_by_side(ways: Sequence[T], device: torch.device) -> list[Sequence[T]]:
 
 def timed_in_turn(
     begins: Sequence[Callable[[], Run]], device: torch.device, now: Now, report: Callable[[], None]
-) -> list[tuple[Run, float]]:
-    """Begin runs and have their steps, as many at a time as the device has; each run, and its seconds in all.
+) -> list[float]:
+    """Begin runs and have their steps, as many at a time as the device has; the seconds of a token of each.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def timed_in_turn(
     report : callable
         Called after every step.
     """
-    found: list[tuple[Run, float]] = []
+    found: list[float] = []
     for group in side_by_side(begins, device):
         runs, spent = list[Run](), list[float]()
         for begin in group:
@@ -72,5 +72,5 @@ def timed_in_turn(
         for at, seconds in in_turn(runs, now):
             spent[at] += seconds
             report()
-        found += zip(runs, spent, strict=True)
+        found += [taken / one.tokens for taken, one in zip(spent, runs, strict=True)]
     return found

@@ -149,12 +149,19 @@ class TrialRun:
         self.start = now() - began
         """Seconds of preparation, and of reading the prompt."""
         self.steps: list[TimedStep] = []
-        self._drafter = varying.drafter
+        self._drafted = varying.drafter.drafted
+        self.metrics = Metrics()
+        """Once it is over."""
 
     def count(self, seconds: float) -> None:
         """Count a step that the run has had."""
         drafted = sum(step.depth > 0 for step in self.steps)
-        self.steps.append(TimedStep(sum(self._drafter.drafted[drafted:]), seconds))
+        self.steps.append(TimedStep(sum(self._drafted[drafted:]), seconds))
+
+    def end(self) -> None:
+        """Keep the metrics, and let go of the models' caches."""
+        self.metrics = self.run.generation.metrics
+        del self.run
 
 
 def trial_of(runs: Sequence[TrialRun], plain: Sequence[TrialRun], most: int) -> Trial:
@@ -182,7 +189,7 @@ def trial_of(runs: Sequence[TrialRun], plain: Sequence[TrialRun], most: int) -> 
     more = [own - of_plain for own, of_plain in zip(starts, plain_starts, strict=False) if own == own]
     levels = [step.depth for one in runs for step in one.steps]
     drafted = [deeper for level in range(most) if (deeper := sum(depth > level for depth in levels))]
-    metrics = sum((one.run.generation.metrics for one in runs), Metrics())
+    metrics = sum((one.metrics for one in runs), Metrics())
     accepted = [*metrics.accepted, *[0] * len(drafted)]  # copies may be shorter than requested
     return Trial(
         steps,
@@ -268,6 +275,8 @@ class Trials:
                 for at, spent in in_turn([one.run for one in going], self._now):
                     going[at].count(spent)
                     self._report()
+                for one in going:
+                    one.end()
             self.texts += 1
 
     def _begun(self, way: Candidate, strategy: Strategy) -> TrialRun:

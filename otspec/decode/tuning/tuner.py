@@ -203,8 +203,7 @@ def tune(
     def raced(number: int) -> list[float]:
         prompt, own = rows[number % len(rows)], seed + number
         begins = [partial(begun, strategy(way), prompt, own) for way in (PLAIN, *finalists)]
-        runs = timed_in_turn(begins, target.device, now, lambda: at("racing the best"))
-        return [seconds / one.tokens for one, seconds in runs]
+        return timed_in_turn(begins, target.device, now, lambda: at("racing the best"))
 
     found = race(finalists, raced, trials.texts, (1 - SHARE) * seconds, now)
     marks = Mark.of(names[0], target), Mark.of(names[1], draft)
