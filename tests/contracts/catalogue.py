@@ -317,7 +317,7 @@ CATALOGUE: Mapping[str, Entry] = {
         lambda of: DynamicTree(of.draft, 2, 2, prompt_lookup=3), prompt=REPEATED, by_text=True
     ),
     # Of depths that vary from step to step.
-    "varying": Entry(lambda of: Varying(drafts()(of), 2, 0), plain(), batch=False, draws=False),
+    "varying": Entry(lambda of: Varying(drafts()(of), 2), plain(), batch=False, draws=False),
     # Fixed drafts.
     "vanilla": Entry(lambda of: Vanilla(), by_text=True),
     "prompt lookup": Entry(lambda of: PromptLookup(3, 2), settings=ALL, by_text=True, prompt=REPEATED),

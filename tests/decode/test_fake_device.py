@@ -16,7 +16,7 @@ from otspec.decode.base.sampling import Sampling
 from otspec.decode.base.text import Request, StoppingRules
 from otspec.decode.drafters.shortlists.selection import History, Level
 from otspec.decode.models.head import Head
-from otspec.decode.step.loop import Decoder
+from otspec.decode.step.loop import Decoder, Decoding
 from otspec.decode.verify.on_device import device_rule
 from otspec.decode.verify.step import step_verifier
 from otspec.verification.tensors import majorant
@@ -48,7 +48,8 @@ def waits(strategy: Callable[[Any], Any], model: Any, target: Any, temperature: 
         verification = step_verifier(verifier, sampling, np.random.default_rng(0), generator, rule)
         ending = StoppingRules(StoppingCriteriaList([MaxLengthCriteria(3 + NEW)]), device())
         with without_numbers(*shown) as copies:
-            decoding = Decoder(mine, drafter, verification, ending, False).begin([Request(0, [], [1, 2, 3])])
+            decoder = Decoder(mine, drafter, verification, ending, False)
+            decoding = Decoding(decoder, [Request(0, [], [1, 2, 3])])
             while decoding.step():
                 pass
     assert (metrics := decoding.metrics).tokens == NEW

@@ -29,7 +29,7 @@ def test_runs_in_turn_write_what_each_does_alone(kind: str, ahead: bool, monkeyp
     with torch.no_grad():
         model = DRAFT_MODELS[kind](target, draft)
     deep = MultiDraft(model, paths=2, depth=2)
-    ways: list[Strategy] = [Vanilla(), deep, MultiDraft(model, depth=2), varying := Varying(deep, 2, 0)]
+    ways: list[Strategy] = [Vanilla(), deep, MultiDraft(model, depth=2), varying := Varying(deep, 2)]
     settings: dict[str, Any] = {"max_new_tokens": NEW, "seed": 3, "verify_on": "device" if ahead else None}
     prompt = torch.tensor([[0, 1, 2]])
     alone = [run(target, way, prompt, **settings).new_tokens for way in ways]

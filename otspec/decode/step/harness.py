@@ -252,7 +252,7 @@ def begin_prepared(
     verification = step_verifier(verifier, sampling, np.random.default_rng(seed), generator, rule)
     scorer = None if settings.logprobs is None else Scorer(sampling, settings.logprobs)
     decoder = Decoder(target, drafter, verification, ending, sampling.reads_text, streamer, scorer)
-    return Run(texts, input_ids, pad, decoder.begin(texts))
+    return Run(texts, input_ids, pad, Decoding(decoder, texts))
 
 
 def _check_stop_strings(strings: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -22,7 +21,7 @@ What the one before it left in caches, and on the queue of a device, is little o
 others use as well changes from one second to the next."""
 
 
-def in_turn(runs: Sequence[Run], now: Now = time.perf_counter) -> Iterator[tuple[int, float]]:
+def in_turn(runs: Sequence[Run], now: Now) -> Iterator[tuple[int, float]]:
     """Have the steps of several runs until all texts have ended: always of the run with the fewest new tokens.
 
     Yields which run had a step, and its seconds.

@@ -60,10 +60,6 @@ class Decoder:
     IN_TURN: ClassVar[Collection[str]] = ("cpu",)
     """Devices that do nothing while the host handles drafts: there equal prefixes are merged first, and read once."""
 
-    def begin(self, texts: Sequence[Request]) -> Decoding:
-        """Read the prompts of texts, which the steps of what this returns make longer, in place."""
-        return Decoding(self, texts)
-
     def step(self, going: list[Request], target: Target, clock: Clock, metrics: Metrics) -> list[Request]:
         """Make texts longer by one step; which of them go on."""
         tokens = [text.tokens for text in going]
@@ -197,7 +193,7 @@ class Decoder:
 
 
 class Decoding:
-    """Texts in the making.
+    """Texts in the making: prompts are read at once, and every step makes them longer, in place.
 
     Parameters
     ----------

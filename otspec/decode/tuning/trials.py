@@ -28,9 +28,6 @@ from otspec.laws import FloatArray, IntArray
 Begin = Callable[..., Run]
 """Called as ``begin(strategy, prompt=..., seed=...)``, a prompt being a list of tokens."""
 
-UNUSUAL = 5
-"""A step that takes so many times the median is none like the others: on a GPU a graph was captured."""
-
 REPEATED = 2
 """Steps of one depth in a row: on a GPU the next drafts are launched ahead while the depth stays."""
 
@@ -51,39 +48,33 @@ class VaryingDrafter(WrappedDrafter):
     ----------
     drafter : Drafter
     most : int
-    first : int
-        Number of its first step.
     """
 
-    def __init__(self, drafter: Drafter, most: int, first: int) -> None:
+    def __init__(self, drafter: Drafter, most: int) -> None:
         super().__init__(drafter)
-        self._depths, self._number = depths_of(most), first
+        self._depths = depths_of(most)
         self.drafted: list[int] = []
         """The depth of every step that had drafts."""
 
     def depth(self, lengths: IntArray) -> int:
         """That of the next step, if the drafter goes so far."""
-        return min(super().depth(lengths), self._depths[self._number // REPEATED % len(self._depths)])
+        return min(super().depth(lengths), self._depths[len(self.drafted) // REPEATED % len(self._depths)])
 
     def draft(self, texts: Sequence[Sequence[int]], depth: int) -> Drafts:
         """Draft."""
-        self._count(depth)
+        self.drafted.append(depth)
         return super().draft(texts, depth)
 
     def launch(self, texts: Sequence[Sequence[int]], depth: int) -> Launched | None:
         """Draft before the host reads the drafts, where the drafter inside does."""
         launched = self.inner.launch(texts, depth)
         if launched is not None:
-            self._count(depth)
+            self.drafted.append(depth)
         return launched
 
     def launch_next(self, drafts: Launched, outcome: Outcome, states: torch.Tensor | None) -> None:
         """Launch the drafts of the next step."""
         self.inner.launch_next(drafts, outcome, states)
-
-    def _count(self, depth: int) -> None:
-        self.drafted.append(depth)
-        self._number += 1
 
 
 @dataclass(eq=False)
@@ -92,8 +83,6 @@ class Varying:
 
     strategy: Strategy
     most: int
-    first: int
-    """Number of its first step."""
     drafter: VaryingDrafter = field(init=False)
     """Of the run that it was prepared for."""
 
@@ -115,7 +104,7 @@ class Varying:
     def prepare(self, vocab: int, sampling: Sampling, generator: torch.Generator) -> Prepared:
         """Make drafter and verifier for a run."""
         drafter, verifier = self.strategy.prepare(vocab, sampling, generator)
-        self.drafter = VaryingDrafter(drafter, self.most, self.first)
+        self.drafter = VaryingDrafter(drafter, self.most)
         return Prepared(self.drafter, verifier)
 
 
@@ -137,13 +126,11 @@ class TrialRun:
         Of the family at its largest depth, or plain decoding.
     most : int
         The largest depth; 0 for plain decoding.
-    first : int
-        Number of its first step among those of the family.
     now : Now
     """
 
-    def __init__(self, begin: Begin, strategy: Strategy, most: int, first: int, now: Now) -> None:
-        varying = Varying(strategy, most, first)
+    def __init__(self, begin: Begin, strategy: Strategy, most: int, now: Now) -> None:
+        varying = Varying(strategy, most)
         began = now()
         self.run = begin(varying)
         self.start = now() - began
@@ -214,9 +201,9 @@ def _steps(runs: Sequence[TrialRun], scale: FloatArray, most: int) -> dict[int, 
 
 
 def _typical(seconds: Sequence[float]) -> float:
-    """The mean, as other processes take their share of every step, without those in which something was compiled."""
+    """The mean, as other processes take their share of every step, without those in which a graph was captured."""
     times = np.array(seconds)
-    return float(times[times <= UNUSUAL * np.median(times)].mean())
+    return float(times[times <= 5 * np.median(times)].mean())
 
 
 def _starts(runs: Sequence[TrialRun], scale: FloatArray, steps: Mapping[int, float]) -> list[float]:
@@ -281,11 +268,10 @@ class Trials:
 
     def _begun(self, way: Candidate, strategy: Strategy) -> TrialRun:
         """A text by one way."""
-        runs, number = self._runs[way], self.texts
+        number = self.texts
         begin = partial(self._begin, prompt=self._prompts[number % len(self._prompts)], seed=self._seed + number)
-        one = TrialRun(begin, strategy, way.depth, sum(len(one.steps) for one in runs), self._now)
+        self._runs[way].append(one := TrialRun(begin, strategy, way.depth, self._now))
         self._report()
-        runs.append(one)
         return one
 
     def of(self, way: Candidate) -> Trial:

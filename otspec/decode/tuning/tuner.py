@@ -150,16 +150,13 @@ def tune(
     ProblemError
         If there are no prompts, a setting is out of its range, or as `otspec.generate` does.
     """
-    sampling = {
-        name: value
-        for name, value in (("temperature", temperature), ("top_k", top_k), ("top_p", top_p))
-        if value is not None
-    }
+    numbers = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    sampling = {name: value for name, value in numbers.items() if value is not None}
     _check(prompts, paths, seconds, max_new_tokens)
     check_value("seed", seed, Seed)
     sampling_settings({}, temperature, top_k, top_p)
     matching = pair_up(target, draft, tokenizer, draft_tokenizer)
-    depth = _depth_within(as_count("depth", depth), max_new_tokens)
+    depth = min(as_count("depth", depth), max_new_tokens // 4)  # so that a text has several steps
     rows = [_within(prompt, target, draft, max_new_tokens) for prompt in prompts]
     tried = [one for one in families(paths, draft_top_k, sampling, vocabulary(target)) if one.stem < depth]
     if matching is not None:  # dynamic trees are of the target's tokens
@@ -181,7 +178,6 @@ def tune(
             begun(strategy(way), prompt, seed, new=min(10, max_new_tokens)).to_the_end()
 
     warm_up([PLAIN, *(Candidate(family, depth) for family in tried)], 0.0)
-
     began = now()
 
     def at(stage: str) -> None:
@@ -258,11 +254,6 @@ def _check(prompts: Sequence[Sequence[int]], paths: Sequence[int], seconds: floa
         raise ProblemError(
             f"max_new_tokens is {max_new_tokens}; texts of fewer than {FEWEST_TOKENS} tokens have too few steps to time"
         )
-
-
-def _depth_within(depth: int, max_new_tokens: int) -> int:
-    """No deeper than that a text has several steps."""
-    return min(depth, max_new_tokens // 4)
 
 
 def _within(prompt: Sequence[int], target: PreTrainedModel, draft: PreTrainedModel, new: int) -> list[int]:
