@@ -23,7 +23,7 @@ NONE = -1
 TINY = float(np.finfo(np.float32).tiny)
 
 
-Numbers = tuple[float, int, float, float]
+SamplingParams = tuple[float, int, float, float]
 """Temperature, 0 for point masses, and top_k, top_p and min_p as of `otspec.kernels.truncation.truncate`."""
 
 
@@ -86,8 +86,8 @@ def read_text(
 
 @jit
 def draft(
-    model: ByteDrafter, cache: Cache, branching: IntArray, columns: IntArray, numbers: Numbers, uniform: FloatArray,
-    logits: Gains, output: Bits, start: int, position: int, laws: FloatArray, tokens: IntArray,
+    model: ByteDrafter, cache: Cache, branching: IntArray, columns: IntArray, params: SamplingParams,
+    uniform: FloatArray, logits: Gains, output: Bits, start: int, position: int, laws: FloatArray, tokens: IntArray,
 ) -> None:  # fmt: skip
     """Draft all levels of a tree from the model's laws, and read them but for the last.
 
@@ -99,7 +99,7 @@ def draft(
         Of each level: how many children a slot has.
     columns : shape (k,)
         The token of each row of the head.
-    numbers : Numbers
+    params : SamplingParams
     uniform : shape (slots - 1,) or (0,)
         In [0, 1): what each slot behind the root is drawn by, independently; or siblings are the likeliest tokens.
     logits : shape (1, k)
@@ -121,7 +121,7 @@ def draft(
         drawn = np.empty(wider, np.int64)
         for place in range(width):
             if first[place] == place:
-                _softmax(_cut(logits[place], numbers), numbers[0], laws[law + place])
+                _softmax(_cut(logits[place], params), params[0], laws[law + place])
             else:
                 laws[law + place] = laws[law + first[place]]
             own = drawn[place * children : (place + 1) * children]
@@ -240,9 +240,9 @@ def _mask(branching: IntArray, start: int, width: int) -> Bits:
 
 
 @jit
-def _cut(logits: Gains, numbers: Numbers) -> Gains:
+def _cut(logits: Gains, params: SamplingParams) -> Gains:
     """Logits with -inf for what truncations cut."""
-    temperature, top_k, top_p, min_p = numbers
+    temperature, top_k, top_p, min_p = params
     if temperature == 0 or (top_k == 0 and top_p == 1 and min_p == 0):
         return logits
     left = logits.copy()

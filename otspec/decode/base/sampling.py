@@ -23,7 +23,7 @@ from transformers import (
 
 from otspec.decode.base.draft_laws import few_on_a_gpu
 from otspec.decode.base.processors import BLIND, Followed
-from otspec.decode.base.warpers import Numbers, Warpers
+from otspec.decode.base.warpers import SamplingParams, Warpers
 from otspec.errors import ProblemError
 from otspec.laws import as_count
 from otspec.verification.trees.topology import NONE
@@ -99,11 +99,11 @@ class Sampling:
         return (self.do_sample, *settings) if plain else None
 
     @property
-    def numbers(self) -> Numbers | None:
+    def params(self) -> SamplingParams | None:
         """All that draft laws depend on beside the logits, temperature 0 for point masses; None if there is more."""
         if self._warpers_of_drafts.before:
             return None
-        return self._warpers_of_drafts.numbers if self.do_sample else Numbers(0.0)
+        return self._warpers_of_drafts.params if self.do_sample else SamplingParams(0.0)
 
     def leaves_some(self, tokens: torch.Tensor, vocab: int) -> bool:
         """Whether a draft law over these tokens alone, shape (k,), has one left after what suppresses tokens."""

@@ -1,4 +1,4 @@
-"""The last of a model's logits processors, where numbers alone tell what they do: temperature and truncations."""
+"""The last of a model's logits processors, where a few parameters tell what they do: temperature and truncations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS = (TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper, MinPLogits
 """In the order in which transformers has them."""
 
 
-class Numbers(NamedTuple):
+class SamplingParams(NamedTuple):
     """What these do, in this order."""
 
     temperature: float = 1.0
@@ -36,7 +36,7 @@ class Numbers(NamedTuple):
 
 
 class Warpers:
-    """Some processors, each called once, with `Numbers` for as many of the last ones as these can stand for.
+    """Some processors, each called once, and the `SamplingParams` that as many of the last ones as possible stand for.
 
     Parameters
     ----------
@@ -51,16 +51,16 @@ class Warpers:
         self.before = LogitsProcessorList(processors[:first])
         """Those that come first, and are others."""
         self._last = LogitsProcessorList(processors[first:])
-        names = [Numbers._fields[_known(one)] for one in self._last]
-        self.numbers = Numbers(**{name: getattr(one, name) for name, one in zip(names, self._last, strict=True)})
+        names = [SamplingParams._fields[_known(one)] for one in self._last]
+        self.params = SamplingParams(**{name: getattr(one, name) for name, one in zip(names, self._last, strict=True)})
         """Of the last ones."""
 
     def __call__(self, scores: torch.Tensor) -> torch.Tensor:
         """Scores after all of them, shape (R, V); these may be written to."""
         scores = self.before(None, scores)
-        if scores.device.type != "cpu" or scores.dtype != torch.float32 or not self.numbers.truncates:
+        if scores.device.type != "cpu" or scores.dtype != torch.float32 or not self.params.truncates:
             return self._last(None, scores)
-        temperature, top_k, top_p, min_p = self.numbers
+        temperature, top_k, top_p, min_p = self.params
         scores = (scores / temperature if temperature != 1 else scores).contiguous()
         truncate(scores.numpy(), top_k, top_p, min_p)
         return scores

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from otspec.decode.base.draft_laws import DraftLaw
-from otspec.decode.base.warpers import Numbers
+from otspec.decode.base.warpers import SamplingParams
 from otspec.decode.drafters.eagle.model import Eagle
 from otspec.decode.drafters.levels import GrownLevel, Levels
 from otspec.decode.drafters.shortlists.restricted import RestrictedHead
@@ -45,7 +45,7 @@ class ByteLevels:
     model: ByteDrafter
     columns: IntArray
     """The token of each row of the head, shape (k,)."""
-    numbers: Numbers | None
+    params: SamplingParams | None
     """Of the draws; None where they have other settings besides."""
 
     @classmethod
@@ -54,12 +54,12 @@ class ByteLevels:
         if model is None or len(context.length) > 1 or not isinstance(head, RestrictedHead) or head.columns is None:
             return None
         assert isinstance(context.reader, LlamaReader)
-        return cls(context, context.reader, model, head.columns.numpy(), head.sampling.numbers)
+        return cls(context, context.reader, model, head.columns.numpy(), head.sampling.params)
 
     def draws(self, law: DraftLaw, shape: Shape) -> bool:
         """Whether `draft` drafts by that law, in that shape."""
         narrow = max(_widths(shape), default=0) <= BYTE_ROWS
-        return narrow and not shape.each and self.numbers is not None and law.name in ("iid", LIKELIEST)
+        return narrow and not shape.each and self.params is not None and law.name in ("iid", LIKELIEST)
 
     def grows(self, width: int) -> bool:
         """Whether `grow` goes on from so many prefixes."""
@@ -94,16 +94,16 @@ class ByteLevels:
         shape : Shape
         generator : torch.Generator
         """
-        assert self.numbers is not None
-        temperature, top_k, top_p, min_p = self.numbers
-        numbers = temperature, top_k, top_p, min_p  # a plain tuple, which the kernel is compiled for
+        assert self.params is not None
+        temperature, top_k, top_p, min_p = self.params
+        params = temperature, top_k, top_p, min_p  # a plain tuple, which the kernel is compiled for
         *_, inner, slots = shape.offsets
         start = self._on_trial(_widths(shape), max(shape.branching) > 1)
         laws, tokens = np.empty((inner, after[0].shape[1])), np.empty(slots - 1, np.int64)
         drawn = 0 if law.name == LIKELIEST else slots - 1
         uniform = torch.rand(drawn, dtype=torch.float64, generator=generator).numpy()
         draft(
-            self.model, self._cache(start + inner - 1), np.array(shape.branching), self.columns, numbers,
+            self.model, self._cache(start + inner - 1), np.array(shape.branching), self.columns, params,
             uniform, *after, start, position, laws, tokens,
         )  # fmt: skip
         return Levels(torch.from_numpy(tokens)[None], torch.from_numpy(laws)[None], shape.depth, [])
